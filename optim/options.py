@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from optim.errors import InvalidInput, Problem, meant
@@ -119,6 +120,7 @@ def read_options(
     *,
     where: str = "--option {}",
     noun: str = "option",
+    constants: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return options as their types, defaults filled in; all that is wrong is told at once.
 
@@ -134,6 +136,8 @@ def read_options(
         Path of an option in an error, its name for the braces.
     noun
         What an option is called there.
+    constants
+        Options of earlier versions, and the value that they always have now.
 
     Raises
     ------
@@ -146,7 +150,10 @@ def read_options(
     problems: list[Problem] = []
     for name, value in given.items() if isinstance(given, Mapping) else given:
         path = where.format(name)
-        if name not in known:
+        if name in constants:
+            reason = f"is no longer an {noun} of {owner}: it is always {constants[name]}"
+            problems.append(Problem(path, value, reason, "leave it out"))
+        elif name not in known:
             remedy = meant(name, known, f"{noun}s:") if known else "it has none"
             problems.append(Problem(path, None, f"is no {noun} of {owner}", remedy))
         elif name in seen:

@@ -65,7 +65,7 @@ MODELLED = ("slots-of-four-operators", "slots-of-five-operators")
 #: file, method (``None``: none named), keywords, and whether the right best value must be reached
 CASES: tuple[tuple[str, str | None, dict[str, Any], bool], ...] = (
     ("storm-columns-left-out", "storm-milp", {}, True),
-    *(("storm-columns-left-out", "storm-milp", {"second_level": False, "solver": s}, True)
+    *(("storm-columns-left-out", "storm-milp", {"solver": s}, True)
       for s in ("highs", "cbc", "scip", "cp-sat")),
     ("workers-not-in-the-file", "storm-milp", {}, False),
     ("no-worker-on-a-node-of-0", "storm-milp", {}, False),

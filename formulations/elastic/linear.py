@@ -20,8 +20,8 @@ from formulations.elastic.problem import (
     surely,
 )
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, relabelled
+from formulations.task_allocation.model import MOST_PRODUCTS, solve_exactly
 from formulations.task_allocation.model import build as build_allocation
-from formulations.task_allocation.model import solve_exactly
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import node_loads
 from optim.kernels.classes import node_classes
@@ -153,7 +153,6 @@ def build(
     *,
     whole: bool,
     break_symmetry: bool,
-    most_products: int = 2_000_000,
 ) -> ProductModel:
     """Build the model, the goal's negative to be maximised.
 
@@ -163,7 +162,7 @@ def build(
         What is minimised; goals of earlier levels with the most they may reach.
     unit
         The objective is counted in this unit.
-    whole, break_symmetry, most_products
+    whole, break_symmetry
         As for `formulations.task_allocation.model.build`.
     """
     goals = {goal, *(name for name, _ in caps)}
@@ -174,7 +173,6 @@ def build(
         whole_products=whole,
         products="network" in goals or bool(np.isfinite(link_room(problem.instance)).any()),
         stars=True,
-        most_products=most_products,
     )
     made = _Builder(problem, placement)
     if "capacity" in goals:
@@ -210,10 +208,10 @@ class ProductForm:
     def __init__(self, problem: EoaProblem, settings: Settings) -> None:
         self.problem, self.settings = problem, settings
         pairs, nodes = len(problem.instance.pairs.u), problem.num_nodes
-        if pairs * nodes > settings.most_products:
+        if pairs * nodes > MOST_PRODUCTS:
             reason = (
                 f"would need {pairs * nodes:,} products ({pairs:,} communicating pairs × {nodes:,} "
-                f"nodes), more than the {settings.most_products:,} of option most_products"
+                f"nodes), more than {MOST_PRODUCTS:,}"
             )
             raise UnsuitableMethod(Problem("eoa-milp", None, reason, "use gma"))
 
@@ -232,7 +230,7 @@ class ProductForm:
                 "needs all sets of tasks that a node can hold, which are too many here, or bound "
                 "by limits that sets do not show, or nodes of unequal capacity"
             )
-            remedy = "raise most_patterns, or use --objective mean_absolute_deviation"
+            remedy = "use --objective mean_absolute_deviation"
             raise UnsuitableMethod(Problem("--objective", "cpu_deviation", reason, remedy))
         problem, settings, answer = self.problem, self.settings, LevelAnswer(goal)
         for start in starts:

@@ -29,6 +29,7 @@ from formulations.elastic.problem import (
 )
 from formulations.reasons import reasons
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
+from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
 from optim.methods.draining import emptied_or_any
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
     from optim.methods.registry import Request
 
+MOST_PATTERNS = 1_000_000
+"""Sets of tasks beyond which the pattern form is not used."""
 _NO_FIGURE = 1e-12
 """Deviations below this part of the largest share in use are 0 up to rounding."""
 
@@ -67,8 +70,6 @@ def run(instance: Instance, request: Request) -> Outcome:
     settings = Settings(
         request,
         request.solver or "highs",
-        options["most_patterns"],
-        options["most_products"],
         options["break_symmetry"],
     )
     objective = request.objective or METHOD.objective
@@ -134,16 +135,16 @@ def _form(
     adds_up = objective == "used_capacity" or problem.even_mean is not None
     unknown = unknown_set(problem)
     listed = adds_up and unknown is None
-    columns = columns_of(problem, settings.most_patterns) if listed else None
+    columns = columns_of(problem, MOST_PATTERNS) if listed else None
     if columns is not None:
         return PatternForm(problem, columns, settings)
     if wanted == "patterns":
-        reason = f"has more than {settings.most_patterns:,} sets of tasks that a node can hold"
+        reason = f"has more than {MOST_PATTERNS:,} sets of tasks that a node can hold"
         if not adds_up:
             reason = "has nodes of unequal capacity, whose deviations do not add up over the nodes"
         if unknown is not None:
             reason = f"does not know sets together on one rack, or spread over them, as {unknown}"
-        remedy = "raise most_patterns, or use form=products"
+        remedy = "use form=products"
         raise UnsuitableMethod(Problem("--option form", "patterns", reason, remedy))
     return ProductForm(problem, settings)
 
@@ -228,23 +229,9 @@ METHOD = Method(
             "a variable for each set of tasks a node can hold, or products of pairs",
             choices=("auto", "patterns", "products"),
         ),
-        Option(
-            "most_patterns",
-            "int",
-            1_000_000,
-            "sets of tasks beyond which the pattern form is not used",
-            minimum=1,
-            maximum=5_000_000,
-        ),
-        Option(
-            "most_products",
-            "int",
-            2_000_000,
-            "refuse the compact form when pairs × nodes exceed this",
-            minimum=1,
-        ),
         Option("break_symmetry", "bool", True, "compact form: number identical nodes"),
     ),
+    constants={"most_patterns": MOST_PATTERNS, "most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     takes_warm_start=True,

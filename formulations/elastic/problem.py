@@ -426,8 +426,6 @@ class Settings:
 
     request: Request
     solver: str
-    most_patterns: int
-    most_products: int
     break_symmetry: bool
 
     @property

@@ -24,18 +24,13 @@ def cores_of(instance: Instance, nodes: Sequence[AcquiredNode]) -> list[int]:
     return [slots[node.vm_type] for node in nodes]
 
 
-def acquire(
-    instance: Instance, slots: int, vms_per_rack: int | None = None
-) -> tuple[AcquiredNode, ...]:
+def acquire(instance: Instance, slots: int) -> tuple[AcquiredNode, ...]:
     """Acquire machines ``vm1``, ``vm2``, … that lend `slots` slots in all.
 
     Parameters
     ----------
     slots
         At least 1.
-    vms_per_rack
-        Machines of a rack, in the order they are acquired; ``None`` tells no racks, which counts as
-        one rack for all.
     """
     largest = min(instance.vm_types, key=lambda vm: (-vm.slots, vm.price))
     whole, rest = divmod(slots, largest.slots)
@@ -48,7 +43,6 @@ def acquire(
             id=f"vm{v + 1}",
             vm_type=vm.id,
             slots=used,
-            rack=None if vms_per_rack is None else f"rack{v // vms_per_rack + 1}",
         )
         for v, (vm, used) in enumerate(chosen)
     )

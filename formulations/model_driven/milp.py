@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from optim.format.threads import ThreadPlacement
     from optim.methods.registry import Request
 
+MOST_PRODUCTS = 20_000
+"""Products of the plain model beyond which the traffic is not proven."""
+
 _OPTIMAL = 1e-7
 """Relative gap of the traffic that counts as closed."""
 
@@ -213,11 +216,11 @@ class _Run:
         nodes, request = self.packed.nodes, self.calls.request
         sizes = [node.slots for node in nodes]
         made = build_counts(self.items, sizes, self._cores(nodes), pooled=self.pooled)
-        whole, most = request.solver == "cp-sat", self.options["most_products"]
-        if not add_traffic(made, self.instance, whole=whole, most=most):
+        whole = request.solver == "cp-sat"
+        if not add_traffic(made, self.instance, whole=whole, most=MOST_PRODUCTS):
             self.closed = True
             self.notes.append(
-                "the traffic between machines would take more products than option most_products: "
+                f"the traffic between machines would take more than {MOST_PRODUCTS:,} products: "
                 "it is as low as was found, and not proven"
             )
             return
@@ -373,15 +376,8 @@ METHOD = Method(
             choices=("slot", "vm"),
         ),
         Option("traffic", "bool", True, "place for least traffic between machines as well"),
-        Option(
-            "most_products",
-            "int",
-            20_000,
-            "products of the plain model beyond which the traffic is not proven",
-            minimum=1,
-            maximum=5_000_000,
-        ),
     ),
+    constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
 )

@@ -117,7 +117,6 @@ def build_workers(
     *,
     with_slots: bool,
     whole_products: bool,
-    most_products: int,
     least_gain: float | None = None,
 ) -> WorkerModel:
     """Build the model of one level.
@@ -126,7 +125,7 @@ def build_workers(
     ----------
     with_slots
         Whether slots are told apart.
-    whole_products, most_products
+    whole_products
         As for `formulations.task_allocation.model.build`.
     least_gain
         Second level: traffic inside nodes that must be kept, in the instance's unit; the objective
@@ -142,7 +141,6 @@ def build_workers(
         alike=slot_keys(instance, jobs),
         whole_products=whole_products,
         stars=True,
-        most_products=most_products,
     )
     made = WorkerModel(placement, _add_workers(instance, jobs, placement))
     if with_slots:
@@ -344,7 +342,7 @@ class Direct:
         model = self._build(bool(np.isfinite(capacity).any()), None)
         self._first_level(model)
         proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
-        if proven and self.request.options["second_level"]:
+        if proven:
             self._second_level()
 
     def _take(self, node: Any, slot: Any) -> None:
@@ -412,7 +410,6 @@ class Direct:
             self.jobs,
             with_slots=with_slots,
             whole_products=self.request.solver == "cp-sat",
-            most_products=self.request.options["most_products"],
             least_gain=least_gain,
         )
 

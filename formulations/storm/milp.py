@@ -22,6 +22,7 @@ import numpy as np
 from formulations.storm.problem import missing_slots, storm_jobs
 from formulations.storm.search import Start, feasible_start
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, why_nothing_fits
+from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
 from optim.methods.draining import emptied_or_any
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from optim.rules.violation import Violation
 
 FORMS = ("auto", "patterns", "workers")
+
+MOST_PATTERNS = 4_000_000
+"""Vectors of counts that are listed at most; beyond, the linearised form is taken."""
 
 _AT_ONCE = 50_000
 """Patterns up to which the first plan is there as soon as a heuristic's would be."""
@@ -123,7 +127,7 @@ def _why_not_patterns(
     """
     from formulations.storm.columns import MAX_TOPOLOGIES
 
-    form, most = request.options["form"], request.options["most_patterns"]
+    form = request.options["form"]
     # without the numbers, which are in the solver's units
     told = limits_set(instance).items()
     beyond = [words.partition(" = ")[0] for name, words in told if name in LINEAR_ONLY]
@@ -132,8 +136,8 @@ def _why_not_patterns(
         return "asked for"
     if beyond:
         why = f"patterns do not know {', '.join(beyond)}"
-    elif problem.num_states > most:
-        why = f"{problem.num_states:,} patterns are more than the {most:,} of option most_patterns"
+    elif problem.num_states > MOST_PATTERNS:
+        why = f"{problem.num_states:,} patterns are more than {MOST_PATTERNS:,}"
     elif len(problem.exact_jobs) > MAX_TOPOLOGIES:
         why = f"{len(problem.exact_jobs)} topologies with workers are more than {MAX_TOPOLOGIES}"
     elif np.isfinite(instance.nodes.slot_capacity[jobs.slots > 0]).any():
@@ -196,7 +200,7 @@ def _by_patterns(
     slot_bound = None
     if incumbent.counts is not None:
         proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
-        if request.options["second_level"] and proven:
+        if proven:
             dealt = best_workers(problem, parts, incumbent.counts, request)
             workers, chosen, slot_bound = dealt.workers, dealt.counts, dealt.bound
             outcome.notes += [f"traffic between slots: {dealt.note}"] if dealt.note else []
@@ -306,21 +310,6 @@ _OPTIONS: tuple[Any, ...] = (
         "patterns of counts by column generation, or the linearised form (workers)",
         choices=FORMS,
     ),
-    Option("second_level", "bool", True, "lower the traffic between slots, too"),
-    Option(
-        "most_patterns",
-        "int",
-        4_000_000,
-        "vectors of counts that are listed at most; beyond, the linearised form is taken",
-        minimum=1,
-    ),
-    Option(
-        "most_products",
-        "int",
-        2_000_000,
-        "the linearised form is refused when pairs × nodes exceed this",
-        minimum=1,
-    ),
 )
 
 METHOD = Method(
@@ -334,6 +323,11 @@ METHOD = Method(
     needs=("tasks", "nodes"),
     honours=HONOURS | LINEAR_ONLY | {"slots", "max_tasks_per_slot"},
     options=_OPTIONS,
+    constants={
+        "second_level": True,
+        "most_patterns": MOST_PATTERNS,
+        "most_products": MOST_PRODUCTS,
+    },
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     promises_feasibility=True,

@@ -24,7 +24,7 @@ from optim.kernels.place_rules import no_rules, place_rules
 from optim.kernels.room import move_budget
 from optim.kernels.state import NOWHERE
 from optim.methods.draining import emptied_or_any
-from optim.methods.registry import Method, Option, Outcome
+from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOTS, keeps_all
 from optim.rules.placement import Placement
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 
 MOST_TASKS = 64
+
+MOST_ASSIGNMENTS = 50_000_000
+"""Partial assignments that fit, beyond which the method refuses."""
 
 _CHUNK = 5_000_000
 """Partial assignments between two looks at the clock."""
@@ -192,18 +195,18 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        There are more than ``max_assignments``.
+        There are more than `MOST_ASSIGNMENTS`.
     """
     objective = request.objective or METHOD.objective
     if objective != METHOD.objective or instance.crossing_cost.any():
         return best_by_figure(instance, request, objective)
     request, compiled = request.warmed(_warm_up)
     groups, classes = task_groups(instance), node_classes(instance)
-    most, merge = request.options["max_assignments"], bool(request.options["merge_tasks"])
-    _check_size(instance, groups, classes, most, merge=merge)
+    most = MOST_ASSIGNMENTS
+    _check_size(instance, groups, classes)
     outcome = Outcome(Termination.OPTIMAL, times={"compile": compiled})
     last = [rule for rule in _AT_LAST if rule.present(instance) is not None]
-    walk, *problem = _problem(instance, groups, classes, merge=merge)
+    walk, *problem = _problem(instance, groups, classes)
     order = groups.members.astype(np.int64)
     recorder = ProgressRecorder("max", request.progress, request.started)
     best = -np.inf
@@ -240,9 +243,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     return outcome
 
 
-def _problem(
-    instance: Instance, groups: TaskGroups, classes: NodeClasses, *, merge: bool
-) -> tuple[Any, ...]:
+def _problem(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> tuple[Any, ...]:
     """Return the walk at its start, and the other arguments of `next_better` up to the budget."""
     count, order = instance.num_tasks, groups.members.astype(np.int64)
     shape = (instance.num_nodes, instance.num_resources)
@@ -252,7 +253,7 @@ def _problem(
     usable = classes.node_class >= 0
     may = np.zeros((count, instance.num_nodes), dtype=np.bool_)
     may[:, usable] = classes.target[groups.kind[groups.group]][:, classes.node_class[usable]]
-    label = np.column_stack([order, groups.group[order] if merge else np.full(count, NOWHERE)])
+    label = np.column_stack([order, groups.group[order]])
     walk = Walk(
         np.full(count, NOWHERE, dtype=np.int64), np.zeros(shape),
         np.zeros(instance.num_nodes, dtype=np.int64), np.zeros(count + 1), np.zeros(count + 1),
@@ -270,10 +271,10 @@ def _problem(
     )  # fmt: skip
 
 
-def least_assignments(groups: TaskGroups, classes: NodeClasses, *, merge: bool) -> float:
+def least_assignments(groups: TaskGroups, classes: NodeClasses) -> float:
     """Return log10 of a number of assignments that there are at least, symmetry broken.
 
-    All assignments, over the number of ways to rename nodes (and tasks) within their classes.
+    All assignments, over the number of ways to rename nodes and tasks within their classes.
     Capacities are not looked at.
     """
     open_nodes = [
@@ -281,16 +282,13 @@ def least_assignments(groups: TaskGroups, classes: NodeClasses, *, merge: bool) 
     ]
     total = sum(math.log10(count) for count in open_nodes)
     total -= sum(math.lgamma(int(n) + 1) / math.log(10) for n in classes.sizes)
-    if merge:
-        total -= sum(math.lgamma(int(n) + 1) / math.log(10) for n in groups.sizes)
+    total -= sum(math.lgamma(int(n) + 1) / math.log(10) for n in groups.sizes)
     return max(0.0, total)
 
 
-def _check_size(
-    instance: Instance, groups: TaskGroups, classes: NodeClasses, most: int, *, merge: bool
-) -> None:
-    least = least_assignments(groups, classes, merge=merge)
-    if instance.num_tasks > MOST_TASKS or least > math.log10(most):
+def _check_size(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> None:
+    least = least_assignments(groups, classes)
+    if instance.num_tasks > MOST_TASKS or least > math.log10(MOST_ASSIGNMENTS):
         raise _too_many(f"at least 10^{least:.1f} ({instance.num_tasks} tasks)")
 
 
@@ -300,7 +298,7 @@ def _too_many(count: str) -> UnsuitableMethod:
             "imc-brute",
             None,
             f"would try {count} assignments",
-            "use imc-exact, or raise max_assignments if you can wait",
+            "use imc-exact",
         )
     )
 
@@ -402,15 +400,6 @@ METHOD = Method(
         "max_tasks_per_slot",
         "crossing_cost",
     },
-    options=(
-        Option(
-            "max_assignments",
-            "int",
-            50_000_000,
-            "refuse when there are more (partial assignments that fit count)",
-            minimum=1,
-        ),
-        Option("merge_tasks", "bool", True, "count interchangeable tasks once"),
-    ),
+    constants={"max_assignments": MOST_ASSIGNMENTS, "merge_tasks": True},
     starts=STARTS,
 )

@@ -63,7 +63,6 @@ def run(instance: Instance, request: Request) -> Outcome:
     incumbent = Incumbent(problem.reordered(order), clock, gap=gap)
     built = request.elapsed()
     backend = Backend(request.solver or "highs", request.seed, request.threads)
-    budget = int(request.options["node_budget"])
 
     def counts(node: Ints) -> Counts:
         return counts_of(groups, classes, node, instance.num_nodes)[:, order]
@@ -86,7 +85,7 @@ def run(instance: Instance, request: Request) -> Outcome:
             held = request.start()  # of unlike tasks the patterns are many, and searches ahead
             given += [] if held is None else feasible_among(instance, [held.node], classes)
         starts = [counts(node) for node in given]
-        pricer = TreePricer(incumbent.problem, clock, budget)
+        pricer = TreePricer(incumbent.problem, clock, NODE_BUDGET)
         client = Client(incumbent.problem, pricer, clock, otherwise=otherwise)
         driver.solve(client, incumbent, backend, starts)
     except KeyboardInterrupt:
@@ -162,14 +161,8 @@ METHOD = Method(
             "refuse when the tasks fall into more classes of interchangeable tasks",
             minimum=1,
         ),
-        Option(
-            "node_budget",
-            "int",
-            NODE_BUDGET,
-            "search nodes of one pricing; beyond it the bound is weaker, and still valid",
-            minimum=1,
-        ),
     ),
+    constants={"node_budget": NODE_BUDGET},
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     takes_warm_start=True,

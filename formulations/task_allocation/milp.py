@@ -19,7 +19,12 @@ from formulations.task_allocation.common import (
     relabelled,
     why_nothing_fits,
 )
-from formulations.task_allocation.model import AllocationModel, build, solve_exactly
+from formulations.task_allocation.model import (
+    MOST_PRODUCTS,
+    AllocationModel,
+    build,
+    solve_exactly,
+)
 from optim.errors import SolverError
 from optim.kernels.classes import node_classes
 from optim.methods.draining import emptied_or_any
@@ -61,7 +66,6 @@ def run(instance: Instance, request: Request) -> Outcome:
         instance,
         break_symmetry=ordered,
         whole_products=solver == "cp-sat",
-        most_products=request.options["most_products"],
     )
     start = _start(instance, request, made, ordered=ordered)
     built = request.elapsed()
@@ -198,16 +202,8 @@ METHOD = Method(
     summary="The textbook linearisation: one variable a task and node, products of pairs; a judge",
     source="Chatzistergiou and Viglas 2014, section 2, linearised",
     honours=_HONOURS,
-    options=(
-        Option("break_symmetry", "bool", True, "number identical nodes by their first task"),
-        Option(
-            "most_products",
-            "int",
-            2_000_000,
-            "refuse when pairs × nodes exceed this",
-            minimum=1,
-        ),
-    ),
+    options=(Option("break_symmetry", "bool", True, "number identical nodes by their first task"),),
+    constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     takes_warm_start=True,

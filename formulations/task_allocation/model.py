@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from optim.solvers import LinearSolution
 
 
+MOST_PRODUCTS = 2_000_000
+"""Products, pairs times nodes, beyond which a model is refused."""
+
 SCALED_TOTAL = 1000.0
 """Rates are scaled to this total, so that solver tolerances mean the same in every unit."""
 
@@ -127,7 +130,6 @@ def build(
     products: bool = True,
     empties: bool = True,
     stars: bool = False,
-    most_products: int = 2_000_000,
 ) -> AllocationModel:
     """Build the model.
 
@@ -146,8 +148,6 @@ def build(
         Whether what is on leaving nodes must leave them.
     stars
         Add their rows, which no placement breaks.
-    most_products
-        Products beyond which the model is refused.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def build(
     classes, rules = node_classes(instance, alike), place_rules(instance)
     kind, allowed, target = placing_masks(instance)
     pairs = instance.pairs if products else _none_of(instance.pairs)
-    _check_size(len(pairs.u), instance.num_nodes, most_products)
+    _check_size(len(pairs.u), instance.num_nodes)
     may = target[kind]
     if not empties:
         home = instance.tasks.node
@@ -374,12 +374,12 @@ def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArr
         )  # fmt: skip
 
 
-def _check_size(num_pairs: int, num_nodes: int, most: int) -> None:
+def _check_size(num_pairs: int, num_nodes: int) -> None:
     products = num_pairs * num_nodes
-    if products > most:
+    if products > MOST_PRODUCTS:
         reason = (
             f"would need {products:,} products ({num_pairs:,} communicating pairs × "
-            f"{num_nodes:,} nodes), more than the {most:,} of option most_products"
+            f"{num_nodes:,} nodes), more than {MOST_PRODUCTS:,}"
         )
         raise UnsuitableMethod(
             Problem("imc-milp", None, reason, "use imc-exact, imc-search or partition")

@@ -48,7 +48,7 @@ from optim.figures.rate import without_measured
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_floor, placing_masks, placing_room
-from optim.methods.registry import Method, Option, Outcome
+from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
@@ -313,6 +313,8 @@ def _measure(
         builder.row(name, inside, each, product)
 
 
+MOST_PRODUCTS = 500_000
+"""Products, pairs times nodes, beyond which the method refuses."""
 _SAME = 1e-9
 _NEAR = 2e-6
 """By how much a solver's tolerances may keep its bound from the value of an optimal placement."""
@@ -326,7 +328,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         The model would be too large.
     """
-    _check_size(instance, request.options["most_products"])
+    _check_size(instance)
     if request.objective in (MOVES, NODES):
         return _fewest(instance, request)
     binding, low = without_measured(instance), least_load(instance)
@@ -474,12 +476,12 @@ def _outcome(
     return finished(instance, outcome, low)
 
 
-def _check_size(instance: Instance, most: int) -> None:
+def _check_size(instance: Instance) -> None:
     products = instance.pairs.num_pairs * instance.num_nodes
-    if products > most:
+    if products > MOST_PRODUCTS:
         reason = (
             f"would need {products:,} products ({instance.pairs.num_pairs:,} communicating pairs × "
-            f"{instance.num_nodes:,} nodes), more than the {most:,} of option most_products"
+            f"{instance.num_nodes:,} nodes), more than {MOST_PRODUCTS:,}"
         )
         remedy = "use throughput-exact or throughput-search"
         raise UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
@@ -496,9 +498,7 @@ METHOD = Method(
     source="ours; the objective of Karimov et al., ICDE 2018",
     needs=("bounded_rate",),
     honours=HONOURS | {"sets"},
-    options=(
-        Option("most_products", "int", 500_000, "refuse when pairs × nodes exceed this", minimum=1),
-    ),
+    constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc"),
     default_solver="highs",
     takes_warm_start=True,

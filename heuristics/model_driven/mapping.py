@@ -107,12 +107,11 @@ def map_with_further_slots(instance: Instance, job: Job, mapper: Mapper) -> Plac
     slot for each thread, so that the repetition ends.
     """
     fixed, step = job.options.get("slots"), job.options.get("step", 1)
-    racks = job.options.get("vms_per_rack")
     slots = fixed or job.allocation.slots
     most = max(slots, job.num_threads) + step
     tries = 0
     while True:
-        nodes = acquire(instance, slots, racks)
+        nodes = acquire(instance, slots)
         mapped = mapper(job, nodes)
         tries += 1
         if mapped.failed < 0 or mapped.hopeless or fixed or slots > most:

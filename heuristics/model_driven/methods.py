@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from heuristics.model_driven.resource_aware import SLOT_RULES, THREAD_USES
+from heuristics.model_driven.resource_aware import SLOT_RULES
 from optim.format.document import MAX_NODES
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
@@ -119,14 +119,8 @@ _COMMON = (
         minimum=1,
         maximum=MAX_NODES,
     ),
-    Option(
-        "vms_per_rack",
-        "int",
-        None,
-        "machines of a rack, in the order acquired; none: all in one",
-        minimum=1,
-    ),
 )
+_CONSTANTS = {"vms_per_rack": "all"}
 _STEP = (
     Option("step", "int", 1, "slots acquired when the mapping fails", minimum=1, maximum=100_000),
 )
@@ -144,14 +138,6 @@ _OF_MAPPING: dict[str, tuple[Option, ...]] = {
             "first",
             "slot of the machine: the first with the memory, or that with most or least of it free",
             choices=SLOT_RULES,
-        ),
-        Option(
-            "thread_use",
-            "str",
-            "auto",
-            "what a thread is booked with: measured alone, the average of its task's booking, or "
-            "by the allocation (lsa alone, mba average)",
-            choices=THREAD_USES,
         ),
     ),
     "sam": (
@@ -188,6 +174,7 @@ def _method(allocation: str, mapping: str) -> Method:
         needs=("models", "dag", "tuple_rates", "vm_types", "whole_slots"),
         honours=frozenset({"slots"}),
         options=(*_COMMON, *_OF_MAPPING[mapping]),
+        constants=_CONSTANTS | ({"thread_use": "auto"} if mapping == "rsm" else {}),
         # by LSA's booking, taken literally, the last bundle may need less than the model says
         promises_feasibility=(allocation, mapping) == ("mba", "sam"),
     )

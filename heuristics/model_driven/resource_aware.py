@@ -25,20 +25,17 @@ if TYPE_CHECKING:
 SLOT_RULES = ("first", "most_free", "least_free")
 """Which slot of a machine takes a thread, of those with the memory: the paper leaves it open."""
 
-THREAD_USES = ("auto", "single", "average")
-"""What a thread is booked with: one measured alone, or its share of what the task is booked."""
-
 _FITS = float(slack(FULL)) / FULL
 
 
 def use_of_threads(job: Job) -> tuple[Floats, Floats]:
     """(O,) CPU and memory that a thread of each task is booked with, shares of a slot.
 
-    ``auto`` is the thread measured alone for LSA, and for MBA the average of the task's booking:
-    booked as if alone, MBA's many threads would need several times the slots it planned with.
+    The thread measured alone for LSA, and for MBA the average of the task's booking: booked as if
+    alone, MBA's many threads would need several times the slots it planned with.
     """
-    made, rule = job.allocation, job.options.get("thread_use", "auto")
-    if rule == "single" or (rule == "auto" and made.name == "lsa"):
+    made = job.allocation
+    if made.name == "lsa":
         return made.single_cpu / FULL, made.single_memory / FULL
     return made.cpu / made.threads / FULL, made.memory / made.threads / FULL
 
@@ -50,8 +47,6 @@ def map_resource_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
     cpu, memory = use_of_threads(job)
     sizes = np.array([node.slots for node in nodes], dtype=np.int64)
     cores = np.array([job.cores[node.vm_type] for node in nodes], dtype=np.int64)
-    racks: dict[str | None, int] = {}
-    rack = np.array([racks.setdefault(node.rack, len(racks)) for node in nodes], dtype=np.int64)
     options = job.options
     weights = tuple(float(options[name]) for name in ("w_memory", "w_cpu", "w_network"))
     rule = SLOT_RULES.index(options["slot_rule"])
@@ -63,7 +58,6 @@ def map_resource_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
         memory,
         sizes,
         cores,
-        rack,
         weights,
         rule,
         _FITS,
@@ -80,5 +74,5 @@ def warm_up() -> float:
     began = time.perf_counter()
     one, share = np.ones(1, dtype=np.int64), np.full(1, 0.5)
     zero = np.zeros(1, dtype=np.int64)
-    map_threads(zero, one, zero, share, share, one, one, zero, (1.0, 1.0, 1.0), 0, _FITS)
+    map_threads(zero, one, zero, share, share, one, one, (1.0, 1.0, 1.0), 0, _FITS)
     return time.perf_counter() - began

@@ -11,7 +11,7 @@ FIRST, MOST_FREE, LEAST_FREE = 0, 1, 2
 
 
 @kernel
-def map_threads(order, threads, first, cpu, memory, sizes, cores, rack, weights, rule, tolerance):
+def map_threads(order, threads, first, cpu, memory, sizes, cores, weights, rule, tolerance):
     """Map all threads.
 
     Parameters
@@ -22,8 +22,8 @@ def map_threads(order, threads, first, cpu, memory, sizes, cores, rack, weights,
         (O,) threads of each task, and the number of its first one.
     cpu, memory
         (O,) use of a thread, shares of a slot.
-    sizes, cores, rack
-        (V,) slots in use, cores and rack of each machine.
+    sizes, cores
+        (V,) slots in use and cores of each machine; all stand in one rack.
     weights
         Of memory, CPU and network in the distance.
     rule
@@ -58,7 +58,7 @@ def map_threads(order, threads, first, cpu, memory, sizes, cores, rack, weights,
             for v in open_to:
                 if free_cpu[v] + tolerance < c or roomiest[v] + tolerance < m:
                     continue
-                hop = 0.0 if v == reference else (0.5 if rack[v] == rack[reference] else 1.0)
+                hop = 0.0 if v == reference else 0.5
                 distance = (
                     weights[0] * (free_memory[v] - m) ** 2
                     + weights[1] * (free_cpu[v] - c) ** 2

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.search import fixed_part, state_of
 from formulations.rebalancing.problem import writable
-from optim.methods.registry import Method, Option, Outcome
+from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.util.compiled import warming
 
@@ -60,8 +60,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     warm_up()
     compiled = time.perf_counter()
     problem = balance_problem(instance, "flux")
-    passes = request.options.get("passes") or 0
-    placement, used = flux_placement(problem, passes if passes > 0 else 1_000_000)
+    placement, used = flux_placement(problem)
     moves = problem.moves(placement)
     return Outcome(
         Termination.HEURISTIC,
@@ -92,14 +91,6 @@ METHOD = Method(
     honours=frozenset(
         {"capacity", "min_load", "allowed", "leaving", "max_migrations", "max_migration_cost"}
     ),
-    options=(
-        Option(
-            "passes",
-            "int",
-            0,
-            "passes over all pairs of nodes; 0: until the budget is spent or nothing helps",
-            minimum=0,
-        ),
-    ),
+    constants={"passes": "as many as help"},
     promises_feasibility=False,
 )

@@ -48,8 +48,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     failed: RepairOutcome | None = None
     trace: list[tuple[float, float | None, float | None]] = []
     engine, tries = request.options["engine"], request.options["tries"]
-    preset = request.options["preset"]
-    for start in cuts(instance, request, graph, engine=engine, tries=tries, preset=preset):
+    for start in cuts(instance, request, graph, engine=engine, tries=tries):
         mended = _finished(instance, start)
         if not mended.restored:
             failed = failed or mended
@@ -76,7 +75,6 @@ def cuts(
     *,
     engine: str = "metis",
     tries: int = 1,
-    preset: str = "deterministic",
 ) -> Iterator[Ints]:
     """Yield (T,) placements straight from a partitioner; capacities may be exceeded.
 
@@ -86,7 +84,7 @@ def cuts(
         What to cut; the request's seed and threads are used.
     graph
         The instance's graph where the caller has it.
-    engine, tries, preset
+    engine, tries
         As the options of the method.
 
     Raises
@@ -108,7 +106,7 @@ def cuts(
     if engine == "mtkahypar":
         nodes = part_nodes(instance, graph)
         fixed = _fixed(instance, nodes)
-        parts = mtkahypar_parts(graph, nodes, fixed, request.seed, request.threads, preset)
+        parts = mtkahypar_parts(graph, nodes, fixed, request.seed, request.threads, "deterministic")
         yield _parts_to_nodes(instance, nodes, parts)
         return
     tries = max(1, min(tries, _ENTRIES // max(1, len(graph.other))))
@@ -199,12 +197,6 @@ METHOD = Method(
             minimum=1,
             maximum=1000,
         ),
-        Option(
-            "preset",
-            "str",
-            "deterministic",
-            "of mt-KaHyPar; both repeat exactly",
-            choices=("deterministic", "deterministic_quality"),
-        ),
     ),
+    constants={"preset": "deterministic"},
 )

@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
 
 K_RULES = ("shrink", "give_up")
-HOST_WALKS = ("all", "best")
 
 
-def place_groups(
-    job: GroupedJob, priority: str = "significance", k_rule: str = "shrink", host_walk: str = "all"
-) -> Ints:
+def place_groups(job: GroupedJob, priority: str = "significance", k_rule: str = "shrink") -> Ints:
     """Run topDown on a grouped job.
 
     Parameters
@@ -42,9 +39,6 @@ def place_groups(
     k_rule
         When not one balanced split fits the best node: ``shrink`` the ratio until one does, or
         ``give_up`` and leave the rest of the pair to the single tasks.
-    host_walk
-        Beside which hosts of a placed group its partner is laid: ``all``, by expected gain, or only
-        the ``best`` (the text read literally).
 
     Returns
     -------
@@ -63,7 +57,6 @@ def place_groups(
         job.edge_v,
         job.priority(priority),
         K_RULES.index(k_rule),
-        HOST_WALKS.index(host_walk),
     )
     splits = state.splits[: state.filled[0]].astype(np.int64)
     return job.spread(splits[:, GROUP], splits[:, NODE], splits[:, COUNT])
@@ -74,7 +67,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     options = request.options
 
     def place(job: GroupedJob, _: Instance | None) -> Ints:
-        return place_groups(job, options["priority"], options["k_rule"], options["host_walk"])
+        return place_groups(job, options["priority"], options["k_rule"])
 
     return run_on_groups(instance, request, place)
 
@@ -105,13 +98,7 @@ METHOD = Method(
             "or give up and leave the pair to the single tasks",
             choices=K_RULES,
         ),
-        Option(
-            "host_walk",
-            "str",
-            "all",
-            "beside which hosts of a placed group its partner goes: all by gain, or the best",
-            choices=HOST_WALKS,
-        ),
         *RELAXATIONS,
     ),
+    constants={"host_walk": "all"},
 )

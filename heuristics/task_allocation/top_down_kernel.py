@@ -20,11 +20,10 @@ from heuristics.task_allocation.state import (
 from optim.util.compiled import helper, kernel
 
 SHRINK, GIVE_UP = 0, 1
-WALK_ALL, WALK_BEST = 0, 1
 
 
 @kernel
-def top_down(size, load, room, allowed, edge_u, edge_v, order, k_rule, host_walk):
+def top_down(size, load, room, allowed, edge_u, edge_v, order, k_rule):
     """Run topDown (Algorithm 4).
 
     Parameters
@@ -37,8 +36,6 @@ def top_down(size, load, room, allowed, edge_u, edge_v, order, k_rule, host_walk
         (E,) indices of the pairs, most urgent first.
     k_rule
         What happens when not one balanced split fits the best node: SHRINK or GIVE_UP.
-    host_walk
-        Which hosts of a placed group are tried for its partner: WALK_ALL or WALK_BEST.
 
     Returns
     -------
@@ -53,9 +50,9 @@ def top_down(size, load, room, allowed, edge_u, edge_v, order, k_rule, host_walk
         if state.left[u] > 0 and state.left[v] > 0:
             _allocate_pair(state, u, v, k_rule)
         elif state.left[v] > 0:
-            _allocate_second(state, u, v, host_walk, weight)
+            _allocate_second(state, u, v, weight)
         elif state.left[u] > 0:
-            _allocate_second(state, v, u, host_walk, weight)
+            _allocate_second(state, v, u, weight)
         else:
             _fuse(state, u, v, start)
     allocate_single_tasks(state)
@@ -104,7 +101,7 @@ def _shrunk(state, small, large, ratio):
 
 
 @helper
-def _allocate_second(state, placed, other, host_walk, weight):
+def _allocate_second(state, placed, other, weight):
     """Algorithm 5 in mode "second": put `other` beside `placed`, host by host by expected gain."""
     hosts = 0
     split = state.first_of_group[placed]
@@ -121,7 +118,7 @@ def _allocate_second(state, placed, other, host_walk, weight):
             number = copies(state.load, state.room, other, other, 0, best, state.left[other])
             if number > 0:
                 place(state, other, best, number)
-        if host_walk == WALK_BEST or state.left[other] == 0:
+        if state.left[other] == 0:
             break
     split = state.first_of_group[placed]
     while split != NONE:

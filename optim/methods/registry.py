@@ -219,6 +219,8 @@ class Method:
         Rules it keeps (`optim.rules.RULE_NAMES`).
     options, solvers, default_solver
         Its options; back ends it runs on.
+    constants
+        Options of earlier versions, which are refused, and the value that they always have now.
     promises_feasibility
         Whether every plan it returns keeps the rules it honours.
     takes_warm_start
@@ -243,6 +245,7 @@ class Method:
     needs: tuple[str, ...] = ("tasks", "nodes")
     honours: frozenset[str] = frozenset({"capacity", "allowed", "leaving"})
     options: tuple[Option, ...] = ()
+    constants: Mapping[str, object] = field(default_factory=dict, hash=False)
     solvers: tuple[str, ...] = ()
     default_solver: str | None = None
     promises_feasibility: bool = True
@@ -277,7 +280,7 @@ class Method:
         InvalidInput
             An option is unknown or has a wrong value.
         """
-        return read_options(self.name, self.options, values)
+        return read_options(self.name, self.options, values, constants=self.constants)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``streamplace methods --json`` lists."""

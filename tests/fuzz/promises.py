@@ -33,7 +33,7 @@ _LEFT = {("objective", "weighted"), ("engine", "mtkahypar"), ("start", "mtkahypa
 _NUMBERS: dict[str, tuple[float, ...]] = {
     "tries": (1,), "margin": (0.5,), "max_load_distance": (5.0, 40.0), "pairs_per_round": (3,),
     "balance_gap": (0.001,), "score_factor": (0.5,), "alpha": (1.0,), "beta": (0.0,),
-    "delta": (1.0,), "node_spread": (0.0,), "spread": (1,), "max_passes": (1,), "passes": (1,),
+    "delta": (1.0,), "node_spread": (0.0,), "max_passes": (1,),
     "steps": (50,), "effort": (0.1,), "step": (2,),
 }  # fmt: skip
 

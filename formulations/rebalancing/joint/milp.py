@@ -103,7 +103,7 @@ def _is_tiny(instance: Instance, request: Request) -> bool:
     places = (instance.num_tasks + len(instance.pairs.rate)) * instance.num_nodes
     asked = options["max_load_distance"] is not None or options["weighted"]
     timely = request.time_limit is None or request.time_limit >= TINY_SECONDS
-    return places <= TINY and timely and not asked and options["candidates"] == "all"
+    return places <= TINY and timely and not asked
 
 
 def _by_model(instance: Instance, request: Request) -> Outcome | None:
@@ -144,8 +144,6 @@ def settings_of(request: Request) -> JointSettings:
     options, limit = request.options, request.time_limit
     return JointSettings(
         solver=request.solver or METHOD.default_solver or "highs",
-        candidates=options["candidates"],
-        spread=int(options["spread"]),
         weights=(float(options["w1"]), float(options["w2"])),
         gap=request.gap,
         deadline=None if limit is None else request.started + limit,
@@ -215,8 +213,6 @@ def _outcome(
     conditions = made.conditions()
     # what holds among all plans, whatever is asked of them by options
     whole = max(value, everywhere if conditions else within)
-    if request.options["candidates"] == "pruned" and not answer.weighted:
-        conditions.append("over the candidate places")
     bound = max(value, min(within, answer.bound if not answer.weighted else within))
     if bound >= whole:
         conditions = []
@@ -304,18 +300,6 @@ METHOD = Method(
             unit="resource",
         ),
         Option(
-            "candidates",
-            "str",
-            "all",
-            "all places, or (pruned) own home, partners' homes, and the emptiest nodes for key "
-            "groups of the fullest: smaller, its bound is restricted",
-            choices=("all", "pruned"),
-        ),
-        Option(
-            "spread", "int", 6, "how many of the fullest and emptiest nodes (candidates=pruned)",
-            minimum=1, maximum=100_000,
-        ),
-        Option(
             "weighted", "bool", False, "w1·traffic − w2·load distance, not collocated traffic alone"
         ),
         Option(
@@ -335,6 +319,7 @@ METHOD = Method(
             choices=("first", "soft", "hard"),
         ),
     ),
+    constants={"candidates": "all", "spread": 6},
     solvers=("cbc", "highs", "scip", "cp-sat"),
     default_solver="highs",
     promises_feasibility=True,

@@ -427,7 +427,7 @@ def _too_large(number: int, what: str) -> InvalidInput:
             "joint-milp",
             f"{number:,} {what}",
             "is too large for the model",
-            "use --option candidates=pruned, or joint-search",
+            "use joint-search",
         )
     )
 

@@ -14,7 +14,6 @@ from formulations.rebalancing.joint.model import (
     all_places,
     build_joint,
     columns_of,
-    pruned_places,
 )
 from optim.errors import SolverError
 from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
@@ -52,8 +51,6 @@ class JointSettings:
     ----------
     solver, seed, threads
         Back end and what it is told.
-    candidates, spread
-        ``all`` places or ``pruned`` ones, and how many full and empty nodes these take.
     goal, weights, min_traffic
         As in `JointAim`.
     gap
@@ -69,8 +66,6 @@ class JointSettings:
     """
 
     solver: str = "highs"
-    candidates: str = "all"
-    spread: int = 6
     goal: JointGoal = "traffic"
     weights: tuple[float, float] = (1.0, 1.0)
     min_traffic: float = -math.inf
@@ -96,7 +91,7 @@ class Answer:
     Attributes
     ----------
     placement, value, bound
-        Best placement, its value for the goal, and a bound on that (of the candidates, if pruned).
+        Best placement, its value for the goal, and a bound on that.
     whole_bound
         Bound on the traffic of the whole problem.
     termination, interrupted, weighted
@@ -202,7 +197,7 @@ def _near(settings: JointSettings, answer: Answer) -> bool:
 
 def _closed(settings: JointSettings, answer: Answer) -> Answer:
     """Settle termination and the bound of the whole problem."""
-    if settings.goal == "traffic" and settings.candidates == "all":
+    if settings.goal == "traffic":
         answer.whole_bound = min(answer.whole_bound, answer.bound)
     if answer.placement is not None and not answer.interrupted and _near(settings, answer):
         answer.termination = "gap_reached" if settings.gap else "optimal"
@@ -278,13 +273,8 @@ def _run_kept(
 
 def _build(problem: JointProblem, settings: JointSettings, answer: Answer) -> JointModel:
     begun = time.perf_counter()
-    if settings.candidates == "all":
-        places = all_places(problem.balance)
-    else:
-        also = () if answer.placement is None else (answer.placement,)
-        places = pruned_places(problem, settings.spread, also)
     aim = JointAim(settings.goal, settings.weights, settings.min_traffic)
-    built = build_joint(problem, columns_of(problem, places), aim)
+    built = build_joint(problem, columns_of(problem, all_places(problem.balance)), aim)
     where = built.placing.whereabouts(problem.balance.home)
     add_cuts(built.model, answer.cuts, where, problem.balance.num_nodes)
     built.model.freeze()

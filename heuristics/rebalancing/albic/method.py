@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 POINTS = 10.0
 """maxLD by default, on the scale of methods: percent points where the mean load is some tens."""
 
+PART_LOAD_STEP = 5.0
+"""What maxPL is lowered by while maxLD is not met, in percent of a node's capacity."""
+
 UNBOUNDED = 100.0
 """What a node without a capacity is taken to hold, on the same scale: loads are its percents."""
 
@@ -156,7 +159,7 @@ def plan_rounds(
         met = last.placement is not None and last.distance <= accepted
         if met or part_load <= 0 or solver.stopped:
             return rounds
-        part_load = max(0.0, part_load - float(options["part_load_step"]))
+        part_load = max(0.0, part_load - PART_LOAD_STEP)
 
 
 def max_distance_of(instance: Instance, options: Mapping[str, Any]) -> float:
@@ -243,6 +246,7 @@ METHOD = Method(
     source="Madsen, Zhou, Cao 2016, section 4.3.2, steps 1 to 4",
     needs=("tasks", "nodes", "traffic"),
     honours=PUBLISHED,
+    constants={"part_load_step": PART_LOAD_STEP},
     options=(
         Option(
             "score_factor",
@@ -267,13 +271,6 @@ METHOD = Method(
             "maxPL to begin with: most load of a unit, in percent of a node's capacity (of 100 "
             "where nodes have none and the mean node load is 10 to 100)",
             minimum=0.0,
-        ),
-        Option(
-            "part_load_step",
-            "float",
-            5.0,
-            "what maxPL is lowered by while maxLD is not met, in the same percent",
-            minimum=0.1,
         ),
         Option("pairs_per_round", "int", 1, "pairs to pin; the paper pins one", minimum=0),
         Option(

@@ -355,13 +355,17 @@ def test_deviation_on_unequal_nodes_is_refused_with_a_remedy() -> None:
     assert value(two_nodes(nodes=uneven), objective="absolute_deviation").termination == "optimal"
 
 
-def test_too_many_sets_take_the_compact_form_or_are_refused() -> None:
-    assert "products form" in value(two_nodes(), most_patterns=3).notes
+def test_too_many_sets_take_the_compact_form_or_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert "patterns form" in value(two_nodes()).notes
+    monkeypatch.setattr("formulations.elastic.milp.MOST_PATTERNS", 3)
+    assert "products form" in value(two_nodes()).notes
     with pytest.raises(UnsuitableMethod, match="form=products"):
-        value(two_nodes(), form="patterns", most_patterns=3)
+        value(two_nodes(), form="patterns")
+    monkeypatch.setattr("formulations.elastic.linear.MOST_PRODUCTS", 8)
     with pytest.raises(UnsuitableMethod, match=r"9 products.*gma"):
-        value(two_nodes(), form="products", most_products=8)
+        value(two_nodes(), form="products")
 
 
 def test_a_warm_start_is_never_made_worse() -> None:
@@ -399,7 +403,7 @@ def test_exchangeable_tasks_make_few_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"objective": "speed"}, {"form": "x"}, {"most_patterns": 0}, {"passes": 1}]
+    "options", [{"objective": "speed"}, {"form": "x"}, {"most_patterns": 1}, {"passes": 1}]
 )
 def test_wrong_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):

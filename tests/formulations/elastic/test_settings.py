@@ -22,7 +22,7 @@ def model() -> LinearModel:
 
 
 def settings(solver: str = "highs") -> Settings:
-    return Settings(Request(), solver, 10, 10, True)
+    return Settings(Request(), solver, True)
 
 
 def test_no_process_is_started_for_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:

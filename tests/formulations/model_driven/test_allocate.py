@@ -144,12 +144,6 @@ def test_largest_machines_first_then_the_smallest_that_covers_the_rest(
     assert sum(node.slots for node in found) == slots
 
 
-def test_racks_in_the_order_acquired() -> None:
-    found = acquire(one(WAITS, 5), 5, vms_per_rack=2)
-    assert [node.rack for node in found] == ["rack1", "rack1", "rack2"]
-    assert acquire(one(WAITS, 5), 5)[0].rack is None
-
-
 def test_the_cheaper_of_equal_machines() -> None:
     types = [{"id": "dear", "slots": 2, "price": 3}, {"id": "cheap", "slots": 2, "price": 1}]
     found = acquire(one(WAITS, 5, vm_types=types), 3)

@@ -204,9 +204,10 @@ def test_traffic_is_no_more_than_that_of_any_dealing() -> None:
 def test_too_many_products_leave_the_traffic_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machines, "MOST_CLASSES", 0)  # else the patterns prove it
     made = generate("micro_dag", shape="linear", rate=200)
-    result = solve(made, "slots-milp", most_products=3)
+    monkeypatch.setattr("formulations.model_driven.milp.MOST_PRODUCTS", 3)
+    result = solve(made, "slots-milp")
     assert result.objective_levels[0].bound is None
-    assert any("most_products" in note for note in result.notes)
+    assert any("more than 3 products" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("seed", range(200, 206))

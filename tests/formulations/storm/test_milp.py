@@ -120,9 +120,6 @@ def test_traffic_between_slots_comes_second() -> None:
     result = solve(made, "storm-milp")
     assert levels(result)["internode_traffic"] == (0.0, 0.0)
     assert levels(result)["interslot_traffic"] == (pytest.approx(2.0), pytest.approx(2.0))
-    first = solve(made, "storm-milp", second_level=False)
-    assert levels(first)["interslot_traffic"][1] is None
-    assert first.termination == "optimal"
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-8, 1e8])
@@ -156,7 +153,7 @@ def test_the_best_plan_may_lose_more_in_sum_than_any_of_its_patterns(solver: str
         streams=[],
         traffic=[["a/1", "a/0", 3]],
     )
-    result = solve(made, "storm-milp", solver=solver, second_level=False)
+    result = solve(made, "storm-milp", solver=solver)
     assert (result.termination, result.bound, result.bound_of) == ("optimal", 0.0, "problem")
 
 
@@ -247,11 +244,14 @@ def test_slots_on_leaving_nodes_do_not_count() -> None:
     assert "5 more on leaving nodes" in result.reasons[0].where
 
 
-def test_patterns_that_cannot_be_listed_are_refused_or_left() -> None:
+def test_patterns_that_cannot_be_listed_are_refused_or_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("formulations.storm.milp.MOST_PATTERNS", 1)
     made = random_cluster(1)
-    with pytest.raises(UnsuitableMethod, match="most_patterns"):
-        solve(made, "storm-milp", form="patterns", most_patterns=1)
-    result = solve(made, "storm-milp", most_patterns=1)
+    with pytest.raises(UnsuitableMethod, match="patterns are more than 1"):
+        solve(made, "storm-milp", form="patterns")
+    result = solve(made, "storm-milp")
     assert any("linearised form" in note for note in result.notes)
 
 
@@ -416,15 +416,14 @@ def test_of_equal_nodes_and_slots_most_executors_stay() -> None:
         for i, (node, slot) in enumerate(at)
     ]
     made = made.replace(nodes=nodes, tasks=tasks)
-    for second in (True, False):
-        result = solve(made, "storm-milp", second_level=second)
-        assert result.evaluation is not None and result.plan is not None
-        assert result.evaluation.migrations == 2, second
-        assert set(result.plan.assignment.values()) == {"b"}
-        slots = result.plan.slots
-        assert slots is not None
-        there = [t for t in tasks if t["node"] == "b"]
-        assert [t["id"] for t in there if slots[t["id"]] != t["slot"]] == [], second
+    result = solve(made, "storm-milp")
+    assert result.evaluation is not None and result.plan is not None
+    assert result.evaluation.migrations == 2
+    assert set(result.plan.assignment.values()) == {"b"}
+    slots = result.plan.slots
+    assert slots is not None
+    there = [t for t in tasks if t["node"] == "b"]
+    assert [t["id"] for t in there if slots[t["id"]] != t["slot"]] == []
 
 
 def test_executors_of_one_class_keep_their_slots() -> None:

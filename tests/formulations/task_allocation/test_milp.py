@@ -106,6 +106,7 @@ def test_stopped_at_once_it_bounds_and_keeps_the_start() -> None:
     assert result.bound is None or result.bound >= start.objective.value
 
 
-def test_too_large_a_model_is_refused() -> None:
+def test_too_large_a_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formulations.task_allocation.model.MOST_PRODUCTS", 7)
     with pytest.raises(UnsuitableMethod, match=r"8 products.*imc-exact"):
-        solve(instance(), "imc-milp", most_products=7)
+        solve(instance(), "imc-milp")

@@ -99,18 +99,6 @@ def test_rsm_needs_cpu_on_the_machine_and_memory_in_a_slot() -> None:
     assert [found["t/0"], found["u/0"], found["t/1"]] == ["vm1#0", "vm1#1", "vm1#0"]
 
 
-def test_rsm_counts_racks() -> None:
-    """With weights on the network alone the next machine is one of the same rack."""
-    made = model_instance({"m": points((1, 5, 60, 60))}, {"t": "m"}, rate=20)
-    one = made.replace(vm_types=[{"id": "vm", "slots": 1, "price": 1}])
-    options = {"slots": 6, "vms_per_rack": 3, "w_cpu": 0, "w_memory": 0}
-    result = solve(one, "lsa+rsm", **options)  # type: ignore[arg-type]
-    found = places(result)
-    assert [found[f"t/{i}"] for i in range(4)] == ["vm1#0", "vm2#0", "vm3#0", "vm4#0"]
-    assert result.plan is not None
-    assert [node.rack for node in result.plan.nodes] == ["rack1"] * 3 + ["rack2"] * 3
-
-
 @pytest.mark.parametrize(
     ("rule", "expected"), [("first", [3, 0]), ("least_free", [3, 0]), ("most_free", [2, 1])]
 )
@@ -124,8 +112,6 @@ def test_rsm_slot_rules(rule: str, expected: list[int]) -> None:
 def test_rsm_books_mba_threads_with_their_share() -> None:
     made = model_instance({"m": WAITS}, {"t": "m"}, rate=10)  # 8 threads, one full bundle
     assert solve(made, "mba+rsm").evaluation.slots == 1  # type: ignore[union-attr]
-    single = solve(made, "mba+rsm", thread_use="single")  # 8 × 20 % memory
-    assert single.evaluation.slots == 2  # type: ignore[union-attr]
 
 
 def test_further_slots_one_by_one_until_it_fits() -> None:

@@ -301,13 +301,13 @@ def test_max_part_load_is_lowered_until_the_load_distance_holds() -> None:
     # one set of 4 on a node of 4, the other empty: only split in halves does it balance
     made = case("0000", [(0, 1, 9.0), (1, 2, 1.0), (2, 3, 9.0)], nodes=2)
     problem = balance_problem(made)
-    given = options(max_load_distance=0.5, max_part_load=5.0, part_load_step=2.0)
+    given = options(max_load_distance=0.5, max_part_load=8.0)
     rounds = plan_rounds(
         made, problem, UnitSolver(Request(solver="highs", options=given)), given, 0
     )
-    # nodes without a capacity hold 100. At most 5: nothing moves, distance 2; at most 3: two halves
+    # nodes without a capacity hold 100. At most 8: nothing moves, distance 2; at most 3: two halves
     assert [(r.part_load, r.num_units, r.distance) for r in rounds] == [
-        (5.0, 1, 2.0),
+        (8.0, 1, 2.0),
         (3.0, 2, 0.0),
     ]
     node = rounds[-1].placement

@@ -116,7 +116,7 @@ def test_drains_a_leaving_node() -> None:
 
 def test_published_cluster(shared_data) -> None:  # type: ignore[no-untyped-def]
     instance = Instance.load(shared_data / "albic" / "cluster_20x400_v40_s0_m10.json.gz")
-    outcome = run(instance, Request(options={"passes": 0}))
+    outcome = run(instance, Request())
     assert outcome.claimed == pytest.approx(0.88084, abs=1e-5)
     assert outcome.bound is None
 
@@ -134,7 +134,7 @@ def test_a_task_without_a_node_is_placed() -> None:
             ],
         }
     )
-    outcome = run(instance, Request(options={"passes": 0}))
+    outcome = run(instance, Request())
     assert outcome.node is not None
     assert outcome.node.tolist() == [0, 1]
 

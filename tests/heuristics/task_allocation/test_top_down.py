@@ -89,12 +89,9 @@ def test_equals_the_paper_word_by_word(instance: Instance) -> None:
     problems(groups=True),
     st.sampled_from(["significance", "imc"]),
     st.sampled_from(["shrink", "give_up"]),
-    st.sampled_from(["all", "best"]),
 )
-def test_plans_keep_what_the_method_honours(
-    instance: Instance, priority: str, k_rule: str, host_walk: str
-) -> None:
-    node = placed(instance, priority=priority, k_rule=k_rule, host_walk=host_walk)
+def test_plans_keep_what_the_method_honours(instance: Instance, priority: str, k_rule: str) -> None:
+    node = placed(instance, priority=priority, k_rule=k_rule)
     rules = {v.rule for v in evaluate_indices(instance, node).violations}
     ours = {"placed", "min_load", "max_migrations"} | (
         {"capacity"} if (instance.headroom < 0).any() else set()
@@ -119,11 +116,10 @@ def test_k_rule_shrinks_or_gives_up() -> None:
     assert literal.counts(made, placed(made, k_rule="give_up")) == [[0, 1], [3, 1]]
 
 
-def test_host_walk_all_or_best() -> None:
+def test_the_partner_is_laid_beside_every_host() -> None:
     # v1 and v2 fill two nodes in part; v3 (cost 2) finds room for one task beside each half
     made = job([(2, 4), (2, 4), (2, 4)], [(1, 2, 9), (2, 3, 1)], [6, 6, 6])
     assert literal.counts(made, placed(made))[2] == [1, 1, 0]
-    assert literal.counts(made, placed(made, host_walk="best"))[2] == [1, 0, 1]
 
 
 def test_hosts_with_more_of_the_partner_come_first() -> None:
@@ -237,7 +233,6 @@ def test_declares_itself() -> None:
     assert METHOD.read_options({}) == {
         "priority": "significance",
         "k_rule": "shrink",
-        "host_walk": "all",
         "margin": 0.0,
         "normalise": False,
         "alpha": None,

@@ -11,7 +11,7 @@ import pytest
 
 from optim import InvalidInput, solve
 from optim.errors import RefereeRefused
-from optim.methods.registry import METHODS, Method, Outcome, get_method, method_names
+from optim.methods.registry import METHODS, Method, Outcome, all_methods, get_method, method_names
 from optim.referee.result import Termination
 from tests.conftest import Plug
 from tests.optim.make import instance
@@ -85,3 +85,16 @@ def test_slots_that_are_none_are_refused(register: Register) -> None:
     register(replace(made_up(), run=lambda _instance, _request: outcome), "theirs")
     with pytest.raises(RefereeRefused, match="slot indices"):
         solve(instance(), "theirs")
+
+
+@pytest.mark.parametrize(
+    ("method", "option"),
+    [(method.name, option) for method in all_methods() for option in method.constants],
+)
+def test_options_that_are_constants_now_are_refused_with_their_value(
+    method: str, option: str
+) -> None:
+    constant = get_method(method).constants[option]
+    with pytest.raises(InvalidInput, match=f"no longer an option.*always {constant}.*leave it out"):
+        get_method(method).read_options({option: constant})
+    assert option not in {known.name for known in get_method(method).options}

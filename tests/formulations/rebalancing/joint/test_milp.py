@@ -115,22 +115,6 @@ def test_never_less_with_more_budget_or_a_looser_cap(method: str) -> None:
     assert gains == sorted(gains)
 
 
-def test_candidates_pruned_mark_their_bound() -> None:
-    instance = job(max_migrations=4, max_load_distance=4.0)
-    whole = solve(instance, "joint-milp")
-    pruned = solve(instance, "joint-milp", candidates="pruned", spread=1)
-    assert whole.termination is Termination.OPTIMAL
-    assert whole.objective is not None
-    assert pruned.objective is not None
-    assert pruned.bound_of == "restricted"
-    assert pruned.objective.value <= whole.objective.value + 1e-9  # type: ignore[operator]
-    level = pruned.objective_levels[-1]
-    assert level.name == "imc_gain_unrestricted"
-    assert level.bound is not None
-    assert level.bound >= whole.objective.value - 1e-9  # type: ignore[operator]
-    assert any("candidate places" in note for note in pruned.notes)
-
-
 @pytest.mark.slow
 def test_option_caps_the_distance_and_gives_way_to_the_budget() -> None:
     free = solve(job(max_migrations=6), "joint-milp")

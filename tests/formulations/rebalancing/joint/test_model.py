@@ -233,7 +233,7 @@ def test_dense_is_when_most_pairs_have_a_key_group_with_several_partners() -> No
 
 def test_too_large_a_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_PLACES", 3)
-    with pytest.raises(InvalidInput, match="candidates=pruned"):
+    with pytest.raises(InvalidInput, match="use joint-search"):
         all_places(varied_joint(0).balance)
     monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_PLACES", 1000)
     monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_COLUMNS", 3)
