@@ -16,6 +16,7 @@ _listeners: list[Callable[[], None]] = []
 _watchers: list[Callable[[bool], None]] = []
 _begun: list[float] = []
 _done = [0.0]
+_homeless = [False]
 
 
 @contextmanager
@@ -73,6 +74,16 @@ def waiting() -> Iterator[None]:
         if alone:
             _done[0] += time.perf_counter() - began
             _tell_watchers(False)
+
+
+def lose() -> None:
+    """Note that there is no folder to keep machine code in: it goes with this process."""
+    _homeless[0] = True
+
+
+def is_kept() -> bool:
+    """Return whether what this process compiles is there for the next one."""
+    return not _homeless[0] or not (_begun or _done[0] > 0.0)
 
 
 def seconds() -> float:

@@ -150,6 +150,7 @@ def _entry(function: Any) -> Any:
     try:
         compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # no folder that may be written
+        compilation.lose()
         try:
             _own_folder()
             compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)

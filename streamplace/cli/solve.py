@@ -22,7 +22,7 @@ from optim.methods.registry import get_method, method_names
 from optim.methods.solve import goal_of, solve, told_why
 from optim.referee.result import Termination
 from optim.rules import without_limits
-from optim.util.compilation import listening
+from optim.util.compilation import is_kept, listening
 from optim.util.files import behind_links, is_special
 from optim.util.processor import processor_seconds
 from streamplace.cli.audit import certified, cross_checked
@@ -66,6 +66,11 @@ if TYPE_CHECKING:
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
+)
+
+NOT_KEPT = (
+    "no folder may be written: set NUMBA_CACHE_DIR to one that may, or let who installed it run "
+    "`streamplace warm`"
 )
 
 EXAMPLES = """\
@@ -287,7 +292,8 @@ def _solve(
 
     def compiling() -> None:
         if not said:
-            talk.print("compiling kernels for the first use (kept on disk; not in the time limit)")
+            kept = "kept on disk" if is_kept() else f"in each run anew, as {NOT_KEPT}"
+            talk.print(f"compiling kernels for the first use ({kept}; not in the time limit)")
         said.append(True)
 
     try:

@@ -61,8 +61,9 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     InvalidInput
-        A method is unknown.
+        A method is unknown, or nothing that is compiled can be kept.
     """
+    from optim.errors import InvalidInput, Problem
     from optim.methods.registry import get_method, method_names
 
     methods = [get_method(name) for name in args.methods] or [
@@ -72,7 +73,12 @@ def run(args: argparse.Namespace) -> int:
     with ProcessPoolExecutor(min(args.jobs, len(methods)), get_context("spawn")) as pool:
         waiting = {pool.submit(_solve, method.name): method.name for method in methods}
         for number, future in enumerate(as_completed(waiting), 1):
-            taken, spent = future.result()
+            taken, spent, kept = future.result()
+            if not kept:
+                pool.shutdown(cancel_futures=True)
+                reason = "is needed: no folder may be written that keeps what is compiled"
+                remedy = "set it to a folder that may be written, here and for all later runs"
+                raise InvalidInput(Problem("NUMBA_CACHE_DIR", None, reason, remedy))
             done += taken
             if not args.quiet:
                 name = waiting[future]
@@ -90,20 +96,25 @@ def _small() -> list[Instance]:
     return [kinds[name].make(int(kinds[name].random), SMALL[name]) for name in SMALL]
 
 
-def _solve(name: str) -> tuple[bool, float]:
+def _solve(name: str) -> tuple[bool, float, bool]:
     """Solve each instance that suits a method, and one for each of its other objectives.
 
     With traffic and limits other kernels are used, and some for a single objective.
+
+    Returns
+    -------
+    tuple
+        Whether any suits it, the seconds, and whether what was compiled is there for others.
     """
     from optim.methods.registry import get_method
-    from optim.util import compiled
+    from optim.util import compilation, compiled
 
     compiled.SMALL = -1
     began = time.perf_counter()
     taken = [_takes(name, instance, None) for instance in _small()]
     for objective in get_method(name).objectives[1:]:
         any(_takes(name, instance, objective) for instance in _small())
-    return any(taken), time.perf_counter() - began
+    return any(taken), time.perf_counter() - began, compilation.is_kept()
 
 
 def _takes(name: str, instance: Instance, objective: str | None) -> bool:

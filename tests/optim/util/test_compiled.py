@@ -119,6 +119,25 @@ def test_what_lies_beside_the_module_is_read_by_those_who_write_elsewhere(
     assert not list((tmp_path / "tmp").iterdir())
 
 
+def test_where_nothing_may_be_written_it_is_known_that_nothing_is_kept(
+    tmp_path: Path, repository: Path
+) -> None:
+    write_modules(tmp_path)
+    kept = (
+        "from optim.util import compilation\nheld = []\n"
+        "compilation._listeners.append(lambda: held.append(compilation.is_kept()))\n"
+        "import atexit\natexit.register(lambda: print(sorted(set(held)), compilation.is_kept()))\n"
+    )
+    (tmp_path / "tmp").mkdir()
+    nowhere = {"TMPDIR": str(tmp_path / "tmp")}
+    told = call(tmp_path, repository, NOWHERE + kept, **nowhere)
+    assert told == ["20", "0", "True", "[False]", "False"]
+    assert call(tmp_path, repository, kept) == ["20", "0", "True", "[True]", "True"]
+    # what was shipped needs no folder
+    told = call(tmp_path, repository, NOWHERE + kept, **nowhere)
+    assert told == ["20", "1", "False", "[]", "True"]
+
+
 def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) -> None:
     from optim.util.compiled import helper, kernel
     from optim.util.machine_code import twin
