@@ -77,12 +77,12 @@ def check_bound(
     """Hold a bound against the plan at hand, where that `stands`: breaks no limit that binds.
 
     A plan outside of the restricted problem (a repaired one, say) may beat a bound of that: it
-    then tells nothing of the plan, and is dropped with a note.
+    then tells nothing of the plan, and is dropped with a note. So is what a solver claims.
 
     Raises
     ------
     SolverError
-        A feasible plan beats a bound of the whole problem.
+        A feasible plan beats a bound of the whole problem that no solver is behind.
     """
     if outcome.bound is None:
         return
@@ -100,10 +100,16 @@ def check_bound(
         )
         outcome.bound, outcome.assumes = None, ()
         return
-    raise SolverError(
+    false = (
         f"{method.name} ({outcome.solver or 'no solver'}) claims {outcome.bound:.9g} as a "
         f"proven bound on {objective.name}, but a checked plan has {value:.9g}"
     )
+    if outcome.solver is None:
+        raise SolverError(false)
+    outcome.notes.append(f"{false}: not believed")
+    outcome.bound = None
+    if outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        outcome.termination = Termination.ITERATION_LIMIT
 
 
 def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> None:

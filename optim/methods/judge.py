@@ -144,11 +144,11 @@ def _plan_in_hand(
         if theirs is None:
             continue
         if outcome.termination is Termination.INFEASIBLE:
-            if not at_the_edge(bound, other):
-                raise SolverError(
-                    f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
-                )
-            _unsay(outcome, method, name)
+            edge = at_the_edge(bound, other)
+            false = f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
+            if not edge and outcome.solver is None:
+                raise SolverError(false)
+            _unsay(outcome, method, name, "" if edge else f"{outcome.solver}: {false}")
         if _beats(objective, found, outcome) and at_the_edge(bound, other):
             _unsay(outcome, method, name)
         mine = None if node is None or evaluation is None else rank(node, evaluation)
@@ -263,8 +263,11 @@ def _beats(objective: Figure, found: Evaluation, outcome: Outcome) -> bool:
     )
 
 
-def _unsay(outcome: Outcome, method: Method, name: str) -> None:
-    """Withdraw what a plan at the edge of the tolerance refutes: methods do not look there."""
+def _unsay(outcome: Outcome, method: Method, name: str, false: str = "") -> None:
+    """Withdraw what a plan refutes: a solver's `false` claim, or at the edge of the tolerance.
+
+    Methods do not look for plans there.
+    """
     if outcome.termination in (
         Termination.INFEASIBLE,
         Termination.OPTIMAL,
@@ -273,10 +276,11 @@ def _unsay(outcome: Outcome, method: Method, name: str) -> None:
         outcome.termination = Termination.ITERATION_LIMIT
     outcome.reasons, outcome.bound, outcome.levels = (), None, ()
     outcome.assumes = ()
-    outcome.notes.append(
+    edge = (
         f"{name} keeps the limits only by the last of the tolerance, where {method.name} does not "
         "look for plans; nothing is proven"
     )
+    outcome.notes.append(f"{false}: not believed" if false else edge)
 
 
 def _alternatives(

@@ -70,11 +70,18 @@ def _check_infeasible(task: SolveTask, answer: Answer, solver: str) -> None:
     if answer.termination is LinearTermination.INFEASIBLE and task.warm_start_feasible:
         assert task.warm_start is not None
         value = task.arrays.objective_of(task.warm_start)
-        raise SolverError(
+        most = task.model.violation(task.warm_start)
+        _disbelieve(
+            answer,
             f"{solver} claims {task.model.name!r} is infeasible, but the warm start satisfies it "
-            f"(objective {value:.9g}, largest violation "
-            f"{task.model.violation(task.warm_start):.3g}); try another solver"
+            f"(objective {value:.9g}, largest violation {most:.3g})",
         )
+
+
+def _disbelieve(answer: Answer, false_claim: str) -> None:
+    """Take an answer for one that was not finished, as a plan shows its claim to be false."""
+    answer.add(f"{false_claim}: not believed; try another solver")
+    answer.termination, answer.bound = LinearTermination.ITERATION_LIMIT, None
 
 
 def _accepted_vector(task: SolveTask, answer: Answer, solver: str) -> NDArray[np.float64] | None:
@@ -180,12 +187,8 @@ def _checked_bound(
     """Return the bound if it does not contradict a verified solution; equal to it if it nearly is.
 
     A bound that lies beyond a small objective by more than rounding, but by no more than a solver's
-    tolerances, proves the objective up to these tolerances only.
-
-    Raises
-    ------
-    SolverError
-        A verified solution is better than the "proven" bound.
+    tolerances, proves the objective up to these tolerances only. One that a verified solution beats
+    proves nothing.
     """
     bound = answer.bound
     if bound is None or not np.isfinite(bound) or answer.termination in _NOTHING:
@@ -202,10 +205,12 @@ def _checked_bound(
     if beyond <= CLAIM_TOLERANCE:
         lowest = max(sign * objective - CLAIM_TOLERANCE, sign * _bound_of_box(task))
         return sign * min(sign * objective, lowest)
-    raise SolverError(
+    _disbelieve(
+        answer,
         f"{solver} claims the bound {bound:.9g} for {task.model.name!r}, but a verified solution "
-        f"has {objective:.9g}; try another solver"
+        f"has {objective:.9g}",
     )
+    return None
 
 
 def _bound_of_box(task: SolveTask) -> float:

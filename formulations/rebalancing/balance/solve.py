@@ -29,7 +29,7 @@ from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.covers import add_cuts, cuts_of
 from formulations.rebalancing.problem import lexicographically_less, ordered
 from optim.errors import SolverError
-from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
+from optim.solvers import LIMITED_WORK, LinearTermination, solve_kept, solve_linear
 from optim.solvers.inprocess import solve_lp
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _solve_level(
         return LevelAnswer(goal, value, known, _proven(problem, value - known))
     solution, built = _run_kept(problem, settings, aim, answer, pruned)
     solution = _in_our_terms(solution, aim, built)
-    _check_claims(problem, settings, goal, solution, built, answer)
+    solution = _believed(problem, settings, goal, solution, built, answer)
     first = not answer.levels
     if first:
         answer.start_accepted = solution.warm_start_accepted
@@ -395,21 +395,20 @@ def _native(settings: Settings, goal: Goal, later: bool) -> dict[str, Any]:
     return {**(LIMITED_WORK[settings.solver] if limited else {}), **settings.options}
 
 
-def _check_claims(
+def _believed(
     problem: BalanceProblem,
     settings: Settings,
     goal: Goal,
     solution: LinearSolution,
     built: BalanceModel,
     answer: BalanceAnswer,
-) -> None:
-    """Compare a solver's claims with our own count.
+) -> LinearSolution:
+    """Compare a solver's claims with our own count; what a known plan refutes is not believed.
 
     Raises
     ------
     SolverError
-        An objective our count does not give, a bound that a known plan beats, or "infeasible" where
-        a feasible plan is known.
+        An objective our count does not give.
     """
     if solution.x is not None and solution.objective is not None:
         placement = built.read(solution.x)
@@ -419,14 +418,17 @@ def _check_claims(
                 f"{solution.solver}: claims {goal} {solution.objective}, our count gives {value}"
             )
     if answer.placement is None:
-        return
-    if solution.termination == "infeasible" and goal in ("distance", "weighted"):
-        raise SolverError(f"{solution.solver}: calls infeasible what a known plan solves")
+        return solution
+    false = ""
     value = value_of(problem.levels(answer.placement), goal, settings.weights)
-    if solution.bound is not None and solution.bound > value + _agreement(value, settings, goal):
-        raise SolverError(
-            f"{solution.solver}: claims the bound {solution.bound}, a known plan has {value}"
-        )
+    if solution.termination == "infeasible" and goal in ("distance", "weighted"):
+        false = "calls infeasible what a known plan solves"
+    elif solution.bound is not None and solution.bound > value + _agreement(value, settings, goal):
+        false = f"claims the bound {solution.bound} on {goal}, a known plan has {value}"
+    if not false:
+        return solution
+    answer.notes.append(f"{solution.solver} {false}: not believed")
+    return replace(solution, bound=None, termination=LinearTermination.ITERATION_LIMIT)
 
 
 def _agreement(value: float, settings: Settings, goal: Goal) -> float:

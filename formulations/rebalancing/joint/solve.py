@@ -342,7 +342,10 @@ def _read(
     if solution.termination == "infeasible" and answer.placement is not None:
         start = built.write(answer.placement)
         if start is not None and built.model.violation(start) <= 1e-9:
-            raise SolverError(f"{solution.solver} calls a problem infeasible that has a plan")
+            told = f"{solution.solver} calls a problem infeasible that has a plan: not believed"
+            answer.notes.append(told)
+            answer.termination = "iteration_limit"
+            return
         answer.termination = "optimal"  # the plan uses the referee's tolerance, models do not
         answer.bound = answer.value
         return

@@ -253,6 +253,19 @@ def test_the_time_of_a_method_that_makes_the_start_is_told(fake: Maker) -> None:
     assert "warm_start" not in solve(instance(), "fake").times
 
 
+def test_a_solver_s_false_claim_costs_no_plan(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1, bound=5.0, solver="liar"))
+    result = solve(instance(), "fake")
+    assert (result.termination, result.bound) == ("iteration_limit", None)
+    assert any("(liar) claims 5 as a proven bound" in note for note in result.notes)
+    where = {"a/0": "n1", "a/1": "n1", "b/0": "n1", "b/1": "n2"}
+    fake(Outcome(Termination.INFEASIBLE, solver="liar"))
+    made = instance(tasks=[{"id": t, "node": n} for t, n in where.items()])
+    result = solve(made, "fake")
+    assert (result.termination, result.moves) == ("iteration_limit", ())
+    assert any("liar: fake calls the instance infeasible" in note for note in result.notes)
+
+
 def test_false_infeasible_is_an_error(fake: Maker) -> None:
     current = [
         {"id": t, "node": n}
