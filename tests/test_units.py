@@ -1,4 +1,4 @@
-"""The unit in the file decides neither the plan, nor why a run ends, nor what is proved."""
+"""The unit in the file, its names and its order decide neither the plan, nor what is proved."""
 
 from __future__ import annotations
 
@@ -92,6 +92,46 @@ def test_the_unit_decides_nothing(method: Any, powers: tuple[int, int, int]) -> 
     assert told.assumes == usual.assumes
     if usual.gap is not None:
         assert told.gap == pytest.approx(usual.gap, rel=1e-6, abs=1e-9)
+
+
+NAMES = {"a": "zz", "b": "mm", "c": "Aa", "n0": "q", "n1": "B 1", "n2": "k"}
+
+
+def renamed(value: Any) -> Any:
+    """Every id by another, in another order of the alphabet; tasks follow their operators."""
+    if isinstance(value, dict):
+        return {NAMES.get(key, key): renamed(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [renamed(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    head, _, tail = value.partition("/")
+    return NAMES.get(head, head) + (f"/{tail}" if tail else "")
+
+
+def reordered(value: dict[str, Any]) -> dict[str, Any]:
+    """Every table the other way round."""
+    return {key: each[::-1] if isinstance(each, list) else each for key, each in value.items()}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_names_decide_nothing(method: Any) -> None:
+    told = solve(Instance.from_dict(renamed(suited(method)())), method.name, seed=3)
+    usual = plain(method)
+    assert told.termination == usual.termination
+    assert dict(told.plan.assignment) == {
+        renamed(task): renamed(node) for task, node in usual.plan.assignment.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "method", [m for m in METHODS if m.kind == "exact"], ids=lambda method: method.name
+)
+def test_the_order_decides_nothing_that_is_proved(method: Any) -> None:
+    told = solve(Instance.from_dict(reordered(suited(method)())), method.name, seed=3)
+    usual = plain(method)
+    assert (told.termination, told.bound_of) == (usual.termination, usual.bound_of)
+    assert told.objective.value == pytest.approx(usual.objective.value, rel=1e-9, abs=1e-12)
 
 
 def too_tight(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from optim import InvalidInput, solve
+from optim import Instance, InvalidInput, solve
 from tests.optim.make import instance
 
 
@@ -49,3 +49,45 @@ def test_a_relative_gap_in_percent(gap: float) -> None:
 def test_a_gap_of_load_distance_is_in_percent() -> None:
     made: Any = instance(tasks=[{"id": f"{o}/{i}", "node": "n1"} for o in "ab" for i in (0, 1)])
     assert solve(made, "balance-milp", gap=5).feasible
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "reason"),
+    [
+        (5, "", "must be an object, not a number"),
+        ([1], "", "must be an object, not a list"),
+        ({"cpu": -1}, ".cpu", "must be at least 0"),
+        ({"cpu": "1"}, ".cpu", "must be a number, not a text"),
+        ({"cpu": True}, ".cpu", "must be a number, not true/false"),
+        ({"cpu": float("inf")}, ".cpu", "must be a finite number"),
+        ({"gpu": 1}, ".gpu", "is not in resources (cpu)"),
+    ],
+)
+@pytest.mark.parametrize("place", ["tasks[0]", "operators[0]", "operators[0].group"])
+def test_what_one_task_can_use_is_amounts_of_resources(
+    place: str, value: Any, at: str, reason: str
+) -> None:
+    group: dict[str, Any] = {"tasks": 2, "load": {"cpu": 1}}
+    operator: dict[str, Any] = {"id": "a", "group": group}
+    task: dict[str, Any] = {"id": "t"}
+    {"tasks[0]": task, "operators[0]": operator, "operators[0].group": group}[place]["max_load"] = (
+        value
+    )
+    with pytest.raises(InvalidInput) as caught:
+        Instance.from_dict(
+            {
+                "format": "streamplace.instance/1",
+                "name": "x",
+                "nodes": [{"id": "n"}],
+                "operators": [operator],
+                "tasks": [task],
+            }
+        )
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.reason) == (f"{place}.max_load{at}", reason)
+
+
+@pytest.mark.parametrize("how", ["", "no", "MEND", None, 1, ["mend"]])
+def test_what_is_done_with_a_broken_start_is_one_of_two_words(how: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"--start-broken.* must be one of mend, refuse"):
+        solve(instance(), start_broken=how)
