@@ -162,13 +162,15 @@ class Client:
         Distance of bound and relaxation at which it is solved.
     relaxed
         Whether the relaxation is asked for where a start closes the gap already.
-    stages
-        Sizes of the integer programs tried in turn.
+    stages, ties
+        Sizes of the integer programs tried in turn; whether they take patterns of the same reach as
+        the first one left out, as many as fit: filters are slow over many.
     """
 
     most: int | None = None
     close = ROUNDING
     relaxed = False
+    ties = False
     stages: tuple[int, ...] = (500, 2_000, 8_000, 32_000, 128_000)
 
     def __init__(

@@ -122,10 +122,14 @@ def _stage(
     survivors.cut()
     part, reach, goal = survivors.pool, survivors.reach, survivors.goal
     whole = len(part) <= size
-    if not whole:  # what is better than `goal` consists of the `size` patterns of greatest reach
-        order = np.argsort(-reach, kind="stable")
-        goal = float(reach[order[size]])
-        part = part.only(np.sort(order[:size]))
+    if not whole:  # what is better than `goal` consists of what reaches further
+        if client.ties:
+            order = np.argsort(-reach, kind="stable")
+            goal, keep = float(reach[order[size]]), np.sort(order[:size])
+        else:
+            goal = float(np.partition(reach, -size - 1)[-size - 1])
+            keep = np.flatnonzero(reach > goal + incumbent.rounding)
+        part = part.only(keep)
     if node_limit is None and np.isfinite(goal):
         part = client.narrow(part, client.bound - goal)
     answer = Chosen(None, -np.inf, "")

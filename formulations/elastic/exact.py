@@ -187,6 +187,8 @@ class LevelIncumbent(Incumbent):
 class Level(Client):
     """The columns of a level, and its rows; gains are what costs are below 0, in a common unit."""
 
+    ties = True  # columns of least capacity are alike
+
     def __init__(
         self, form: PatternForm, goal: Goal, caps: Sequence[tuple[Goal, float]], clock: Clock
     ) -> None:
