@@ -164,7 +164,7 @@ class Client:
         Whether the relaxation is asked for where a start closes the gap already.
     stages, ties
         Sizes of the integer programs tried in turn; whether they take patterns of the same reach as
-        the first one left out, as many as fit: filters are slow over many.
+        the first one left out, as many as fit.
     """
 
     most: int | None = None
