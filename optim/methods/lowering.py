@@ -17,6 +17,7 @@ import numpy as np
 
 from optim.format.tables import APART, TOGETHER
 from optim.rules import MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,11 +84,15 @@ def _tasks_column(instance: Instance) -> tuple[str, Floats, Floats]:
 
 
 def _with_distance(changed: Instance, instance: Instance) -> Instance:
-    """Bound each node's load from both sides, leaving nodes from above only."""
+    """Bound each node's load from both sides, leaving nodes from above only.
+
+    The rule allows due ≤ (load + limit) · (1 + 10⁻⁹), a least load least ≤ load · (1 + 10⁻⁹): they
+    are one for least = due − limit · (1 + 10⁻⁹).
+    """
     nodes, limit, due = instance.nodes, instance.limits.max_load_distance, instance.due
     assert limit is not None
     most = due + limit
-    least = np.where(instance.open_nodes, np.maximum(due - limit, 0.0), 0.0)
+    least = np.where(instance.open_nodes, np.maximum(due - limit - slack(limit), 0.0), 0.0)
     load = instance.tasks.load[:, :1]
     made = with_columns(changed, ("load distance",), load, most[:, None])
     background = np.array(made.nodes.background)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from optim import Instance
+from optim import Instance, solve
 from optim.methods.lowering import kept_lowered, lowered
 from optim.methods.registry import all_methods
 from optim.methods.suitable import _unhonoured
@@ -40,3 +40,18 @@ def test_a_method_keeps_as_capacities_what_it_says(limit: str) -> None:
         assert bool(refused) == (limit not in kept_lowered(method.honours)), method.name
         told += not refused
     assert told
+
+
+@pytest.mark.parametrize("method", ["imc-exact", "imc-milp", "storm-milp"])
+def test_a_node_may_be_empty_where_the_distance_is_just_its_share(method: str) -> None:
+    """Three tasks of 0.1 are 0.10000000000000002 for each of three nodes; one has no room."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "edge",
+        "nodes": [{"id": "n0"}, {"id": "n1"}, {"id": "n2", "capacity": {"cpu": 0.0}}],
+        "tasks": [{"id": f"t{t}", "load": {"cpu": 0.1}} for t in range(3)],
+        "traffic": [["t0", "t1", 1.0]],
+        "limits": {"max_load_distance": 0.1},
+    }
+    result = solve(Instance.from_dict(document), method)
+    assert result.evaluation is not None and result.evaluation.feasible
