@@ -345,7 +345,7 @@ def test_more_capacity_never_hurts_exact_methods() -> None:
         declared = get_method(method)
         if declared.kind != "exact" or not first:
             continue
-        less = solved(method, solver, "groups")
+        less = solved(method, solver, "groups", "mend")
         if isinstance(less, UnsuitableMethod):
             continue
         try:

@@ -34,8 +34,8 @@ EXCESS = Figure(
     "excess",
     "excess",
     "sum of the amounts by which limits are broken, each as a share of all there is: of the load "
-    "of the resource, of the traffic, of the tasks, of the cost of moving them; 0 for a plan that "
-    "keeps them all",
+    "of the resource, of the traffic, of the tasks, of the cost of moving them (what tasks have "
+    "above `max_load`: of each operator the task with most); 0 for a plan that keeps them all",
     "share",
     quiet=True,
 )

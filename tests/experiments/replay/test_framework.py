@@ -151,9 +151,9 @@ def test_potc_rehashes_when_nodes_change() -> None:
     ("text", "message"),
     [
         ("nothing", "is no policy"),
-        ("flux:passes", "is not of the form option=value"),
-        ("flux:passs=1", "is no option"),
-        ("flux:passes=-1", "is out of range"),
+        ("albic:pairs_per_round", "is not of the form option=value"),
+        ("albic:pairs_per_rounds=1", "is no option"),
+        ("albic:pairs_per_round=-1", "is out of range"),
         ("flux:solver=highs", "names a solver it cannot use"),
         ("balance-milp:solver=gurobi", "names a solver it cannot use"),
         ("static:a=1", "static:a is no option of static .it has none"),

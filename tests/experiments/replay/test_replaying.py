@@ -123,9 +123,9 @@ def test_a_finished_replay_does_nothing_and_more_policies_may_follow(
     again = run_replay(periods, tmp_path, OPTIONS)
     assert again.rows == first.rows
     monkeypatch.undo()
-    more = ReplayOptions(**{**vars(OPTIONS), "policies": ("static", "flux:passes=1")})
+    more = ReplayOptions(**{**vars(OPTIONS), "policies": ("static", "albic:pairs_per_round=2")})
     done = run_replay(periods, tmp_path, more)
-    assert {row["policy"] for row in done.rows} == {"static", "flux:passes=1"}
+    assert {row["policy"] for row in done.rows} == {"static", "albic:pairs_per_round=2"}
 
 
 def test_another_replay_is_refused(tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ def test_cases_are_explained_from_what_the_folder_keeps(
     assert plan.title == "drain"
     moves, binding = plan.tables
     assert {move[0].value for move in moves.rows} == moved(job, sweep.folder)
-    assert [cell.value for cell in binding.rows[0]] == ["sets", "sources apart", 1, 1]
+    told = [[cell.value for cell in row] for row in binding.rows]
+    assert ["sets", "sources apart", 1, 1] in told
     assert clash.note == "infeasible: capacity"
     assert [cell.value for cell in clash.tables[0].rows[0]] == [
         "capacity", "all nodes.cpu", "1,120 % of a core", "900 % of a core"

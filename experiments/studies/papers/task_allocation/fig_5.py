@@ -65,7 +65,7 @@ def prepared(name: str, **changes: Any) -> Callable[[], object]:
     arrays = (job.size, job.load, job.room, job.allowed, job.edge_u, job.edge_v)
     if name == "TD":
         order = job.priority("significance")
-        return lambda: top_down(*arrays, order, 0, 0)
+        return lambda: top_down(*arrays, order, 0)
     runs = pair_runs(job, None, "imc", "shuffled", 0)
     shuffled = PAIR_ORDERS.index("shuffled")
     return lambda: task_level(*arrays, runs, shuffled, 0)
