@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from formulations.column_generation.problem import Clock, Counts, PatternProblem, Pool, Pricer
 
 OPTIMAL = 1e-7
-"""Relative gap that counts as closed; `optim.figures.objectives` asks for 1e-6."""
+"""Relative gap that counts as closed; `optim.figures.figure` asks for 1e-6."""
 
 NEGATIVE = 1e-3
 """A bound further below 0 than this proves that there is no allocation."""
