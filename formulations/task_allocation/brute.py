@@ -340,12 +340,26 @@ def best_by_figure(instance: Instance, request: Request, objective: str) -> Outc
     UnsuitableMethod
         There are more than `MOST`, or the figure is unknown of plans for this instance.
     """
-    figure = OBJECTIVES[objective]
     places = [_places(instance, task) for task in range(instance.num_tasks)]
     count = math.prod(map(len, places))
     if count > MOST:
         reason = f"would judge {count:.3g} assignments by {objective}, more than {MOST:,}"
         raise UnsuitableMethod(Problem("imc-brute", None, reason, "only small instances can be"))
+    return _best_of(instance, request, objective, places)
+
+
+def best_of_all(instance: Instance, request: Request) -> Outcome | None:
+    """Try all assignments, those to leaving nodes included; ``None`` where there are too many."""
+    allowed = [np.flatnonzero(instance.allowed_mask(t)) for t in range(instance.num_tasks)]
+    if math.prod(map(len, allowed)) > MOST:
+        return None
+    return _best_of(instance, request, str(request.objective), [x.tolist() for x in allowed])
+
+
+def _best_of(
+    instance: Instance, request: Request, objective: str, places: list[list[int]]
+) -> Outcome:
+    figure, count = OBJECTIVES[objective], math.prod(map(len, places))
     binding = figure.binding(instance)
     outcome = Outcome(Termination.OPTIMAL, notes=[f"{count:,} assignments"])
     for nodes in itertools.product(*places):
@@ -384,7 +398,7 @@ METHOD = Method(
     kind="exact",
     objective="imc_gain",
     objectives=JUDGED,
-    run=emptied_or_any(run),
+    run=emptied_or_any(run, best_of_all),
     summary="All assignments, identical nodes and tasks counted once; a judge for small instances",
     source="",
     honours=HONOURS

@@ -63,6 +63,8 @@ class Figure:
         The figure which is best where this one is.
     weighs_leaving
         Whether what is left on leaving nodes counts in it.
+    of_staying
+        Whether it tells staying nodes from leaving ones: another figure where none is marked.
     hard
         The instance without the limits that the figure measures: to methods which optimise it, they
         are none, and their best plan is kept though it breaks them. ``None`` where it measures no
@@ -94,6 +96,7 @@ class Figure:
     shown_as: str | None = None
     same_as: str | None = None
     weighs_leaving: bool = False
+    of_staying: bool = False
     hard: Callable[[Instance], Instance] | None = None
     holding: Callable[[Instance, float], Instance] | None = None
     whole: bool = True

@@ -135,6 +135,7 @@ LOAD_DISTANCE = Figure(
     "resource",
     lambda placement: placement.distance,
     sense="min",
+    of_staying=True,
     reference="mean_load",
     percent=True,
     weighs_leaving=True,
@@ -205,6 +206,7 @@ CPU_DEVIATION = Figure(
     "share",
     _first_deviation,
     sense="min",
+    of_staying=True,
     quiet=True,
     former="deviation",
 )
@@ -216,6 +218,7 @@ RESOURCE_DEVIATION = Figure(
     "share",
     _resource_deviation,
     sense="min",
+    of_staying=True,
     quiet=True,
 )
 MEAN_ABSOLUTE_DEVIATION = Figure(
@@ -225,6 +228,7 @@ MEAN_ABSOLUTE_DEVIATION = Figure(
     "share",
     _mean_deviation,
     sense="min",
+    of_staying=True,
     quiet=True,
     former="absolute_deviation",
 )

@@ -100,6 +100,7 @@ RATE_AFTER_LOSS = Figure(
     "multiple",
     _worst,
     sense="max",
+    of_staying=True,
     hard=without_measured,
     costly=True,
 )

@@ -14,19 +14,19 @@ from optim.referee.result import Termination
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Outcome, Request
     from optim.referee.evaluation import Evaluation
 
     Run = Callable[[Instance, Request], Outcome]
+    Every = Callable[[Instance, Request], Outcome | None]
 
 _ABOUT = "leaving nodes"
 """In the words of everything that is assumed of them."""
 _MOST = 2_000_000
 """Tasks × nodes up to which lists of allowed nodes are written down."""
-_OF_STAYING = ("cpu_deviation", "mean_absolute_deviation")
-"""Figures that are other ones where no node is marked."""
 
 
 def may_stay(instance: Instance) -> int:
@@ -58,28 +58,40 @@ def needed(instance: Instance, assumes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(words for words in assumes if _ABOUT not in words)
 
 
-def emptied_or_any(run: Run) -> Run:
-    """Make of a method that empties leaving nodes one that looks for all plans where none does."""
+def emptied_or_any(run: Run, every: Every | None = None) -> Run:
+    """Make of a method that empties leaving nodes one that looks for all plans where none does.
+
+    Parameters
+    ----------
+    run
+        Knows lists of allowed nodes alone: asked again about an instance without the mark, which is
+        the same question unless the objective is of the staying nodes.
+    every
+        Looks for all plans of the instance itself, for those objectives; ``None`` where it cannot.
+    """
 
     @wraps(run)
     def both(instance: Instance, request: Request) -> Outcome:
         outcome, assumed = run(instance, request), emptied(instance)
-        none = outcome.termination is Termination.INFEASIBLE
-        same = request.objective not in _OF_STAYING and may_be_rewritten(instance)
-        if none and assumed and same:
-            found = run(without_leaving(instance, may_stay=True), request)
-            found.notes.append("no plan empties the leaving nodes: looked among all")
-            found.rank = partial(_by_value, str(request.objective))
-            return found
+        if outcome.termination is Termination.INFEASIBLE and assumed:
+            found, figure = None, OBJECTIVES.get(request.objective or "")
+            if figure is not None and figure.of_staying:
+                found = every(instance, request) if every else None
+            elif may_be_rewritten(instance):
+                found = run(without_leaving(instance, may_stay=True), request)
+            if found is not None:
+                found.notes.append("no plan empties the leaving nodes: looked among all")
+                found.rank = partial(_by_value, figure) if figure else None
+                return found
         outcome.assumes += assumed
         return outcome
 
     return both
 
 
-def _by_value(name: str, _: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
+def _by_value(figure: Figure, _: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
     """Rank plans by an objective alone, whatever they leave on leaving nodes."""
-    value, figure = evaluation.objective(name), OBJECTIVES[name]
+    value = evaluation.objective(figure.name)
     if value is None:
         return None
     return (float(f"{value if figure.sense == 'min' else -value:.9e}"),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from rich.console import Console
 
 from experiments.report.tables import OBJECTIVES as REPORT_WORDS
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, arrow_schema
+from optim import Instance
 from optim.errors import InvalidInput
 from optim.figures.catalogue import FIGURES, OBJECTIVES, Figures, figures_of, find_objective
 from optim.figures.figure import Figure
 from optim.figures.placement import Placement
+from optim.methods.draining import without_leaving
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.evaluation import Evaluation
 from streamplace.cli.figure_table import figure_table
@@ -75,3 +78,26 @@ def test_objectives_answer_to_what_they_were_called() -> None:
 def test_the_page_has_the_table_of_the_code() -> None:
     page = Path(__file__).parents[3] / "docs" / "figures.md"
     assert figure_table() in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_figures_that_tell_leaving_nodes_from_others_say_so(name: str) -> None:
+    nodes = [
+        {"id": f"n{n}", "capacity": {"cpu": 8.0}, "slots": 4, "leaving": n == 0} for n in range(3)
+    ]
+    tasks = [{"id": f"t{t}", "load": {"cpu": 1.0 + t}, "node": f"n{t % 3}"} for t in range(4)]
+    document = {
+        "format": "streamplace.instance/1", "name": "marked", "nodes": nodes, "tasks": tasks,
+        "traffic": [["t0", "t3", 1.0], ["t1", "t2", 2.0]],
+        "links": [{"id": "up", "nodes": ["n0"], "capacity": 5.0}],
+        "rate_driven": ["cpu"],
+    }  # fmt: skip
+    marked = Instance.from_dict(document)
+    plain = without_leaving(marked, may_stay=True)
+    value = OBJECTIVES[name].value
+    if value is not None:
+        differ = [
+            value(Placement(marked, np.array(node))) != value(Placement(plain, np.array(node)))
+            for node in itertools.product(range(3), repeat=4)
+        ]
+        assert any(differ) == OBJECTIVES[name].of_staying

@@ -76,3 +76,27 @@ def test_what_may_stay_is_still_told() -> None:
     document.pop("limits", None)
     assert any(task["node"] == "n0" for task in document["tasks"])
     assert solve(Instance.from_dict(document), "imc-exact").bound_of == "restricted"
+
+
+@pytest.mark.parametrize("objective", ["load_distance", "cpu_deviation", "max_utilisation"])
+def test_a_figure_of_the_staying_nodes_is_not_asked_of_an_unmarked_instance(objective: str) -> None:
+    """n1 cannot take 6 and 3, so none empties n0; without the mark 4.5 each would be the mean."""
+    made = Instance.from_dict({
+        "format": "streamplace.instance/1",
+        "name": "unmarked",
+        "nodes": [
+            {"id": "n0", "capacity": {"cpu": 6}, "leaving": True},
+            {"id": "n1", "capacity": {"cpu": 6}},
+        ],
+        "tasks": [
+            {"id": "t0", "load": {"cpu": 6}, "node": "n0"},
+            {"id": "t1", "load": {"cpu": 3}, "node": "n0"},
+        ],
+        "limits": {"max_migrations": 2},
+    })  # fmt: skip
+    result = solve(made, "imc-brute", objective=objective)
+    assert result.feasible
+    assert result.termination == "optimal"
+    best = {"load_distance": 3.0, "cpu_deviation": 0.0, "max_utilisation": 1.0}[objective]
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(best)
