@@ -94,7 +94,7 @@ def test_equals_trying_everything(seed: int, method: str) -> None:
 def check(seed: int, method: str) -> bool:
     """Compare a method with all placements; return whether it takes the instance."""
     try:
-        result = solve(ruled(seed), method)
+        result = solve(ruled(seed), method, start_broken="refuse")
     except UnsuitableMethod as error:
         assert all(problem.remedy for problem in error.problems)
         assert method != "imc-brute", error
