@@ -59,6 +59,9 @@ RIGHT = {
     "second-level-betters-the-first": Right(123, "used_capacity", "min", 0.75),
     "bytes": Right(2, "load_distance", "min", 3.3e11),
     "small-unit": Right(243, "load_distance", "min", 1e-5),
+    "largest-seed": Right(148, "imc_gain", "max", 7.75),
+    "gap-of-what-is-apart": Right(7, "internode_traffic", "min", 2.751767271699612),
+    "levels-within-the-gap": Right(60, "load_distance", "min", 0.0833331915074702),
 }
 MODELLED = ("slots-of-four-operators", "slots-of-five-operators")
 
@@ -99,6 +102,9 @@ CASES: tuple[tuple[str, str | None, dict[str, Any], bool], ...] = (
     ("small-unit", None, {}, True),
     ("small-unit", "balance-milp", {}, True),
     ("small-unit", "balance-search", {}, True),
+    ("largest-seed", "joint-milp", {"solver": "scip", "seed": 2**31 - 1}, False),
+    *(("gap-of-what-is-apart", "storm-milp", {"solver": s}, True) for s in ("cbc", "highs")),
+    ("levels-within-the-gap", "balance-milp", {}, True),
 )  # fmt: skip
 
 
@@ -145,6 +151,7 @@ def test_answer(name: str, method: str | None, keywords: dict[str, Any], reached
     if "time_limit" in keywords:  # what it has by then is a matter of the machine
         return
     result = answer.result
+    assert str(result.termination) != "error"
     if not right.placements:
         if result.mending is not None:  # the current placement breaks what it need not keep
             result = setting.answer(method, **keywords, start_broken="refuse").result

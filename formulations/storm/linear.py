@@ -150,6 +150,8 @@ def build_workers(
         z, worth = placement.without_objective()
         least = least_gain / placement.scale
         placement.model.add_rows("first level", least, np.inf, 0 * z, z, worth, 1)
+    # less the total: the figure is what does not stay together, and gaps are parts of that
+    placement.model.set_objective([], [], offset=-instance.total_traffic / placement.scale)
     return made
 
 
@@ -359,10 +361,10 @@ class Direct:
             outcome.warm_start_accepted = solution.warm_start_accepted
         outcome.notes += [solution.message] if solution.message else []
         if solution.bound is not None:
-            self.bound = min(solution.bound * scale, total)
+            self.bound = min(total + solution.bound * scale, total)
 
-        def between(inside: float | None) -> float | None:
-            return None if inside is None else total - inside * scale
+        def between(value: float | None) -> float | None:
+            return None if value is None else -value * scale
 
         outcome.trace = [(s + built, between(v), between(b)) for s, v, b in solution.trace]
         if solution.x is None:
@@ -394,7 +396,7 @@ class Direct:
         if solution.termination != "optimal":
             outcome.notes.append(f"traffic between slots: best effort, {solution.termination}")
         if solution.bound is not None and math.isfinite(solution.bound):
-            self.slot_bound = solution.bound * model.placement.scale
+            self.slot_bound = total + solution.bound * model.placement.scale
         if solution.x is None:
             return
         node, slot = model.read(solution.x, instance.num_tasks)

@@ -92,6 +92,11 @@ class _Log:
         self.task.recorder.note(incumbent, proven)
 
 
+MOST_SHIFT = 2**30
+"""Seeds from here on are told without their highest bit: SCIP adds to a shift for models inside a
+model, and one beyond 2**31 - 1 ends the whole solve."""
+
+
 class ScipBackend:
     """OR-Tools' SCIP in its own process."""
 
@@ -124,7 +129,7 @@ def parameters(task: SolveTask) -> str:
     common: dict[str, Any] = {
         "limits/gap": task.gap,
         "limits/absgap": task.abs_gap,
-        "randomization/randomseedshift": task.seed,
+        "randomization/randomseedshift": task.seed % MOST_SHIFT,
         "numerics/feastol": _feasibility_tolerance(task),
         "misc/catchctrlc": "TRUE",
     }

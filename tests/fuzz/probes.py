@@ -205,8 +205,12 @@ def family(setting: Setting, method: str, keywords: Keywords) -> Findings:
 def repair(setting: Setting, method: str, keywords: Keywords) -> Findings:
     """Repair touches no good plan, is told, and packs what first fit packs."""
     answer = setting.answer(method, **keywords, repair=True)
-    yield from _checked(setting, method, keywords, answer)
-    mended, plain = answer.result, setting.answer(method, **keywords).result
+    mended, asked = answer.result, setting.answer(method, **keywords)
+    plain = asked.result
+    for kind, detail in _checked(setting, method, keywords, answer):
+        # a method that does not keep a limit proves nothing of the plans that do
+        if kind != "unproven" or asked.refused is None:
+            yield kind, detail
     if mended is None:
         return
     if plain is not None and plain.feasible:

@@ -124,12 +124,12 @@ def _optimum(claim: Claim, tight: np.ndarray, loose: np.ndarray) -> Findings:
 
 
 def _levels(claim: Claim, among: np.ndarray) -> Findings:
-    """A proved level is the best one among the plans that are best on the level before."""
+    """A proved level is the best one among plans that are no worse on the levels before."""
     figures, value, among = claim.space.figures.by_name, claim.value, among.copy()
     if not claim.sound or value is None or claim.termination != "optimal":
         return
     first = figures[str(claim.name)]
-    among &= np.abs(first - value) <= claim.rounding() + claim.allowed_miss(value)
+    among &= claim.worse_by(first, value) <= claim.rounding()
     for level in claim.result.objective_levels:
         if level.name not in figures or level.value is None or level.name == claim.name:
             continue
@@ -143,7 +143,7 @@ def _levels(claim: Claim, among: np.ndarray) -> Findings:
         side = 1.0 if level.sense == "min" else -1.0
         if side * (level.bound - best) > scale:
             yield "level-bound", f"{level.name} bound {level.bound} optimum {best}"
-        among &= np.abs(figures[level.name] - best) <= scale
+        among &= side * (figures[level.name] - level.value) <= scale
 
 
 def _unproven(claim: Claim) -> Findings:

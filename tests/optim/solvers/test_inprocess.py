@@ -134,3 +134,28 @@ def test_fractions_follow_the_rounded_whole_numbers(monkeypatch: pytest.MonkeyPa
     assert len(asked) == 2
     assert answer.termination == "optimal"
     assert answer.x == pytest.approx([1.0, 3.0])
+
+
+def test_an_optimum_that_highs_refuses_is_asked_for_in_other_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HiGHS ends with "Solve error" where its own optimum lies 1e-6 beyond a row."""
+    from scipy import optimize
+
+    model = knapsacks(8, 2)
+    right = solve_small_milp(model)
+    plain = optimize.milp
+    asked: list[Any] = []
+
+    def refused(**program: Any) -> Any:
+        asked.append(program)
+        answer = plain(**program)
+        if len(asked) < 3:
+            answer.status, answer.x, answer.message = 4, None, "HiGHS Status 4: Solve error"
+        return answer
+
+    monkeypatch.setattr(optimize, "milp", refused)
+    answer = solve_small_milp(model)
+    assert (answer.termination, answer.objective) == ("optimal", right.objective)
+    assert answer.bound == pytest.approx(right.bound)
+    assert len(asked) == 3
