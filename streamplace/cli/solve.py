@@ -90,7 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
     method = parser.add_argument(
-        "--method", metavar="M", help="see `streamplace methods`; else those that suit"
+        "--method",
+        metavar="M",
+        help="a name (`streamplace methods`), FILE.py or module:NAME; else those that suit",
     )
     method.completer = lambda **_: method_names()  # type: ignore[attr-defined]
     parser.add_argument(
