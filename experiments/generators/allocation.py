@@ -12,12 +12,13 @@ import numpy as np
 
 from experiments.generators.kinds import Kind
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
+from optim.kernels.first_fit import packings
 from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.format.instance import Instance
 
 _REDRAWS = 1000
 _LEAST_REDRAWS = 20
@@ -63,8 +64,6 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     InvalidInput
         Nothing that can be packed was found, or there are more racks than nodes.
     """
-    from optim.kernels.first_fit import packings
-
     if p["racks"] > p["nodes"]:
         raise InvalidInput(Problem("racks", p["racks"], f"is above nodes = {p['nodes']}"))
     if p["background"] >= p["utilisation"]:
@@ -89,8 +88,6 @@ def _as_stated(drawn: Instance, p: Mapping[str, Any]) -> bool:
 
 
 def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    from optim.format.instance import Instance
-
     nodes, count = p["nodes"], p["operators"]
     background = _CAPACITY * rng.uniform(0, 2 * p["background"], nodes)
     streams = _streams(rng, count)
@@ -182,8 +179,6 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
     InvalidInput
         More workers run queries than there are.
     """
-    from optim.format.instance import Instance
-
     nodes = p["nodes"]
     if p["busy_nodes"] > nodes:
         raise InvalidInput(Problem("busy_nodes", p["busy_nodes"], f"is above nodes = {nodes}"))

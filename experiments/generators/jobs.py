@@ -22,6 +22,7 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
 from optim.errors import InvalidInput, Problem
+from optim.kernels.first_fit import packings
 from optim.options import Option
 from streamplace.clusters.exchange.nodes import COSTS, LINKS
 
@@ -204,8 +205,6 @@ def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance
     InvalidInput
         The parameters contradict each other, or no job that fits was found.
     """
-    from optim.kernels.first_fit import packings
-
     _check(p)
     for _ in range(_REDRAWS):
         drawn = _draw(rng, name, p)

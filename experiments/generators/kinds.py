@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
+from optim.format.document import MAX_NUMBER, MAX_TASKS
+from optim.format.instance import Instance
+from optim.format.tables import TaskTable
 from optim.options import read_options
+from streamplace.clusters.exchange.nodes import add_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from optim.format.instance import Instance
-    from optim.format.tables import Floats, TaskTable
+    from optim.format.tables import Floats
     from optim.options import Option
 
 
@@ -88,8 +91,6 @@ class Kind:
 
 def _beyond_the_format(typed: Mapping[str, Any]) -> list[Problem]:
     """Return what is wrong with numbers that no instance file takes."""
-    from optim.format.document import MAX_NUMBER
-
     reason = f"is above {MAX_NUMBER:g}, more than an instance may hold"
     return [
         Problem(name, value, reason, "check the unit")
@@ -106,8 +107,6 @@ def check_tasks(name: str, value: Any, tasks: int) -> None:
     InvalidInput
         There are.
     """
-    from optim.format.document import MAX_TASKS
-
     if tasks > MAX_TASKS:
         reason = f"gives {tasks:,} tasks, above {MAX_TASKS:,}"
         raise InvalidInput(Problem(name, value, reason, "lower it"))
@@ -142,8 +141,6 @@ def _bad(name: str, text: str, reason: str, count: int) -> InvalidInput:
 
 def task_table(ids: tuple[str, ...], load: Floats, **columns: Any) -> TaskTable:
     """Return tasks as arrays; columns that are not given are as of tasks that are nowhere yet."""
-    from optim.format.tables import TaskTable
-
     count = len(ids)
     none, empty = np.full(count, -1, dtype=np.int32), np.zeros(0, dtype=np.int32)
     plain: dict[str, Any] = {
@@ -179,9 +176,6 @@ def job(
     `network` holds the parameters of `streamplace.clusters.exchange.nodes`, where a kind has
     them.
     """
-    from optim.format.instance import Instance
-    from streamplace.clusters.exchange.nodes import add_network
-
     return Instance.from_dict(
         add_network(
             {

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind
+from optim.format.instance import Instance
 from optim.options import Option
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from optim.format.instance import Instance
 
 _POINTS: dict[str, list[tuple[int, float, float, float]]] = {
     "xml_parse": [(1, 310, 84.69, 35.63)],
@@ -145,8 +145,6 @@ def _instance(
     streams: Sequence[Mapping[str, Any]],
     p: Mapping[str, Any],
 ) -> Instance:
-    from optim.format.instance import Instance
-
     used = {o["model"] for o in operators}
     sizes = list(_VMS)[: list(_VMS).index(p["largest_vm"]) + 1]
     return Instance.from_dict(

@@ -15,6 +15,8 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, check_tasks, task_table
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
+from optim.format.tables import TrafficTable
 from optim.format.traffic import MAX_PAIRS
 from optim.options import Option
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-
-    from optim.format.instance import Instance
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -413,9 +413,6 @@ def build_instance(
     names
         Further entries of the document, such as ``labels``.
     """
-    from optim.format.instance import Instance
-    from optim.format.tables import TrafficTable
-
     bare = Instance.from_dict(
         {
             "format": "streamplace.instance/1",

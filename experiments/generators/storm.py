@@ -13,14 +13,13 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, check_tasks, numbers
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
 from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-
-    from optim.format.instance import Instance
 
     Floats = NDArray[np.float64]
 
@@ -58,8 +57,6 @@ class _Job:
 
     def instance(self, name: str, origin: str, p: Mapping[str, Any], speeds: Floats) -> Instance:
         """Return the instance on nodes of these speeds, in all `utilisation` percent busy."""
-        from optim.format.instance import Instance
-
         whole = self.load * 100.0 / p["utilisation"]
         capacity = np.maximum(speeds / speeds.sum() * whole, self.largest)
         nodes = [

@@ -18,14 +18,14 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, task_table
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
+from optim.format.tables import TrafficTable
 from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
-
-    from optim.format.instance import Instance
 
     Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -110,9 +110,6 @@ def instance_of(
     load: NDArray[np.float64],
 ) -> Instance:
     """Put arrays into the tables of an instance that has only nodes."""
-    from optim.format.instance import Instance
-    from optim.format.tables import TrafficTable
-
     resources = ["cpu", *(f"r{i}" for i in range(1, load.shape[1]))]
     share = rng.uniform(1 - p["unequal"], 1 + p["unequal"], p["nodes"])
     fair = np.outer(share / share.sum(), load.sum(axis=0))

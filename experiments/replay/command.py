@@ -38,22 +38,17 @@ docs/replay.md describes policies, scaling rules, costs and columns."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "instance",
-        metavar="INSTANCE",
-        nargs="*",
+        "instance", metavar="INSTANCE", nargs="*",
         help="the periods in order: files, folders of them, or a folder of `streamplace trace`",
-    )
+    )  # fmt: skip
     parser.add_argument("--day", action="store_true", help="make a synthetic day instead")
     add_option(parser, "a parameter of the day, such as nodes=20 or periods=96", "--day-option")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="result folder")
     parser.add_argument(
-        "--policy",
-        metavar="P",
-        action="append",
-        default=[],
+        "--policy", metavar="P", action="append", default=[],
         help="a method, static or potc, with options as albic:score_factor=2,time_limit=5; may be "
         "given again (default: albic, flux, static)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--periods", metavar="N", type=count, help="replay only the first N periods"
     )
@@ -80,11 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         costs.add_argument(name, metavar="F", type=amount, default=0.0, help=f"{text}; default 0")
     parser.add_argument(
-        "--scaling",
-        metavar="RULE",
-        default="none",
+        "--scaling", metavar="RULE", default="none",
         help="none (default), utilisation, or module:factory of your own",
-    )
+    )  # fmt: skip
     add_option(parser, "a parameter of the rule, such as upper=0.8", "--scaling-option")
     parser.add_argument(
         "--time-limit", metavar="S", type=seconds, help="seconds for each plan; default none"
