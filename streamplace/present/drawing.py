@@ -115,10 +115,10 @@ def styles(contestants: Iterable[tuple[str, str]]) -> dict[str, Style]:
         colors[method] = free[k] if k < len(free) else k % len(COLORS)
     found: dict[str, Style] = {}
     variants = dict.fromkeys(methods, 0)
-    for number, (name, method) in enumerate(pairs):
+    for k, (name, method) in enumerate(pairs):
         dashes = DASHES[variants[method] % len(DASHES)]
         variants[method] += 1
-        marker = MARKERS[number % len(MARKERS)]
+        marker = MARKERS[k % len(MARKERS)]
         found[name] = Style(COLORS[colors[method]], marker, dashes, legend_name(name))
     return found
 
