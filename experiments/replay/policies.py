@@ -31,13 +31,10 @@ _SOLVE = (
     Option("time_limit", "float", None, "seconds for each plan", minimum=1e-3),
     Option("gap", "float", None, "as `streamplace solve --gap`", minimum=0.0),
     Option(
-        "start_broken",
-        "str",
-        "mend",
-        "as `streamplace solve --start-broken`",
+        "start_broken", "str", "mend", "as `streamplace solve --start-broken`",
         choices=("mend", "refuse"),
     ),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
