@@ -426,7 +426,10 @@ def build_instance(
         state=np.ones(count),
         node=groups.home.astype(np.int32),
     )
-    members = {"task_indptr": start.astype(np.int32), "task_indices": order.astype(np.int32)}
+    members: dict[str, Any] = {
+        "task_indptr": start.astype(np.int32),
+        "task_indices": order.astype(np.int32),
+    }
     traffic = TrafficTable(
         groups.source.astype(np.int32),
         groups.target.astype(np.int32),
