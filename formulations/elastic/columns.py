@@ -208,7 +208,7 @@ def costs(problem: EoaProblem, columns: Columns, goal: Goal) -> tuple[Floats, fl
     capacity = problem.instance.nodes.capacity[first, 0]
     share = (problem.base[first] + columns.load) / np.where(capacity > 0, capacity, 1.0)
     assert problem.even_mean is not None
-    off = np.where(problem.instance.open_nodes[first], share - problem.even_mean, 0.0)
+    off = np.where(problem.counted[first], share - problem.even_mean, 0.0)
     if goal == "squares":
         return off**2, 0.0
     return np.abs(off) / len(counted_nodes(problem)), 0.0

@@ -32,7 +32,7 @@ from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
-from optim.methods.draining import emptied_or_any
+from optim.methods.draining import emptied_or_any, may_be_rewritten, without_leaving
 from optim.methods.hand import Hand
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from formulations.elastic.exact import PatternForm
     from formulations.elastic.linear import ProductForm
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Bools, Ints
     from optim.methods.registry import Request
 
 MOST_PATTERNS = 1_000_000
@@ -54,8 +54,15 @@ _NO_FIGURE = 1e-12
 """Deviations below this part of the largest share in use are 0 up to rounding."""
 
 
-def run(instance: Instance, request: Request) -> Outcome:
+def run(instance: Instance, request: Request, counted: Bools | None = None) -> Outcome:
     """Solve the levels of the objective one after the other.
+
+    Parameters
+    ----------
+    instance, request
+        What is asked.
+    counted
+        (N,) nodes over which deviations are counted; the staying ones where it is not given.
 
     Raises
     ------
@@ -66,7 +73,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     request.start()  # in hand, should Ctrl-C come while kernels compile or the first level runs
     request, compiling = request.warmed(warm_up)
     options = request.options
-    problem = _problem(instance)
+    problem = _problem(instance, counted)
     settings = Settings(
         request,
         request.solver or "highs",
@@ -100,9 +107,22 @@ def run(instance: Instance, request: Request) -> Outcome:
     return outcome
 
 
-def _problem(instance: Instance) -> EoaProblem:
+def _among_all(instance: Instance, request: Request) -> Outcome | None:
+    """Look among all plans for the least deviation of the staying nodes; ``None`` where it cannot.
+
+    It takes products: deviations do not add up over patterns beside nodes that are not counted.
+    """
+    if not may_be_rewritten(instance):
+        return None
+    try:
+        return run(without_leaving(instance, may_stay=True), request, instance.open_nodes)
+    except UnsuitableMethod:
+        return None
+
+
+def _problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
     """Put an instance into the terms of the models; what capacities can say is written so."""
-    return eoa_problem(lowered(instance, METHOD.honours - {"sets", "max_load_distance"}))
+    return eoa_problem(lowered(instance, METHOD.honours - {"sets", "max_load_distance"}), counted)
 
 
 def _any_placement(instance: Instance, settings: Settings) -> Ints | None:
@@ -216,7 +236,7 @@ METHOD = Method(
     kind="exact",
     objective="used_capacity",
     objectives=tuple(LEVELS),
-    run=emptied_or_any(run),
+    run=emptied_or_any(run, _among_all),
     summary="Least CPU capacity in use, then least network use, or least deviation; proven",
     source="Elastic Allocator, SOSE 2014, section IV",
     needs=("tasks", "nodes", "capacity"),

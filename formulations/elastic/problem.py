@@ -88,6 +88,8 @@ class EoaProblem:
         (3, N) traffic a node's own links of a direction may carry beside their background.
     shared
         Links of several nodes.
+    counted
+        (N,) nodes over which deviations are counted: those that stay.
     """
 
     instance: Instance
@@ -108,6 +110,7 @@ class EoaProblem:
     inside: Floats
     uplink: Floats
     shared: tuple[SharedLink, ...]
+    counted: Bools
 
     @property
     def num_free(self) -> int:
@@ -161,9 +164,9 @@ class EoaProblem:
 
     @property
     def node_keys(self) -> Floats:
-        """(N, 2) what makes nodes of equal room unequal in what is minimised."""
+        """(N, 3) what makes nodes of equal room unequal in what is minimised."""
         nodes = self.instance.nodes
-        return np.column_stack([nodes.capacity[:, 0], nodes.background[:, 0]])
+        return np.column_stack([nodes.capacity[:, 0], nodes.background[:, 0], self.counted])
 
     @cached_property
     def even_mean(self) -> float | None:
@@ -171,7 +174,7 @@ class EoaProblem:
 
         It is where all nodes that tasks may go to stay and have equal capacity.
         """
-        counted = self.instance.open_nodes
+        counted = self.counted
         capacity = self.instance.nodes.capacity[:, 0]
         reached = self.may.any(axis=0)
         if not counted.any() or (reached & ~counted).any() or (capacity[counted] <= 0).any():
@@ -190,8 +193,16 @@ class EoaProblem:
         return node
 
 
-def eoa_problem(instance: Instance) -> EoaProblem:
-    """Put an instance into the terms of the model."""
+def eoa_problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
+    """Put an instance into the terms of the model.
+
+    Parameters
+    ----------
+    instance
+        Tasks go to its staying nodes.
+    counted
+        (N,) as of `EoaProblem`; the staying nodes where it is not given.
+    """
     kind, _, target = placing_masks(instance)
     fixed = _fixed(kind, target)
     free = np.flatnonzero(fixed < 0)
@@ -229,6 +240,7 @@ def eoa_problem(instance: Instance) -> EoaProblem:
         inside=np.bincount(fixed[u[same]], rate[same], n).astype(np.float64),
         uplink=_uplinks(instance),
         shared=_shared(instance, fixed),
+        counted=instance.open_nodes if counted is None else counted,
     )
 
 
@@ -404,7 +416,7 @@ def shares(problem: EoaProblem, load: Floats) -> Floats:
 
 def counted_nodes(problem: EoaProblem) -> Ints:
     """Nodes over which deviations are counted: those that stay."""
-    return np.flatnonzero(problem.instance.open_nodes).astype(np.int32)
+    return np.flatnonzero(problem.counted).astype(np.int32)
 
 
 def in_figure(goal: Goal, value: float | None) -> float | None:
