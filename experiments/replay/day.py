@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.generators.kinds import Kind
-from experiments.generators.rebalancing import (
-    KeyGroups,
-    build_instance,
-    num_key_groups,
-    one_to_one_job,
-)
+from experiments.generators.rebalancing import KeyGroups, build_instance, one_to_one_job
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
@@ -60,7 +55,13 @@ def day_periods(seed: int, **parameters: Any) -> list[Instance]:
 
 
 def build_day(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build one period of the day."""
+    """Build one period of the day.
+
+    Raises
+    ------
+    InvalidInput
+        An odd number of operators, or a period past the last one.
+    """
     if p["period"] >= p["periods"]:
         reason = f"lies past the last of {p['periods']} periods"
         raise InvalidInput(Problem("period", p["period"], reason))
@@ -70,7 +71,10 @@ def build_day(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Inst
 def _build_all(
     rng: np.random.Generator, name: str, p: Mapping[str, Any], only: int | None = None
 ) -> list[Instance]:
-    count = num_key_groups(p)
+    count = p["nodes"] * p["key_groups"]
+    if p["operators"] % 2 or p["operators"] > count:
+        reason = f"must be even and at most the {count} key groups"
+        raise InvalidInput(Problem("operators", p["operators"], reason))
     operator, source, target, rate = one_to_one_job(rng, count, p["operators"], p["one_to_one"])
     size = rng.lognormal(0.0, p["skew"], count)
     home = rng.permutation(count) % p["nodes"]
@@ -94,7 +98,7 @@ def _build_all(
                 groups,
                 [{"id": f"n{i:04d}", "capacity": {"cpu": _CAPACITY}} for i in range(p["nodes"])],
                 {"max_migrations": p["max_migrations"]},
-                labels={"hour": f"{int(hour):02d}:{round(hour % 1 * 60):02d}"},
+                {"labels": {"hour": f"{int(hour):02d}:{round(hour % 1 * 60):02d}"}},
             )
         )
     return periods

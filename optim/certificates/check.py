@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections import Counter, defaultdict
 from fractions import Fraction as F
-from itertools import accumulate, product
+from itertools import accumulate, chain, product
 from math import ceil, floor, gcd, inf, lcm
 from operator import add, le, mul
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 
 FORMAT, READS = "streamplace.certificate/1", "streamplace.instance/1"
 SLACK = F(1_000_001, 10**15)  # of what a row has available: the format's, and a hair for doubles
+WORSE = F(1_000_001, 10**6)  # times what exceeds a limit now is no more than now, in doubles
 MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 400_000_000
 OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
 THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
@@ -45,6 +46,7 @@ FIELDS = {  # all that may stand in each part of an instance that is read
 DROPPED = f"""{FIELDS["limits"]} capacity max_load min_load max_tasks allowed leaving copies sets
     links slots crossing_cost"""  # what may be assumed away
 CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
+EXCESS, NOW = "excess", "no worse than now"  # the level before the objective, and what it assumes
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 ZERO, BUSY = F(0), "the work limit is reached"
 Doc = dict[str, Any]
@@ -130,10 +132,11 @@ class Instance:
 
     `amounts` are what a task adds to a node: the load of each resource, the traffic that leaves,
     enters, and both, times `unit`; `inner` times the rate of tasks that meet is taken off again.
+    Where `mends` names an objective, limits that bind it may be exceeded as far as they are now.
     """
 
-    def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
-        document, self.dropped = known(document, "instance"), dropped
+    def __init__(self, document: Doc, dropped: Any = frozenset[str](), mends: str = "") -> None:
+        document, self.dropped, self.mends = known(document, "instance"), dropped, mends
         need(document["format"] == READS, f"the format is not {READS}", Unreadable)
         self.resources: list[str] = document.get("resources", ["cpu"])
         limits = known(document.get("limits", {}), "limits")
@@ -157,14 +160,15 @@ class Instance:
                 told += [to] * (not lacks[to])
         self.tuples = {name: rates[name] for name in told}  # a second, where they can be told
         self._tasks(operators, table(document, "tasks"))
-        self._traffic(document.get("traffic", []), streams)
         self._rooms(document, [] if "links" in dropped else table(document, "links"))
+        self._traffic(document.get("traffic", []), streams)
+        self._limits()
         # slots of each node, and how many of them each topology with `workers` fills
         self.slots = [whole(x.get("slots", len(self.load))) for x in nodes]
         of = {x["id"]: x.get("topology") for x in operators}
         self.topology = [of.get(m) for m in self.member]
         sizes = Counter(self.topology)
-        asked = table(document, "topologies") if "slots" not in dropped else []
+        asked = table(document, "topologies") if not (mends or "slots" in dropped) else []
         asked = [x for x in asked if "workers" in x]
         self.fills = [(x["id"], min(whole(x["workers"]), sizes[x["id"]])) for x in asked]
         self._classes()
@@ -201,8 +205,9 @@ class Instance:
         self.load = [self._amounts(x.get("load"), ZERO) for x in tasks]
         of, free = {x["id"]: x.get("max_load", {}) for x in operators}, "max_load" in self.dropped
         most = [of.get(x.get("operator"), {}) | x.get("max_load", {}) for x in tasks]
-        #: (resource, load, most) of what a task, which is one thread, cannot have more of
-        self.threads = [(r, a, m) for told, load in zip(most, self.load) if told and not free
+        #: (resource, load, most) of what a task, which is one thread, cannot have more of; whose
+        self.threads = [(r, a, m, self.member[t] or t)
+                        for t, (told, load) in enumerate(zip(most, self.load)) if told and not free
                         for r, a, m in zip(self.resources, load, self._amounts(told, None))
                         if m is not None and a]  # fmt: skip
         self.home = [self.node[x["node"]] if "node" in x else -1 for x in tasks]
@@ -239,6 +244,8 @@ class Instance:
         self.total_traffic = sum(traffic.values(), ZERO)
         columns = [*zip(*self.load)] or [()] * len(self.resources)
         columns += [tuple(traffic.values())] * 3
+        for k in range(len(columns) * bool(self.mends)):
+            columns[k] += tuple(a for i, a in self.rights if i == min(k, len(columns) - 3))
         self.unit = [lcm(*(a.denominator for a in column)) for column in columns]
         self.inner = [0] * len(self.resources) + [1, 1, 2]
         self.amounts = [[*map(int, map(mul, load, self.unit)), 0, 0, 0] for load in self.load]
@@ -255,10 +262,18 @@ class Instance:
         cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
         crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
         self.crosses, driven = any(crossing), document.get("rate_driven") or self.resources[:1]
-        self.thread_rates = [most / load for r, load, most in self.threads if r in driven]
-        total = sum((x[0] for x in self.load + self.base if x), ZERO)
-        share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.mean: Any = total / share if share and not self.crosses else None
+        self.thread_rates = [most / load for r, load, most, _ in self.threads if r in driven]
+        self.totals = [sum(x, ZERO) for x in zip(*self.load, *self.base)]
+        self.share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
+        mean = sum(self.totals[:1], ZERO) / (self.share or 1)
+        self.mean: Any = mean if self.share and not self.crosses else None
+        # what tasks have above what they can use is the same in all plans; the worst of an operator
+        self.free, worst = self.mends == "sustainable_rate", defaultdict[Any, F](F)
+        for r, load, most, whose in self.threads:
+            if load > most + SLACK * most and not (self.free and r in driven):
+                above = (load - most) / self.totals[self.resources.index(r)]
+                worst[r, whose] = max(worst[r, whose], above)
+        self.crossing, self.fixed = crossing, sum(worst.values(), ZERO)
         far = [number(m) for k, m in self.limits.items() if k == "max_load_distance"]
         self.far = [(m, 0) for m in far if self.mean is not None]
         used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
@@ -273,11 +288,20 @@ class Instance:
             inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"]) * part
             way = len(crossing) + ("out", "in", "both").index(x.get("direction", "both"))
             carry += [(n, way, room, base, True) for n in inside if len(inside) == 1]
-        #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
+        self.carry, self.linked = carry, sum(bases, ZERO)
+        #: (amount, number): to be whole in the units of amounts where excesses count
+        self.rights = [(min(i, len(crossing)), room - base) for _, i, room, base, _ in carry]
+        for m, _ in self.far:
+            shares = (w * mean - x[0] for w, x in zip(self.weight, self.base))
+            self.rights += [(0, right) for right in (m, *shares)]
+
+    def _limits(self) -> None:
+        """Write limits in the units of amounts, and what these are now."""
+        #: of each node (amount, most of it, that without a tolerance, whether the rate drives it)
         self.rooms: list[list[tuple[int, F, F, bool]]] = [[] for _ in self.node]
-        for n, i, room, base, rated in carry:
-            most, left = room + SLACK * room - base, max(ZERO, room - base)
-            self.rooms[n].append((i, most * self.unit[i], left * self.unit[i], rated))
+        for n, i, room, base, rated in self.carry:
+            exact, grant = (room - base) * self.unit[i], SLACK * room * self.unit[i]
+            self.rooms[n].append((i, exact + grant, exact, rated))
         #: budgets of moves: the price of each task, and the most, in units that make them whole
         self.budgets: list[tuple[list[int], int]] = []
         prices = {"max_migrations": [F(1)] * len(self.cost), "max_migration_cost": self.cost}
@@ -285,6 +309,37 @@ class Instance:
             unit, most = lcm(*(c.denominator for c in costs)), number(told)
             most += SLACK * most
             self.budgets.append(([int(c * unit) for c in costs], floor(most * unit)))
+        self.totals = [x or F(1) for x in (*self.totals, *[self.total_traffic + self.linked] * 3)]
+        self.now: list[list[F]] = self.held(self.home) if self.mends else []
+        for amounts in self.now:  # what crossing adds, or more: more is allowed then
+            for r, price in enumerate(self.crossing):
+                amounts[r] += amounts[-1] * price * self.unit[r] / self.unit[-1]
+        self.apart = self.distance(self.now) if self.now and self.far else ZERO
+
+    def held(self, at: list[int]) -> list[list[Any]]:
+        """Return the amounts of each node under a placement; -1 is no node."""
+        held: list[list[Any]] = [[0] * len(self.unit) for _ in self.node]
+        for n, amounts in zip(at, self.amounts):
+            if n >= 0:
+                held[n] = [*map(add, held[n], amounts)]
+        for n, rate in ((at[u], rate) for (u, v), rate in self.rate.items() if at[u] == at[v] >= 0):
+            held[n] = [a - part * rate for a, part in zip(held[n], self.inner)]
+        return held
+
+    def distance(self, held: list[list[Any]]) -> F:
+        """Return the load distance of a placement."""
+        loads = [h[0] / F(self.unit[0]) + b[0] for h, b in zip(held, self.base)]
+        mean = sum(loads, ZERO) / self.share
+        off = [load - w * mean for load, w in zip(loads, self.weight)]
+        return max(a if gone else abs(a) for a, gone in zip(off, self.leaving))
+
+    def excess(self, held: list[list[Any]]) -> F:
+        """Return what a placement has above limits, each as a share of all there is of it."""
+        found = [(held[n][i] - exact) / self.unit[i] / self.totals[i]
+                 for n, rooms in enumerate(self.rooms) for i, most, exact, rated in rooms
+                 if held[n][i] > most and not (self.free and rated)]  # fmt: skip
+        found += [max(ZERO, self.distance(held) - m) / self.totals[0] for m, _ in self.far]
+        return sum(found, self.fixed)
 
     def _classes(self) -> None:
         """Put tasks together that can be exchanged without changing anything that is read here."""
@@ -318,17 +373,30 @@ class Model:
 
     A column z ≥ 0 is its key (its group first), gain, and (row, factor)s; the objective is offset +
     unit·gain·z. With `threshold` limits are those of what is better than the bound: there is no z.
+    Where limits may be exceeded, in all at `most` (of the level `EXCESS` itself, below the bound).
     """
 
     def __init__(
-        self, x: Instance, objective: str, bound: F, kind: str, most_steps: int = MOST_STEPS
-    ) -> None:
+        self, x: Instance, objective: str, bound: F, kind: str, most_steps: int = MOST_STEPS,
+        most: F = ZERO,
+    ) -> None:  # fmt: skip
         self.instance, self.objective, self.bound, self.left = x, objective, bound, most_steps
-        self.kind, self.threshold, shares = kind, objective in THRESHOLDS, x.shares(objective)
+        self.kind, self.threshold = kind, objective in (*THRESHOLDS, EXCESS)
+        shares = x.shares(objective)
         told = objective != "load_distance" or x.mean is not None
         need(told, "load distance needs staying nodes, and no crossing costs")
-        #: of each node (amount, sign, most) for sign · amount ≤ most; all are whole
-        self.limits = [tuple(self._limits(n)) for n in range(len(x.node))]
+        limits = [[*self._limits(n)] for n in range(len(x.node))]
+        # a unit above a limit is 1 / (total · unit) of excess: a whole number of equal parts
+        above = {i: x.totals[i] * x.unit[i] for i, _, high, low, _ in chain(*limits) if high > low}
+        part = lcm(*(total.numerator for total in above.values()))
+        left = ((bound if objective == EXCESS else most) - x.fixed) * part
+        right = ceil(left) - 1 if objective == EXCESS else floor(left)
+        price = [int(part / above.get(i, part + 1)) for i in range(len(x.unit))]
+        #: of each node (amount, sign, most) for sign · amount ≤ most; all are whole; then what
+        #: nothing exceeds, the price of a unit above that, whether the worst node alone counts
+        self.limits = [tuple((i, sign, min(high, low + max(0, right) // (price[i] or 1)), low,
+                              price[i] * (high > low), far)
+                             for i, sign, high, low, far in row) for row in limits]  # fmt: skip
         self.gains, of_nodes = objective in OF_TRAFFIC, objective in OF_NODES
         parts = lcm(*(share.denominator for share in shares)) if of_nodes else x.unit[-1]
         self.offset = x.total_traffic if objective == "internode_traffic" else ZERO
@@ -336,6 +404,8 @@ class Model:
         self.used = [int(share / self.unit) for share in shares]
         self.columns: list[tuple[tuple[int, ...], int, tuple[tuple[int, int], ...]]] = []
         self.rows, self.groups = [("<", most) for _, most in x.budgets], list[int]()
+        self.rows += [("<", right)] * bool(x.mends)
+        self.parts = set[int]()  # columns that are not whole one by one
         {"dual": self._textbook, "counting": self._counting}.get(kind, self._patterns)()
         self.aim(bound)
 
@@ -348,29 +418,40 @@ class Model:
         need(self.left >= 0, why)
 
     def _limits(self, n: int) -> Any:
-        x, rate = self.instance, self.objective == "sustainable_rate"
-        for i, most, left, driven in x.rooms[n]:
+        """Yield (amount, sign, most, what nothing exceeds, whether the worst node alone counts)."""
+        x, rate = self.instance, "sustainable_rate" in (self.objective, self.instance.mends)
+        for i, most, exact, driven in x.rooms[n]:
             if not (rate and driven):
-                yield i, 1, floor(most)
-            elif self.bound > 0 or (self.bound == 0 and not left):  # below left / bound, or unused
-                yield i, 1, max(0, ceil(left / (self.bound or 1)) - 1)
+                above = x.now[n][i] - exact if x.mends else ZERO
+                yield i, 1, *self._loosened(most, exact, above), False
+            elif self.objective != EXCESS and self.bound >= 0 and (self.bound or exact <= 0):
+                edge = max(0, ceil(max(ZERO, exact) / (self.bound or 1)) - 1)
+                yield i, 1, edge, edge, False  # below what is left / bound, or unused
         below = [(self.bound, 1)] if self.objective == "load_distance" else []
         for (far, strict), sign in product(below + x.far, (1,) if x.leaving[n] else (1, -1)):
             due = x.weight[n] * x.mean  # load <= due + far, due <= load + far
-            grant = 0 if strict else SLACK * (due + far if sign > 0 else max(due, far))
-            edge = (sign * (due - x.base[n][0]) + far + grant) * x.unit[0]
-            yield 0, sign, ceil(edge) - 1 if strict else floor(edge)
+            grant = SLACK * (due + far if sign > 0 else max(due, far)) * x.unit[0]
+            exact = (sign * (due - x.base[n][0]) + far) * x.unit[0]
+            edges = self._loosened(exact + grant, exact, (x.apart - far) * x.unit[0])
+            yield 0, sign, *([ceil(exact) - 1] * 2 if strict else edges), True
+
+    def _loosened(self, most: F, exact: F, above: F) -> tuple[int, int]:
+        """Allow what is above a limit now: what exceeds it is counted from the next whole unit."""
+        if not self.instance.mends or above <= 0:
+            return floor(most), floor(most)
+        low = max(floor(most), ceil(exact))
+        return max(low, floor(exact + above * WORSE)), low
 
     # -- node patterns: what a node of a class may hold; (class, counts) is a column's key
-    def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
-        """List (counts, traffic inside) of all that node n may hold, class by class of tasks."""
+    def of_node(self, n: int) -> list[tuple[tuple[int, ...], int, int]]:
+        """List (counts, traffic inside, excess) of all that node n may hold, class by class."""
         x, limits = self.instance, self.limits[n]
         sizes = [size * (n in x.may[t]) for t, size in zip(x.first, x.sizes)]
-        adds = [[sign * x.amounts[t][i] for i, sign, _ in limits] for t in x.first]
+        adds = [[sign * x.amounts[t][i] for i, sign, *_ in limits] for t in x.first]
         takes = [[min(0, a) * size for a in own] for own, size in zip(adds, sizes)]
         # sums are the least that they can come to: with all that classes to come can take off
         least = tuple(sum(own[k] for own in takes) for k in range(len(limits)))
-        rooms = [inf if x.inner[i] else most for i, _, most in limits]
+        rooms = [inf if x.inner[i] else most for i, _, most, *_ in limits]
         found: list[Any] = [((), least, 0)]
         for g, size in enumerate(sizes):
             pulls = [(h, rate) for h, rate in x.rates[g].items() if h < g]
@@ -382,9 +463,12 @@ class Model:
                 for c, extra in enumerate(more):
                     if all(map(le, now := tuple(map(add, sums, extra)), rooms)):
                         found.append(((*counts, c), now, inside + c * pull))
-        inner = [(k, x.inner[i], most) for k, (i, _, most) in enumerate(limits)]
-        return [(counts, inside) for counts, sums, inside in found
-                if all([sums[k] - part * inside <= most for k, part, most in inner])]  # fmt: skip
+        inner = [(k, x.inner[i], *row) for k, (i, _, *row) in enumerate(limits)]
+        pays = [(k, part, low, price) for k, part, _, low, price, far in inner if price and not far]
+        return [(counts, inside, sum([price * max(0, sums[k] - part * inside - low)
+                                      for k, part, low, price in pays]))
+                for counts, sums, inside in found
+                if all([sums[k] - part * inside <= row[0] for k, part, *row in inner])]  # fmt: skip
 
     def _patterns(self) -> None:
         """Rows: every class of tasks is placed. Groups: every node of a class holds one pattern."""
@@ -399,8 +483,9 @@ class Model:
         for k, (n, *others) in enumerate(places.values()):
             self.groups.append(1 + len(others))
             paid = [x.paid(t, n) for t in x.first]
-            for counts, inside in self.of_node(n):
+            for counts, inside, excess in self.of_node(n):
                 entries = [(placed + g, c) for g, c in enumerate(counts)]
+                entries += [(len(x.budgets), excess)] * bool(x.mends)
                 entries += [(row, c * price) for c, pay in zip(counts, paid) for row, price in pay]
                 for f, (name, _) in enumerate(x.fills):
                     there = sum(c for c, t in zip(counts, x.first) if x.topology[t] == name)
@@ -414,13 +499,13 @@ class Model:
         """Rows: limits, use, products. Groups: each class of tasks, pair of these, and node."""
         x, uses, first = self.instance, self.objective in OF_NODES, list[int]()
         self._step(10 * len(self.limits) * (len(x.first) + sum(map(len, x.rates))))
-        counts = self.gains or any(x.inner[i] for limits in self.limits for i, *_ in limits)
+        counts = self.gains or any(x.inner[i] for i, *_ in chain(*self.limits))
         pairs = [(g, h, r) for g, near in enumerate(x.rates) for h, r in near.items() if g < h]
         pairs = pairs if counts else []
         self.groups = [*x.sizes, *(x.sizes[g] * x.sizes[h] for g, h, _ in pairs)]
         for n, limits in enumerate(self.limits):  # an unused node has nothing of an amount
             first.append(len(self.rows))
-            most = [*(most for *_, most in limits), *x.sizes * uses]
+            most = [*(low for _, _, _, low, *_ in limits), *x.sizes * uses]
             self.rows += [("<", 0 if uses else a) for a in most]
             if uses:
                 entries = [(row, -a) for row, a in enumerate(most, first[n])]
@@ -441,9 +526,21 @@ class Model:
         for g, t in enumerate(x.first):
             for n in sorted(x.may[t]):
                 of_n, paid = enumerate(self.limits[n], first[n]), x.paid(t, n)
-                entries = [(row, sign * x.amounts[t][i]) for row, (i, sign, _) in of_n]
+                entries = [(row, sign * x.amounts[t][i]) for row, (i, sign, *_) in of_n]
                 entries += [(first[n] + len(self.limits[n]) + g, 1)] * uses + on[g, n] + paid
                 self._add((g, 0, x.home[t], n, int(bool(paid))), 0, entries)
+        above = defaultdict[Any, list[Any]](list)  # what exceeds limits: none, or all that it may
+        for n, limits in enumerate(self.limits):
+            for row, (*_, most, low, price, far) in enumerate(limits, first[n]):
+                if price and most > low:
+                    above[0 if far else row].append((row, low - most, price))
+        for rows in above.values():
+            size = min(part for _, part, _ in rows)
+            entries = [*((row, size) for row, *_ in rows), (len(x.budgets), -size * rows[0][-1])]
+            self.parts |= {len(self.columns), len(self.columns) + 1}
+            for some in ([], entries):
+                self._add((len(self.groups), 3, -1, -1, 0), 0, some)
+            self.groups.append(1)
 
     # -- counting: (node, tasks that it loses, that it takes) is the key of both ends of its gain:
     #    only sums over both are whole, so that cuts cannot tell them apart, and nothing is dropped
@@ -465,7 +562,7 @@ class Model:
             light, heavy = (sums([t for t in free if x.home[t] == n], sign) for sign in (1, -1))
             self._step(len(light) * len(small))
             now = sum(load for load, home in zip(loads, x.home) if home == n)
-            edges = [(s, edge - s * now) for i, s, edge in limits if i == 0]
+            edges = [(s, edge - s * now) for i, s, edge, *_ in limits if i == 0]
             for o, m in product(range(len(light)), range(len(small))):
                 high = min([large[m] - light[o], *(edge for s, edge in edges if s > 0)])
                 low = max([small[m] - heavy[o], *(-edge for s, edge in edges if s < 0)])
@@ -493,7 +590,8 @@ class Model:
             given, over = step.get("close", step.get("drop")), whole(step.get("over", 1))
             value, rests = self.value(given, over, columns, cuts)
             if value is not None and "drop" in step and self.kind != "counting":
-                keep = [j for j, rest in zip(columns, rests) if not self.closed(value + rest, over)]
+                keep = [j for j, rest in zip(columns, rests)
+                        if j in self.parts or not self.closed(value + rest, over)]  # fmt: skip
                 cases.append((keep, cuts))  # nothing better uses one of the others
             elif not self.closed(value, over):
                 raise Refused(f"step {at}: its multipliers leave {value} / {over}"[:99])
@@ -536,7 +634,7 @@ class Model:
 
 def of_threads(x: Instance, objective: str, bound: F) -> None:
     """Prove by a single task: one that is full at the bound, or has more than it can use."""
-    tight = any(m + SLACK * m < a for _, a, m in x.threads)
+    tight = any(m + SLACK * m < a for _, a, m, _ in x.threads)
     rated = objective == "sustainable_rate" and any(rate <= bound for rate in x.thread_rates)
     need(rated or (objective == "feasible" and tight), "no task is full before")
 
@@ -549,54 +647,79 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     need(fits, "the plan does not place exactly the tasks of the instance")
     at = [x.node.get(told[name], -1) for name in x.task]
     need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
-    held = [[0] * len(x.unit) for _ in x.node]
-    for n, amounts in zip(at, x.amounts):
-        held[n] = [*map(add, held[n], amounts)]
-    for n, rate in ((at[u], rate) for (u, v), rate in x.rate.items() if at[u] == at[v]):
-        held[n] = [a - part * rate for a, part in zip(held[n], x.inner)]
+    held = x.held(at)
     apart = F(sum(h[-3] for h in held), x.unit[-1])  # what leaves the nodes
     values = {"internode_traffic": apart, "imc_gain": x.total_traffic - apart, "feasible": F(1)}
+    if objective == EXCESS:
+        return x.excess(held)
     if objective == "sustainable_rate" and not x.crosses:
-        rates = [left / held[n][i] for n, rooms in enumerate(x.rooms) for i, _, left, rated in rooms
-                 if rated and held[n][i]]  # fmt: skip
+        rates = [max(ZERO, left) / held[n][i] for n, rooms in enumerate(x.rooms)
+                 for i, _, left, rated in rooms if rated and held[n][i]]  # fmt: skip
         rates += x.thread_rates
         need(rates, "nothing limits the rate of the plan")
         return min(rates)
     if objective == "load_distance" and x.mean is not None:
-        off = [h[0] / F(x.unit[0]) + b[0] - w * x.mean for h, b, w in zip(held, x.base, x.weight)]
-        return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
+        return x.distance(held)
     if objective in OF_NODES:
         return sum(map(x.shares(objective).__getitem__, {*at}), ZERO)
     need(objective in values, f"the plan has no {objective} that this checker can tell")
     return values[objective]
 
 
+def exactly(name: str, value: Any) -> F:
+    """Read an exact number."""
+    fits = re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", str(value))
+    why = f"{name} is {str(value)[:30]!r}, neither a whole number nor a text p/q; write it as 17/25"
+    need(fits, why, Unreadable)
+    return F(str(value))
+
+
+def prove(x: Instance, objective: str, bound: F, proof: Any, most: F = ZERO) -> None:
+    """Have what a proof says checked."""
+    kind: Any = proof.get("kind") if isinstance(proof, dict) else None
+    kinds = {"dual", "threshold"} if objective in (*THRESHOLDS, EXCESS) else {"dual", "patterns"}
+    kinds |= {"counting", "threads"} if objective in THRESHOLDS else set()
+    need(kind in kinds, f"{str(kind)[:30]!r} is no kind of proof of {objective}")
+    if kind == "threads":
+        of_threads(x, objective, bound)
+    else:
+        Model(x, objective, bound, kind, most=most).walk(proof.get("steps"))
+
+
 def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
     """Return what is proved of a file (or what is read of it); raise `Refused` or `Unreadable`."""
-    told = certificate.keys() == {*CERTIFICATE.split()} and certificate["format"] == FORMAT
-    need(told, f"a {FORMAT} has the fields {CERTIFICATE}, and no others", Unreadable)
+    told = certificate.keys() - {EXCESS} == {*CERTIFICATE.split()} and certificate["format"]
+    why = f"a {FORMAT} has the fields {CERTIFICATE}, maybe {EXCESS}, and no others"
+    need(told == FORMAT, why, Unreadable)
     _, of, objective, sense, bound, _, proof = (certificate[key] for key in CERTIFICATE.split())
     need(of == sha256, f"it is not of this instance, {sha256}")
     need((objective, sense) in SENSES.items(), "unknown objective, or its sense")
-    assumes = [*map(str, certificate["assumes"])]
+    assumes, mends = [*map(str, certificate["assumes"])], EXCESS in certificate
     dropped = frozenset(name for name in DROPPED.split() if f"without {name}" in assumes)
-    need(len(dropped) == len({*assumes}), "an assumption is not known to this checker")
-    fits = re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", str(bound))
-    need(fits, "the bound is neither a number nor a text p/q", Unreadable)
-    exact = F(str(bound))
+    need(len(dropped) + mends == len({*assumes}), "an assumption is not known to this checker")
+    need(mends == (NOW in assumes), f"{EXCESS} and the assumption {NOW!r} go together")
+    exact, most = exactly("bound", bound), ZERO
     need(objective != "feasible" or not exact, "feasible is 0: nothing else is proved")
-    kind: Any = proof.get("kind") if isinstance(proof, dict) else None
-    kinds = {"dual", "threshold", "counting", "threads"}
-    kinds = kinds if objective in THRESHOLDS else {"dual", "patterns"}
-    need(kind in kinds, f"{str(kind)[:30]!r} is no kind of proof of {objective}")
-    read = file if isinstance(file, Instance) else Instance(file, dropped)
-    need(read.dropped == dropped, "other limits were dropped when the file was read")
-    if kind == "threads":
-        of_threads(read, objective, exact)
-    else:
-        Model(read, objective, exact, kind).walk(proof.get("steps"))
+    read = file if isinstance(file, Instance) else Instance(file, dropped, objective * mends)
+    need((read.dropped, read.mends) == (dropped, objective * mends),
+         "other limits were dropped when the file was read")  # fmt: skip
     way = "most" if SENSES[objective] == "max" else "least"
-    line = ", ".join([f"{objective} is at {way} {float(exact):.15g} (exactly {bound})", *assumes])
+    line = f"{objective} is at {way} {float(exact):.15g} (exactly {bound})"
+    if mends:
+        level = certificate[EXCESS]
+        fields = isinstance(level, dict) and level.keys() == {"bound", "most", "proof"}
+        need(fields, f"{EXCESS} has the fields bound, most and proof, and no others", Unreadable)
+        least, most = (exactly(f"{EXCESS}.{key}", level[key]) for key in ("bound", "most"))
+        need(least <= most, f"{EXCESS}.most is below {EXCESS}.bound")
+        prove(read, EXCESS, least, level["proof"])
+        told = f"{EXCESS} is at least {float(least):.15g}; where it is at most {float(most):.15g}"
+        line = f"{told}, {line}"
+    prove(read, objective, exact, proof, most)
+    line = ", ".join([line, *assumes])
+    if plan is not None and mends:
+        over = value_of(read, plan, EXCESS)
+        need(over <= most, f"the plan has an excess of {float(over):.15g}, above {EXCESS}.most")
+        line += f"; the plan has an excess of {float(over):.15g}"
     if plan is not None and objective == "sustainable_rate" and read.crosses:
         line += "; under crossing costs the rate of a plan is not told here"
     elif plan is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from optim.figures.catalogue import OBJECTIVES
@@ -46,9 +47,9 @@ def certified(
     tuple
         The result with `certified_bound`, `certified_gap` and `bound_by`, and the certificate.
     """
+    excess = None
     if result.mending is not None and result.mending.still:
-        told = "the plan breaks limits that are broken now; no certificate is of the least excess"
-        return _noted(result, told), None
+        excess = result.mending.excess, result.objective_levels[0].bound or 0.0
     infeasible = result.termination is Termination.INFEASIBLE
     plan = None if result.plan is None else dict(result.plan.assignment)
     if infeasible:
@@ -65,11 +66,15 @@ def certified(
         value = None if result.objective is None else result.objective.value
         written = certify(
             text, objective, plan, value=value, claimed=result.bound, ignored=result.ignored,
-            nodes=nodes, seconds=seconds,
+            excess=excess, nodes=nodes, seconds=seconds,
         )  # fmt: skip
     except (Refused, Unreadable) as error:
         return _noted(result, str(error)), None
     told = f"certificate of {written.size:,} bytes, written and checked in {written.seconds:.2g} s"
+    if result.mending is not None and excess is not None:
+        least = float(Fraction(written.document["excess"]["bound"]))
+        told += f"; no plan that is nowhere worse than now has an excess below {least:.6g}"
+        result = replace(result, mending=replace(result.mending, certified=least))
     result = replace(result, notes=(*result.notes, told))
     if infeasible:
         return replace(result, bound_by="certificate"), written.document
@@ -78,11 +83,15 @@ def certified(
     reference = figure.reference_of(result.evaluation)
     apart = figure.gap(result.bound, bound, reference)
     carried = result.bound is None or (apart is not None and apart <= _SAME)
+    gap = figure.gap(result.objective.value, bound, reference)
+    if result.mending is not None and excess is not None:
+        carried = carried and (result.mending.certified or 0.0) >= excess[1] - _SAME * excess[0]
+        gap = None  # as of every plan that breaks a limit
     return (
         replace(
             result,
             certified_bound=bound,
-            certified_gap=figure.gap(result.objective.value, bound, reference),
+            certified_gap=gap,
             bound_by="certificate" if carried else result.bound_by,
         ),
         written.document,
@@ -103,8 +112,6 @@ def insisted(result: Result, text: bytes) -> tuple[Result, dict[str, Any] | None
 
 def claims(result: Result) -> bool:
     """Whether a result says anything that a certificate could prove."""
-    if result.mending is not None and result.mending.still:
-        return False
     return result.bound is not None or result.termination is Termination.INFEASIBLE
 
 

@@ -119,6 +119,7 @@ class Moves(Tree):
         if value is None or answer.moves > self.budget + _SAME:
             raise GaveUp  # the multipliers are too coarse
         keep = np.array([not self.model.closed(value + int(rest), 0) for rest in rests])
+        keep |= self.parts[columns]
         if keep.mean() > _DROPS:
             return columns
         self.steps.append({"drop": whole, "over": 0})
@@ -161,6 +162,7 @@ class Moves(Tree):
         self, columns: np.ndarray, z: np.ndarray
     ) -> Iterator[tuple[Spec, np.ndarray, float]]:
         broken = columns[np.minimum(z - np.floor(z), np.ceil(z) - z) > _SAME]
+        broken = broken[~self.parts[broken]]
         whole = np.zeros(len(self.price))
         whole[columns] = z
         for g in np.unique(self.keys[broken, 0]).tolist():

@@ -82,6 +82,7 @@ class Tree:
         self.scale = 1000.0 / max(1e-300, float(np.abs(gain).max(initial=0.0)) or 1.0)
         self.gain = gain * self.scale
         self.keys = self.arrays.keys
+        self.parts = np.isin(np.arange(len(gain)), list(model.parts))
         self.every = [*model.rows, *(("=", size) for size in model.groups)]
         self.size = np.ones(len(self.every))
         self.size[:rows] = self.arrays.most
@@ -201,7 +202,7 @@ class Tree:
         if self.model.kind == "counting":  # columns are not whole one by one
             return columns, self._branch(columns, z)
         rests = np.asarray(reduced)
-        keep = rests >= self._least(step["over"]) - value
+        keep = (rests >= self._least(step["over"]) - value) | self.parts[columns]
         if keep.sum() < _WORTH * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
             self._reach(value + int(rests[~keep].max()), step["over"])
@@ -377,7 +378,7 @@ class Tree:
                     best = score[at], specs[at], int(np.floor(totals[at]))
             if best is not None:
                 return best[1], best[2]
-        part = np.minimum(z - np.floor(z), np.ceil(z) - z)
+        part = np.where(self.parts[columns], 0.0, np.minimum(z - np.floor(z), np.ceil(z) - z))
         if not len(z) or part.max() <= _SAME or self.model.kind == "counting":
             raise GaveUp  # a placement that is better than the bound, or rounding
         at = int(np.argmax(part))

@@ -33,6 +33,8 @@ _SHARES = tuple(Fraction(1, k) for k in (10**6, 1000, 100, 20, 4, 1))
 #: Above the value of the plan that sums of doubles and duals are rounded to; the same of counting.
 _NEAR, _COUNTED = Fraction(1, 10**9), Fraction(1, 10**7)
 _DIGITS, _BUDGET = 12, "max_migrations"
+#: A plan's excess and these parts of it, and of 1, count as the same, as in the methods.
+_SPARE, _TINY = Fraction(1, 10**7), Fraction(1, 10**9)
 #: How near to the value a bound closes the case.
 _SAME = Fraction(1, 10**6)
 
@@ -67,6 +69,7 @@ def certify(
     value: float | None = None,
     claimed: float | None = None,
     ignored: Sequence[str] = (),
+    excess: tuple[float, float] | None = None,
     nodes: int = 2000,
     seconds: float = 60.0,
     patterns: bool = True,
@@ -87,6 +90,8 @@ def certify(
         A bound that somebody claims, to be tried where the value cannot be proved.
     ignored
         Limits that do not count.
+    excess
+        Of a plan that leaves broken what is broken now: its excess, and the bound claimed of it.
     nodes, seconds
         Limits of the branch and bound; seconds of the processor.
     patterns
@@ -104,9 +109,10 @@ def certify(
         )
     document, sha256 = check.parse(text)
     assumes = [f"without {name}" for name in sorted(ignored)]
-    instance = check.Instance(document, frozenset(ignored))
     if objective not in check.SENSES:
         raise check.Refused(f"no certificate is known for {objective}")
+    mends = objective if excess is not None else ""
+    instance = check.Instance(document, frozenset(ignored), mends)
     known = ZERO
     if assignment is not None:
         try:
@@ -115,7 +121,18 @@ def certify(
             if value is None or objective != "sustainable_rate":
                 raise
             known = Fraction(value)
-    deadline = time.process_time() + seconds
+    now = time.process_time()
+    deadline = now + seconds
+    limits = Limits(nodes, deadline, min(_GRACE, seconds), int(seconds * _STEPS_A_SECOND))
+    level: dict[str, Any] = {}
+    most = ZERO
+    if excess is not None and assignment is not None:
+        most = rounded(Fraction(excess[0]) * (1 + _SPARE) + _TINY, ZERO, "imc_gain")
+        mine = check.value_of(instance, {"assignment": dict(assignment)}, check.EXCESS)
+        half = limits._replace(deadline=now + seconds / 2)
+        bound, proof = _least(instance, mine, excess[1], half, patterns)
+        level = {check.EXCESS: {"bound": number(bound), "most": number(most), "proof": proof}}
+        assumes.insert(0, check.NOW)
 
     def made(
         bound: Fraction, proof: dict[str, Any], model: check.Model | None
@@ -128,11 +145,11 @@ def certify(
             certificate = {
                 "format": check.FORMAT, "instance_sha256": sha256, "objective": objective,
                 "sense": check.SENSES[objective], "bound": number(bound), "assumes": assumes,
-                "proof": proof,
+                "proof": proof, **level,
             }  # fmt: skip
             again, _ = check.parse(json.dumps(certificate).encode())
             if model is None or (model.threshold and model.bound != bound):
-                check.check(instance, sha256, again)
+                check.prove(instance, objective, bound, again["proof"], most)
             else:
                 model.aim(bound)
                 model.walk(again["proof"]["steps"])
@@ -142,11 +159,12 @@ def certify(
 
     best: Written | None = None
     sign = 1 if check.SENSES[objective] == "min" else -1
-    limits = Limits(nodes, deadline, min(_GRACE, seconds), int(seconds * _STEPS_A_SECOND))
     why = f"no proof was found within {nodes} cases and {seconds:g} s"
     try:
         aims = _aims(objective, known, claimed)
-        for bound, proof, model in _attempts(instance, objective, known, aims, limits, patterns):
+        for bound, proof, model in _attempts(
+            instance, objective, known, aims, limits, patterns, most
+        ):
             if best is not None and sign * bound <= sign * best.bound:
                 continue
             certificate = made(bound, proof, model)
@@ -162,9 +180,46 @@ def certify(
     return best._replace(seconds=time.perf_counter() - began)
 
 
+def _least(
+    instance: check.Instance, value: Fraction, claimed: float, limits: Limits, listed: bool
+) -> tuple[Fraction, dict[str, Any]]:
+    """Prove what no plan that is nowhere worse than now has less excess than.
+
+    First what the plan has, then what is claimed, then by halving what lies below; 0 is no plan's.
+    """
+
+    def proof_of(bound: Fraction, until: float, *, listed: bool = listed) -> Any:
+        within, tried = limits._replace(deadline=until), [bound]
+        with suppress(check.Refused):
+            found = _attempts(instance, check.EXCESS, value, tried, within, listed)
+            return next((proof for _, proof, _ in found), None)
+        return None
+
+    low, high, best = ZERO, value, None
+    share = _PART * (limits.deadline - time.process_time())
+    told = rounded(Fraction(claimed) * (1 - _NEAR), ZERO, check.EXCESS)
+    bound = value
+    for turn in range(_HALVINGS):
+        proof = proof_of(bound, min(limits.deadline, time.process_time() + share))
+        if proof is None:
+            high = bound
+        else:
+            low, best = bound, proof
+        if high - low <= _SAME * value or time.process_time() > limits.deadline:
+            break
+        claims = turn == 0 and ZERO < told < value
+        bound = told if claims else rounded((low + high) / 2, ZERO, check.EXCESS)
+    if best is None:
+        best = proof_of(ZERO, limits.deadline + limits.grace, listed=False)
+    if best is None:
+        raise check.Refused("no bound of the least excess was proved in time")
+    check.prove(instance, check.EXCESS, low, best)
+    return low, best
+
+
 def _attempts(
     instance: check.Instance, objective: str, value: Fraction, aims: Sequence[Fraction],
-    limits: Limits, listed: bool,
+    limits: Limits, listed: bool, most: Fraction = ZERO,
 ) -> Iterator[Proof]:  # fmt: skip
     """Yield what is likely to close first."""
     refused = None
@@ -173,12 +228,15 @@ def _attempts(
         with suppress(check.Refused):
             check.of_threads(instance, objective, bound := value if rate is None else rate)
             yield bound, {"kind": "threads"}, None
-    steps, threshold = min(check.MOST_STEPS, limits.steps), objective in check.THRESHOLDS
+    steps, threshold = (
+        min(check.MOST_STEPS, limits.steps),
+        objective in (*check.THRESHOLDS, check.EXCESS),
+    )
     kinds = ["threshold" if threshold else "patterns"] if listed else []
     if listed and objective == "load_distance" and value > 0 and instance.limits.get(_BUDGET):
         kinds.insert(0, "counting")
     for kind in (*kinds, "dual"):
-        make = partial(check.Model, instance, objective, kind=kind, most_steps=steps)
+        make = partial(check.Model, instance, objective, kind=kind, most_steps=steps, most=most)
         try:
             if kind == "counting":
                 counted = _counted(make, objective, value, limits)
@@ -281,7 +339,7 @@ def _aims(objective: str, value: Fraction, claimed: float | None) -> list[Fracti
     """Return bounds of a threshold to try, the value first; of others none better than claimed."""
     if objective == "feasible" or not value:
         return [value]
-    most = check.SENSES[objective] == "max"
+    most = check.SENSES.get(objective) == "max"
     weaker = [value * (1 + share if most else 1 - share) for share in _SHARES]
     if claimed is not None and math.isfinite(claimed):
         told = rounded(Fraction(claimed), _NEAR * abs(Fraction(claimed)), objective)
@@ -293,14 +351,14 @@ def _aims(objective: str, value: Fraction, claimed: float | None) -> list[Fracti
 
 def rounded(value: Fraction, more: Fraction, objective: str) -> Fraction:
     """Return a short decimal no better than a bound and `more` weaker than it."""
-    worse = value + more if check.SENSES[objective] == "max" else value - more
+    worse = value + more if check.SENSES.get(objective) == "max" else value - more
     if not worse:
         return worse
     digits = _DIGITS - len(str(int(abs(worse)))) if abs(worse) >= 1 else _DIGITS
     unit = Fraction(1, 10 ** max(0, digits))
     steps = worse / unit
     whole = -(-steps.numerator // steps.denominator)
-    if check.SENSES[objective] == "min":
+    if check.SENSES.get(objective, "min") == "min":
         whole = steps.numerator // steps.denominator
     return whole * unit
 

@@ -84,6 +84,8 @@ class Mending:
         Whether moves are limited, so that further rounds may mend more.
     least
         Whether it is proven that no plan has less excess.
+    certified
+        What a certificate proves that no plan has less excess than, maybe less.
     """
 
     excess_now: float
@@ -91,6 +93,7 @@ class Mending:
     still: tuple[tuple[Violation, float], ...]
     budget: bool
     least: bool
+    certified: float | None = None
 
     @property
     def rounds(self) -> int | None:
@@ -126,6 +129,7 @@ class Mending:
         """Return it as in the result file."""
         still = [{**v.to_dict(), "was": was} for v, was in self.still]
         told = {"excess_now": self.excess_now, "excess": self.excess, "rounds": self.rounds}
+        told["certified_excess"] = self.certified
         return {**told, "still_broken": still}
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optim import Instance
 from optim.errors import InvalidInput, Problem
 from optim.util.files import MAX_BYTES
+
+if TYPE_CHECKING:
+    from optim import Instance
 
 STDIN = "-"
 
@@ -21,6 +23,8 @@ def load_instance(name: str) -> Instance:
     InvalidInput
         The file cannot be read, or its content cannot be taken.
     """
+    from optim import Instance
+
     if name != STDIN:
         return Instance.load(name)
     try:

@@ -37,7 +37,7 @@ OTHERS = ("balance-search", "joint-search", "imc-search", "throughput-search", "
 FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_inflow", "copies"})
 EVERY = FIELDS | {"direction", "rate_driven", "max_load"}
 """Newer fields that are drawn: those of tests that name seeds, and those of `main`."""
-_DROPS = re.compile(r"--ignore (\w+) drops")
+DROPS = re.compile(r"--ignore (\w+) drops")
 _LIMITED = 0.4
 """Of instances that may have them, the share with ceilings of tasks."""
 _RATE = "sustainable_rate"
@@ -324,7 +324,7 @@ def asked(
     counts["with max_load"] += bool(np.isfinite(setting.reading.max_load).any())
     for name in methods:
         answer, keywords = setting.answer(name), {}
-        drops = sorted(set(_DROPS.findall(answer.refused or "")))
+        drops = sorted(set(DROPS.findall(answer.refused or "")))
         if drops:  # the same question without the limits that the method does not keep
             keywords = {"ignore": drops}
             answer = setting.answer(name, **keywords)
