@@ -6,7 +6,7 @@ the first resource on all nodes together, against the one that the running plan 
 below `change` percent sets nothing off, and a slow drift does once it adds up.
 
 ``rate-trigger`` plans for rate when there is little headroom, and only if it is worth it. A running
-placement carries a multiple of the present input rate (`sustainable_rate`). Nothing is done while
+placement carries a multiple of the current input rate (`sustainable_rate`). Nothing is done while
 that is at least `headroom`. Below it a fresh plan is made within the instance's budget, and
 replaces the running one if it carries at least `gain` percent more, whether or not it carries the
 input yet: partial relief counts. So load that swings around the threshold moves nothing to and fro.

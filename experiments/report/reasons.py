@@ -129,7 +129,7 @@ def _fullest(instance: Instance, found: Explanation) -> Iterator[str]:
         yield f"Bottleneck: {resource} of {node}, {figure(instance, 'share', share)} used."
     carries = carries_line(found.evaluation)
     if carries is not None:
-        yield f"{carries.plain.replace('full first ', 'As the input grows, full first:')}."
+        yield f"As the input grows, {carries.plain}."
 
 
 def _moves(number: int, instance: Instance, found: Explanation) -> Iterator[Table]:

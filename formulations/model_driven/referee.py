@@ -278,7 +278,7 @@ def remarks(instance: Instance, plan: Plan, evaluation: Evaluation) -> Iterator[
         return
     yield (
         f"shuffle grouping supports {supported:.4g} of {wanted:.4g} tuples/s: "
-        f"{evaluation.bottleneck} is full first"
+        f"the bottleneck is {evaluation.bottleneck}"
     )
     capacity = evaluation.capacity_rate
     if capacity is not None and capacity < wanted * (1 - 1e-9):

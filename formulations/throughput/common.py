@@ -162,10 +162,10 @@ def rate_at(load: float) -> float:
 
 
 def short_words(rate: float, bound: float | None) -> list[str]:
-    """Say by how much the present input is missed, and whether that is proven."""
+    """Say by how much the current input is missed, and whether that is proven."""
     if not over(1.0, rate):
         return []
-    told = f"the plan carries {rate:.4g} of the present input, {1 - rate:.1%} too little"
+    told = f"the plan carries {rate:.4g} of the current input, {1 - rate:.1%} too little"
     if bound is not None and bound < 1:
         told += f"; no placement carries more than {bound:.4g}"
     return [told]
@@ -174,7 +174,7 @@ def short_words(rate: float, bound: float | None) -> list[str]:
 # Leaving nodes: emptied where a plan that empties them carries the input, else not all of them.
 #
 # A plan that leaves nothing on leaving nodes is looked for first, and is the answer where it
-# carries the present input. Where none does, tasks may stay, as the file allows: the same problem
+# carries the current input. Where none does, tasks may stay, as the file allows: the same problem
 # is solved again with leaving nodes open to the tasks of such nodes, and what is proved then is of
 # all plans.
 

@@ -41,7 +41,7 @@ def starts_of(binding: Instance, instance: Instance, request: Request) -> list[I
     """Return placements of all tasks that keep all that binds.
 
     Where none comes of the constructions, a small model without an objective is asked for one: at
-    best for one that carries the present input.
+    best for one that carries the current input.
     """
     found: list[Ints] = []
     least = np.inf

@@ -41,7 +41,7 @@ class Figure:
     words
         What it is, in a sentence.
     unit
-        ``rate``, ``multiple`` (of the present input rate), ``resource`` (the first one's),
+        ``rate``, ``multiple`` (of the current input rate), ``resource`` (the first one's),
         ``share`` (1 is 100 %), ``count``, ``state`` (of a migration's cost), ``price``, ``flag``,
         ``text``, or ``table``: no single value, but one for each node, link or the like.
     value

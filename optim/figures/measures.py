@@ -111,7 +111,7 @@ def least_tasks(
     task
         One of its tasks; where it has no operator, it is all there is.
     rate
-        Multiple of the present input, with which the load grows.
+        Multiple of the current input, with which the load grows.
 
     Returns
     -------

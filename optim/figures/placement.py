@@ -84,7 +84,7 @@ class Placement:
 
     @cached_property
     def node_rates(self) -> Floats:
-        """(N, D) multiple of the present input at which a rate-driven resource is full.
+        """(N, D) multiple of the current input at which a rate-driven resource is full.
 
         ``inf`` where it never is: without a capacity, on a node that holds no task, or of a
         resource that these do not use. A node in use whose background is too much already has 0.
@@ -114,7 +114,7 @@ class Placement:
 
     @cached_property
     def rate(self) -> float:
-        """Multiple of the present input at which the first of all these is full."""
+        """Multiple of the current input at which the first of all these is full."""
         rates = (self.thread_rates, self.node_rates, self.link_rates)
         return float(min(some.min(initial=np.inf) for some in rates))
 

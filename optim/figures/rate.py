@@ -1,6 +1,6 @@
 """How much input a placement carries, and what gives way first.
 
-Loads and rates of an instance hold at its present input. With the input multiplied, the rate-driven
+Loads and rates of an instance hold at its current input. With the input multiplied, the rate-driven
 resources and the links grow with it; slots, memory and state do not.
 """
 
@@ -86,7 +86,7 @@ def without_measured(instance: Instance) -> Instance:
 
 
 def carrying(instance: Instance, rate: float) -> Instance:
-    """Return the instance in which the plans are feasible that carry so much of the present input.
+    """Return the instance in which the plans are feasible that carry so much of the current input.
 
     Rather than loads and traffic times the rate, what may be used beside the background is divided
     by it, and so is what one task can use; that of resources which the rate does not drive stays.
@@ -111,7 +111,7 @@ def carrying(instance: Instance, rate: float) -> Instance:
 SUSTAINABLE_RATE = Figure(
     "sustainable_rate",
     "sustainable rate",
-    "multiple of the present input rate at which the first rate-driven resource of a node in use, "
+    "multiple of the current input rate at which the first rate-driven resource of a node in use, "
     "the first link, or the first task (its `max_load`), is full; unknown where none ever is",
     "multiple",
     _sustained,
@@ -121,11 +121,11 @@ SUSTAINABLE_RATE = Figure(
 )
 SATURATION = Figure(
     "saturation",
-    "full first",
-    "what is full first as the input grows, and next: `node` and `resource`, `link`, or, where a "
-    "task uses all that it can, `operator`, `task`, `resource`, how many `tasks` there are and how "
-    "many twice the present input needs (`tasks_at_twice`); and the `rate` at which it is, as a "
-    "multiple of the present one",
+    "bottleneck",
+    "the bottleneck as the input grows, and the next one: `node` and `resource`, `link`, or, where "
+    "a task uses all that it can, `operator`, `task`, `resource`, how many `tasks` there are and "
+    "how many twice the current input needs (`tasks_at_twice`); and the `rate` at which it is, as "
+    "a multiple of the current one",
     "table",
     _saturation,
 )

@@ -225,7 +225,7 @@ class Instance:
 
     @cached_property
     def thread_rates(self) -> Floats:
-        """(T, D) multiple of the present input at which a task uses all it can of what that drives.
+        """(T, D) multiple of the current input at which a task uses all it can of what that drives.
 
         ``inf`` where it never does; of no rows where no task has a ``max_load``.
         """

@@ -111,7 +111,7 @@ def solve(
     ignore
         Limits to drop (`optim.rules.RULE_NAMES`); marked in the result.
     target_rate
-        Multiple of the present input that the plan has to carry. Without `objective` it is the one
+        Multiple of the current input that the plan has to carry. Without `objective` it is the one
         of fewest moves, or of fewest nodes where tasks have no current node.
     prefer
         Where no method is named: one that is tried first, if it suits.
@@ -461,7 +461,7 @@ class _Asked(NamedTuple):
 
 def told_why(choice: Choice, target_rate: float | None) -> str:
     """Say why a method was chosen, for an instance that is to carry a rate."""
-    at = "" if target_rate is None else f", with {target_rate:g} × the present input to carry"
+    at = "" if target_rate is None else f", with {target_rate:g} × current input to carry"
     return choice.why + at
 
 
@@ -594,8 +594,8 @@ def _solve_by(
 
 
 def _at_target(result: Result, instance: Instance, rate: float) -> Result:
-    """Tell the figures of the plan at the present input, and the rate that it had to carry."""
-    note = f"plans that carry {rate:g} times the present input"
+    """Tell the figures of the plan at the current input, and the rate that it had to carry."""
+    note = f"plans that carry {rate:g} times the current input"
     result = replace(result, reasons=tuple(_at_rate(reason, rate) for reason in result.reasons))
     if result.plan is None or result.plan.threads is not None:
         return replace(result, notes=(*result.notes, note))

@@ -129,7 +129,7 @@ class Fewest(NamedTuple):
         near = f"within {100 * self.within:g} % of {self.best.name} {self.best.value:.6g}"
         moves = plural(self.moves, "move")
         if self.proved:
-            return f"{moves}: the fewest {near}, according to {self.by}"
+            return f"{moves}: the fewest {near} ({self.by})"
         least = f"the bound says at least {self.at_least}"
         return f"at most {moves} {near}; fewer are not excluded ({least})"
 
@@ -143,7 +143,7 @@ class Asking:
     instance, result
         What was solved, and what came out.
     rate
-        Multiple of the present input that plans have to carry.
+        Multiple of the current input that plans have to carry.
     seconds
         For all further solving.
     seed, threads

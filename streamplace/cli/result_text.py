@@ -11,6 +11,7 @@ from optim.errors import StreamplaceError
 from optim.figures.catalogue import BY_NAME, OBJECTIVES
 from optim.referee.result import Termination
 from optim.rules import without_limits
+from optim.solvers.backends import SOLVERS, capabilities
 from streamplace.explain.what_if import words
 from streamplace.present.console import answer_console, name, plain_table
 from streamplace.present.numbers import duration, listed, number, plural
@@ -123,7 +124,7 @@ def departs_line(departs: str, case: str = "") -> Text:
 
 def _status(instance: Instance, result: Result) -> Text:
     word, style = _WORDS[result.termination]
-    text = Text.assemble((_by_whom(result, word), style))
+    text = Text.assemble((_claimed(result, word), style))
     if result.plan is None:
         text.append(": no plan")
     if result.objective is None:
@@ -149,20 +150,21 @@ def _status(instance: Instance, result: Result) -> Text:
     return text
 
 
-def _by_whom(result: Result, word: str) -> str:
-    """Say whose word an optimum is: proved is what has been certified.
+def _claimed(result: Result, word: str) -> str:
+    """Say who claims an optimum, or that no plan exists: `optimal (HiGHS)`, `optimal (certified)`.
 
-    That there is no plan is nobody's word where the figures that show it are told.
+    Reasons in figures need no claim.
     """
     if result.termination not in (Termination.OPTIMAL, Termination.INFEASIBLE):
         return word
     if result.bound_by == "certificate":
-        return f"proved {word}"
+        return f"{word} (certified)"
     if result.reasons:
         return word
     second = " and a second solver" if result.bound_by == "two solvers" else ""
-    solver = (result.solver or result.method).partition(" ")[0]
-    return f"{word} according to {solver}{second}"
+    name = (result.solver or result.method).partition(" ")[0]
+    by = capabilities(name).title.partition(" ")[0] if name in SOLVERS else name
+    return f"{word} ({by}{second})"
 
 
 def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:

@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target-rate",
         metavar="R",
         type=amount,
-        help="carry R times the present input with the fewest moves; with the fewest nodes where "
+        help="carry R times the current input with the fewest moves; with the fewest nodes where "
         "tasks have no current node, or with --objective nodes_used",
     )
     aims.add_argument(

@@ -181,7 +181,7 @@ def why_no_plan(
     instance, result
         What was solved, and what came out.
     rate
-        Multiple of the present input that plans had to carry.
+        Multiple of the current input that plans had to carry.
 
     Returns
     -------

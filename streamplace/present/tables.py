@@ -264,15 +264,16 @@ def metric_table(
 
 
 def carries_line(evaluation: Evaluation | None) -> Text | None:
-    """Say what is full first as the input grows, and what next; nothing where nothing ever is."""
+    """Name the bottleneck as the input grows, and the next one; nothing where nothing is full."""
     told = [] if evaluation is None else evaluation.saturation or []
     if not told:
         return None
-    parts = [
-        f"{_full(entry)} at {number(entry['rate'])} × the present input{_way_out(entry)}"
-        for entry in told
-    ]
-    return Text.assemble(("full first  ", "bold"), printable(", next ".join(parts)))
+    first, *others = told
+    text = f"{_full(first)} at {number(first['rate'])} × current input{_way_out(first)}"
+    if others:
+        after = (f"{_full(e)}, {number(e['rate'])} ×{_way_out(e)}" for e in others)
+        text += f" (next: {'; '.join(after)})"
+    return Text.assemble(("bottleneck  ", "bold"), printable(text))
 
 
 def _full(entry: Mapping[str, Any]) -> str:
@@ -285,7 +286,7 @@ def _full(entry: Mapping[str, Any]) -> str:
 
 
 def _way_out(entry: Mapping[str, Any]) -> str:
-    """Say in how many tasks twice the present input would not be too much for one each."""
+    """Say how many tasks it takes to carry twice the current input."""
     if "task" not in entry or entry["rate"] >= 2:
         return ""
     least = entry["tasks_at_twice"]
@@ -322,7 +323,7 @@ def verdict(evaluation: Evaluation) -> Text:
 
 
 def print_carries(console: Console, evaluation: Evaluation | None) -> None:
-    """Print what is full first as the input grows."""
+    """Print the bottleneck."""
     line = carries_line(evaluation)
     if line is not None:
         console.print(line, soft_wrap=True)

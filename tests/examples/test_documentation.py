@@ -31,7 +31,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 GRADED = (
     (re.compile(r"^note +certificate of .*\n", re.MULTILINE), ""),
-    (re.compile(r"^(proved optimal|optimal according to \S+)", re.MULTILINE), "optimal"),
+    (re.compile(r"^optimal \([\w-]+\)", re.MULTILINE), "optimal"),
     (re.compile(r"(  gap \S+ %)  certified bound .*"), r"\1"),
     (re.compile(r"\bcertified bound\b"), "bound"),
     (re.compile(r"^ +\d+\.\d+ s  \S+: .*\n", re.MULTILINE), ""),

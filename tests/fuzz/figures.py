@@ -139,7 +139,7 @@ def _thread_rate(reading: Reading, at: np.ndarray) -> np.ndarray:
 def _rate(
     reading: Reading, loads: np.ndarray, counts: np.ndarray, links: list[np.ndarray]
 ) -> np.ndarray:
-    """(M,) the multiple of the present input that a placement carries."""
+    """(M,) the multiple of the current input that a placement carries."""
     least = np.full(len(loads), INF)
     for r in np.flatnonzero(reading.rate_driven):
         for n in range(len(reading.node_ids)):

@@ -120,7 +120,7 @@ class Case:
     def judged(self, instance: Instance, plan: Plan) -> tuple[Evaluation, tuple[Violation, ...]]:
         """Have the referee judge a plan; return what it tells, and the rules that count and break.
 
-        Of a plan for the sustainable rate, what is too much at the present input breaks none: it is
+        Of a plan for the sustainable rate, what is too much at the current input breaks none: it is
         what the rate tells.
         """
         from optim import evaluate

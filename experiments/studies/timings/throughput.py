@@ -2,7 +2,7 @@
 
 Run: ``python -m experiments.studies.timings.throughput [cases] [pipelines] [large]``. Six profiled
 queries (`examples/capsys-rate-q*.json`), each at three levels of CPU and network: the share of the
-CPU that the query takes at its present input, and each half of a network card over all traffic.
+CPU that the query takes at its current input, and each half of a network card over all traffic.
 """
 
 from __future__ import annotations

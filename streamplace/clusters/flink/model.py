@@ -353,7 +353,7 @@ def _tasks(
 def _limit(load: float, fullest: float) -> dict[str, Any]:
     """Return what the threads of a task can use, where that is not the one core of a single one.
 
-    Its subtasks are a thread each, so that it carries 1 / `fullest` of the present input, the share
+    Its subtasks are a thread each, so that it carries 1 / `fullest` of the current input, the share
     of time that the busiest of them works; what runs now can.
     """
     most = round(load / min(1.0, fullest), 9) if fullest > 0 else 1.0

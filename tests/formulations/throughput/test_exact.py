@@ -25,7 +25,7 @@ def test_the_profiled_queries_are_closed(query: str) -> None:
     assert result.objective is not None
     assert result.objective.value == pytest.approx(KNOWN["rates"][query], abs=1e-6)
     assert result.bound == pytest.approx(result.objective.value, rel=1e-6)
-    assert result.exit_code == 4  # none of them carries the present input
+    assert result.exit_code == 4  # none of them carries the current input
     assert "no placement carries more than" in " ".join(result.notes)
 
 

@@ -111,7 +111,7 @@ def test_on_the_command_line(tmp_path: object, capsys: pytest.CaptureFixture[str
     assert main(["solve", path, "--target-rate", "1.5"]) == 0
     told = capsys.readouterr()
     assert "migrations 2" in " ".join(told.out.split())
-    assert "with 1.5 × the present input to carry" in told.err
+    assert "with 1.5 × current input to carry" in told.err
     assert main(["solve", path, "--keep-rate-after-losing", "1"]) == 0
     assert "rate_after_loss 1.5" in " ".join(capsys.readouterr().out.split())
     bad = ["solve", path, "--keep-rate-after-losing", "1", "--objective", "imc_gain"]

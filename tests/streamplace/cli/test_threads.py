@@ -29,7 +29,7 @@ def test_solve_shows_threads_and_machines(streamplace: Any, linear: str) -> None
         "3 × 50, 1 × 20",
         "vm2      D3    3",
         "0.784 $/h",
-        "shuffle grouping supports 80 of 100 tuples/s: table on vm1#3 is full first",
+        "shuffle grouping supports 80 of 100 tuples/s: the bottleneck is table on vm1#3",
     ):
         assert words in done.stdout, words
 

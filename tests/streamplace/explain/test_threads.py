@@ -25,8 +25,8 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 FULL = (
-    "full first threads of Agg (cpu) at 1.111 × the present input "
-    "(2 × needs at least 4 tasks, it has 2), next thread alone (cpu) at 2 ×"
+    "bottleneck threads of Agg (cpu) at 1.111 × current input "
+    "(2 × needs at least 4 tasks, it has 2) (next: thread alone (cpu), 2 ×"
 )
 
 
