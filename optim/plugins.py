@@ -8,10 +8,13 @@ is told with its package.
 
 from __future__ import annotations
 
+import re
+import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OURS = "streamplace"
+
+REFERENCE = re.compile(r"(?P<file>.+\.py)(:(?P<name>\w+))?|(?P<module>[\w.]+):(?P<object>[\w.]+)")
+"""An object that no package registers: ``FILE.py``, ``FILE.py:NAME`` or ``module:NAME``."""
 
 T = TypeVar("T")
 
@@ -77,6 +83,7 @@ class Plugins(Generic[T]):
     declared: str
     listing: str = ""
     fault: Callable[[T], str | None] = lambda _: None
+    added: dict[str, T] = field(default_factory=dict, repr=False, compare=False)
 
     def names(self) -> tuple[str, ...]:
         """Return all registered names, sorted; nothing is loaded."""
@@ -88,7 +95,7 @@ class Plugins(Generic[T]):
         return entry is not None and entry.package == OURS
 
     def get(self, name: str) -> T:
-        """Load one.
+        """Load one by its name, or by where it stands (`REFERENCE`): then it has its name, too.
 
         Raises
         ------
@@ -96,6 +103,10 @@ class Plugins(Generic[T]):
             There is none of that name, or another package's entry is none.
         """
         entry = entries(self.group).get(name)
+        if entry is None and name in self.added:
+            return self.added[name]
+        if entry is None and (reference := REFERENCE.fullmatch(name)):
+            return self.add(self._referred(name, reference), name)
         if entry is None:
             raise InvalidInput(Problem(self.where, name, f"is no {self.noun}", self._remedy(name)))
         found: T = entry.point.load() if entry.package == OURS else self._foreign(entry)
@@ -111,18 +122,74 @@ class Plugins(Generic[T]):
                 warnings.warn(str(error), stacklevel=2)
         return found
 
+    def add(self, thing: T, where: str | None = None) -> T:
+        """Let this process know an object by its name, in place of an earlier one of that name.
+
+        Parameters
+        ----------
+        thing
+            What `declared` says.
+        where
+            The reference it was loaded by; the object itself stands in errors if left out.
+
+        Raises
+        ------
+        InvalidInput
+            It is none, or a package registers another one of its name.
+        """
+        told, fault = where, self._fault(thing)
+        name = getattr(thing, "name", None)
+        if told is None:
+            told = repr(thing if fault else name)
+        remedy = "see docs/own-methods.md"
+        if fault is None and name in entries(self.group) and self.get(str(name)) != thing:
+            fault, remedy = f"has the name {name}, which is registered", "choose another name"
+        if fault is not None:
+            raise InvalidInput(Problem(self.where, told, fault, remedy))
+        if name not in entries(self.group):
+            self.added[str(name)] = thing
+        return thing
+
+    def _referred(self, text: str, reference: re.Match[str]) -> Any:
+        """Load what a reference names: of a file, the one object of this kind if none is named."""
+        file, name = reference["file"], reference["name"]
+        try:
+            if file is None:
+                if (here := str(Path.cwd())) not in sys.path:
+                    sys.path.append(here)
+                return resolve_name(text)
+            module = _module_of(file)
+            if name is not None:
+                return getattr(module, name)
+        except Exception as error:  # whatever the module does when imported
+            reason = f"cannot be loaded: {error}"
+            raise InvalidInput(Problem(self.where, text, reason, "mend that file")) from error
+        wanted = resolve_name(self.declared)
+        found = [key for key, thing in vars(module).items() if isinstance(thing, wanted)]
+        if len(found) == 1:
+            return vars(module)[found[0]]
+        kind = self.declared.partition(":")[2]
+        reason = f"has {len(found)} objects of the type {kind}"
+        remedy = f"say which: {text}:{found[0]}" if found else "see docs/own-methods.md"
+        raise InvalidInput(Problem(self.where, text, reason, remedy))
+
+    def _fault(self, thing: Any) -> str | None:
+        """Say why an object of somebody else is none of this kind; ``None`` where it is one."""
+        module, _, name = self.declared.partition(":")
+        if not isinstance(thing, resolve_name(self.declared)):
+            return f"is no {name} of {module}"
+        return self.fault(thing)
+
     def _foreign(self, entry: Entry) -> T:
         """Load another package's entry and check what it declares."""
         try:
             thing = entry.point.load()
         except Exception as error:  # whatever the other package's module does when imported
             raise self._not_taken(entry, f"cannot be loaded: {error}") from error
-        module, _, name = self.declared.partition(":")
-        if not isinstance(thing, resolve_name(self.declared)):
-            raise self._not_taken(entry, f"is no {name} of {module}")
-        if thing.name != entry.point.name:
-            raise self._not_taken(entry, f"calls itself {thing.name}")
-        fault = self.fault(thing)
+        calls_itself = getattr(thing, "name", entry.point.name)
+        fault = self._fault(thing)
+        if fault is None and calls_itself != entry.point.name:
+            fault = f"calls itself {calls_itself}"
         if fault:
             raise self._not_taken(entry, fault)
         found: T = thing
@@ -137,6 +204,28 @@ class Plugins(Generic[T]):
             return f"pyproject.toml has it, the installation not yet: pip install -e {HOME}"
         said = meant(name, self.names())
         return said if said.startswith("did") else self.listing or said
+
+
+def _module_of(file: str) -> Any:
+    """Load a Python file as a module; once as long as it is not changed."""
+    path = Path(file).resolve()
+    return _loaded(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _loaded(path: Path, _: int) -> Any:
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module  # dataclasses look there for their module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        if before is not None:
+            sys.modules[path.stem] = before
+    return module
 
 
 HOME = Path(__file__).parents[1]

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind
+from experiments.generators.kinds import Kind, fits, instance
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from optim.format.instance import Instance
+    from optim.format.tables import Floats
+
 
 _REDRAWS = 1000
 _LEAST_REDRAWS = 20
@@ -56,15 +58,7 @@ def rack_links(
 
 
 def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Draw a query; draw again until its CPU can be packed.
-
-    Raises
-    ------
-    InvalidInput
-        Nothing that can be packed was found, or there are more racks than nodes.
-    """
-    from optim.kernels.first_fit import packings
-
+    """Draw a query; draw again until its CPU can be packed."""
     if p["racks"] > p["nodes"]:
         raise InvalidInput(Problem("racks", p["racks"], f"is above nodes = {p['nodes']}"))
     if p["background"] >= p["utilisation"]:
@@ -73,7 +67,7 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     draws = max(_LEAST_REDRAWS, min(_REDRAWS, _WORK // p["operators"]))
     for _ in range(draws):
         drawn = _draw(rng, name, p)
-        if _as_stated(drawn, p) and any((packed >= 0).all() for packed in packings(drawn)):
+        if _as_stated(drawn, p) and fits(drawn):
             return drawn
     reason = f"and the other parameters gave nothing that fits in {draws} draws"
     raise InvalidInput(Problem("utilisation", p["utilisation"], reason, "lower it or raise nodes"))
@@ -89,8 +83,6 @@ def _as_stated(drawn: Instance, p: Mapping[str, Any]) -> bool:
 
 
 def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    from optim.format.instance import Instance
-
     nodes, count = p["nodes"], p["operators"]
     background = _CAPACITY * rng.uniform(0, 2 * p["background"], nodes)
     streams = _streams(rng, count)
@@ -107,38 +99,30 @@ def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance
         link["background"] = float(busy)
     if p["racks"]:
         links += rack_links(nodes, p["racks"], capacity, p["oversubscription"])
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": name,
-            "origin": "random query for elastic operator allocation",
-            "units": _UNITS,
-            "resources": ["cpu"],
-            "input_rate": _INPUT_RATE,
-            "nodes": [
-                {
-                    "id": f"n{i}",
-                    "capacity": {"cpu": _CAPACITY},
-                    "background": {"cpu": float(background[i])},
-                    **({"rack": f"r{rack_of(i, nodes, p['racks'])}"} if p["racks"] else {}),
-                }
-                for i in range(nodes)
-            ],
-            "links": links,
-            "operators": [
-                {
-                    "id": f"o{i}",
-                    "group": {"tasks": 1},
-                    "cpu_per_tuple": float(load[i] / rate[i]),
-                }
-                for i in range(count)
-            ],
-            "streams": [
-                {key: value for key, value in s.items() if key != "_from"} for s in streams
-            ],
-            "limits": {"max_utilisation": {"cpu": p["cpu_limit"], "links": p["link_limit"]}},
-        }
-    )
+    operators = [
+        {"id": f"o{i}", "group": {"tasks": 1}, "cpu_per_tuple": float(load[i] / rate[i])}
+        for i in range(count)
+    ]
+    racks = [
+        {"rack": f"r{rack_of(i, nodes, p['racks'])}"} if p["racks"] else {} for i in range(nodes)
+    ]
+    return instance(
+        name, "random query for elastic operator allocation", **_shared(p),
+        input_rate=_INPUT_RATE, nodes=_nodes(background, racks), links=links, operators=operators,
+        streams=[{key: value for key, value in s.items() if key != "_from"} for s in streams],
+    )  # fmt: skip
+
+
+def _shared(p: Mapping[str, Any]) -> dict[str, Any]:
+    limits = {"max_utilisation": {"cpu": p["cpu_limit"], "links": p["link_limit"]}}
+    return {"units": _UNITS, "resources": ["cpu"], "limits": limits}
+
+
+def _nodes(background: Floats, more: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"id": f"n{i}", "capacity": {"cpu": _CAPACITY}, "background": {"cpu": busy}, **rest}
+        for i, (busy, rest) in enumerate(zip(background.tolist(), more, strict=True))
+    ]
 
 
 def _streams(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
@@ -148,19 +132,13 @@ def _streams(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
         later = np.arange(source + 1, count)
         fan_out = min(int(rng.integers(1, 4)), len(later))
         for target in np.sort(rng.choice(later, size=fan_out, replace=False)):
-            streams.append(
-                {
-                    "from": f"o{source}",
-                    "to": f"o{target}",
-                    "selectivity": float(rng.uniform(0.3, 1.0) / fan_out),
-                    "tuple_bytes": float(rng.uniform(100, 1000)),
-                    "_from": source,
-                }
-            )
+            share, size = float(rng.uniform(0.3, 1.0) / fan_out), float(rng.uniform(100, 1000))
+            ends = {"from": f"o{source}", "to": f"o{target}", "_from": source}
+            streams.append({**ends, "selectivity": share, "tuple_bytes": size})
     return streams
 
 
-def _rates(count: int, streams: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _rates(count: int, streams: list[dict[str, Any]]) -> Floats:
     """(O,) tuples/s that each operator receives, as the format derives them."""
     rate = np.zeros(count)
     fed = np.zeros(count, dtype=np.bool_)
@@ -175,64 +153,36 @@ def _rates(count: int, streams: list[dict[str, Any]]) -> np.ndarray[Any, np.dtyp
 
 
 def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build the testbed; the seed draws the nodes' background.
-
-    Raises
-    ------
-    InvalidInput
-        More workers run queries than there are.
-    """
-    from optim.format.instance import Instance
-
+    """Build the testbed; the seed draws the nodes' background."""
     nodes = p["nodes"]
     if p["busy_nodes"] > nodes:
         raise InvalidInput(Problem("busy_nodes", p["busy_nodes"], f"is above nodes = {nodes}"))
     background = rng.uniform(0.0, 2 * p["background"], nodes)
     running = _running(p["busy_nodes"])
-    document = {
-        "format": "streamplace.instance/1",
-        "name": name,
-        "origin": (
-            "the testbed of the Elastic Allocator, SOSE 2014, section V: its nodes, slots, queries "
-            "and workloads; costs, sizes and where the running queries stand are chosen"
+    operators = [
+        *({"id": o, "topology": q} for q, o, _, _ in _RUNNING),
+        *(
+            {"id": o, "topology": "top-k", "group": {"tasks": k}, "cpu_per_tuple": c * p["cost"]}
+            for o, k, c in _TOP_K
         ),
-        "units": _UNITS,
-        "resources": ["cpu"],
-        "input_rate": p["workload"],
-        "nodes": [
-            {
-                "id": f"n{i}",
-                "capacity": {"cpu": _CAPACITY},
-                "background": {"cpu": float(background[i])},
-                "slots": 3,
-            }
-            for i in range(nodes)
-        ],
-        "links": uplinks(nodes, p["uplink"]),
-        "operators": [
-            *({"id": o, "topology": q} for q, o, _, _ in _RUNNING),
-            *(
-                {
-                    "id": o,
-                    "topology": "top-k",
-                    "group": {"tasks": k},
-                    "cpu_per_tuple": cost * p["cost"],
-                }
-                for o, k, cost in _TOP_K
-            ),
-        ],
-        "topologies": [{"id": q} for q in ("word-count", "join", "top-k")],
-        "tasks": running,
-        "streams": [
-            *({"from": a, "to": b, "rate": rate} for a, b, rate in _RUNNING_STREAMS),
-            *(
-                {"from": a, "to": b, "selectivity": s, "tuple_bytes": size * p["size"]}
-                for a, b, s, size in _TOP_K_STREAMS
-            ),
-        ],
-        "limits": {"max_utilisation": {"cpu": p["cpu_limit"], "links": p["link_limit"]}},
-    }
-    return Instance.from_dict(document)
+    ]
+    streams = [
+        *({"from": a, "to": b, "rate": rate} for a, b, rate in _RUNNING_STREAMS),
+        *(
+            {"from": a, "to": b, "selectivity": s, "tuple_bytes": size * p["size"]}
+            for a, b, s, size in _TOP_K_STREAMS
+        ),
+    ]
+    origin = (
+        "the testbed of the Elastic Allocator, SOSE 2014, section V: its nodes, slots, queries "
+        "and workloads; costs, sizes and where the running queries stand are chosen"
+    )
+    return instance(
+        name, origin, **_shared(p), input_rate=p["workload"],
+        nodes=_nodes(background, [{"slots": 3}] * nodes), links=uplinks(nodes, p["uplink"]),
+        operators=operators, topologies=[{"id": q} for q in ("word-count", "join", "top-k")],
+        tasks=running, streams=streams,
+    )  # fmt: skip
 
 
 _RUNNING = (
@@ -273,22 +223,13 @@ _TOP_K_STREAMS = (
 
 def _running(busy: int) -> list[dict[str, Any]]:
     """Word Count in the first slot, Join in the second, dealt out over the busy workers."""
-    tasks = []
-    turn = 0
+    tasks: list[dict[str, Any]] = []
     for query, operator, count, cpu in _RUNNING:
         for i in range(count):
-            node = f"n{turn % busy}"
-            tasks.append(
-                {
-                    "id": f"{operator}/{i}",
-                    "operator": operator,
-                    "load": {"cpu": cpu / count},
-                    "node": node,
-                    "slot": 0 if query == "word-count" else 1,
-                    "allowed": [node],
-                }
-            )
-            turn += 1
+            node, slot = f"n{len(tasks) % busy}", 0 if query == "word-count" else 1
+            place = {"node": node, "slot": slot, "allowed": [node]}
+            task = {"id": f"{operator}/{i}", "operator": operator, "load": {"cpu": cpu / count}}
+            tasks.append(task | place)
     return tasks
 
 
@@ -316,8 +257,7 @@ EOA_RANDOM = Kind(
         ),
         Option(
             "bandwidth", "float", 3.0,
-            "uplinks: multiple of what each would carry if nothing were collocated",
-            minimum=0.01,
+            "uplinks: multiple of what each would carry if nothing were collocated", minimum=0.01,
         ),
         Option(
             "link_background", "float", 0.1, "mean share of an uplink in use before",

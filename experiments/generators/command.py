@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from experiments.generators import KINDS
+from optim.errors import InvalidInput, Problem
 from streamplace.present.arguments import add_json, add_option, whole
 from streamplace.present.listing import load_all, option_lines
 from streamplace.present.streams import print_json
@@ -27,12 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kind", metavar="KIND", nargs="?", help="leave it out to list the kinds")
     parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=whole,
-        default=0,
+        "--seed", metavar="N", type=whole, default=0,
         help="default 0, and no other for kinds in which nothing is random",
-    )
+    )  # fmt: skip
     add_option(parser, "a parameter of the kind")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help=".json or .json.gz; standard output if left out"
@@ -42,9 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Generate and write, or list the kinds."""
-    from experiments.generators import KINDS
-    from optim.errors import InvalidInput, Problem
-
     if args.kind is None:
         if args.option or args.output:
             raise InvalidInput(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind, equal_nodes, job, numbers
+from experiments.generators.kinds import Kind, equal_nodes, fits, job, numbers
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from streamplace.clusters.exchange.nodes import COSTS, LINKS
@@ -36,37 +36,21 @@ Groups = list[tuple[str, int, float]]
 Streams = list[tuple[str, str, float]]
 
 _TRENDS: tuple[Groups, Streams] = (
-    [
-        ("spout", 10, 450.0),
-        ("count", 20, 1000.0),
-        ("rank", 30, 1350.0),
-        ("merge", 1, 60.0),
-    ],
-    [
-        ("spout", "count", 70.0),
-        ("count", "rank", 65.0),
-        ("rank", "merge", 8.0),
-    ],
+    [("spout", 10, 450.0), ("count", 20, 1000.0), ("rank", 30, 1350.0), ("merge", 1, 60.0)],
+    [("spout", "count", 70.0), ("count", "rank", 65.0), ("rank", "merge", 8.0)],
 )
 """Trending topics: a pipeline; (group, tasks, percent of a core) and (from, to, MB/s)."""
 
 _QUOTES: tuple[Groups, Streams] = (
     [
-        ("trades", 10, 500.0),
-        ("quotes", 20, 1300.0),
-        ("vwap", 10, 750.0),
-        ("join", 20, 400.0),
-        ("filter", 5, 150.0),
-        ("result", 2, 80.0),
+        ("trades", 10, 500.0), ("quotes", 20, 1300.0), ("vwap", 10, 750.0), ("join", 20, 400.0),
+        ("filter", 5, 150.0), ("result", 2, 80.0),
     ],
     [
-        ("trades", "vwap", 210.0),
-        ("quotes", "join", 280.0),
-        ("vwap", "join", 170.0),
-        ("join", "filter", 120.0),
-        ("filter", "result", 10.0),
+        ("trades", "vwap", 210.0), ("quotes", "join", 280.0), ("vwap", "join", 170.0),
+        ("join", "filter", 120.0), ("filter", "result", 10.0),
     ],
-)
+)  # fmt: skip
 """Bargain detection: two spouts, a windowed average, a join, a filter, a writer."""
 
 
@@ -118,13 +102,7 @@ BARGAIN = Kind(
 
 
 def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build a pipeline; nothing in it is random.
-
-    Raises
-    ------
-    InvalidInput
-        A list that is none, or of another length.
-    """
+    """Build a pipeline; nothing in it is random."""
     count, nodes = p["groups"], p["nodes"]
     sizes = [int(size) for size in numbers(p["tasks"], count, "tasks", whole=True)]
     costs = numbers(p["costs"], count, "costs")
@@ -138,17 +116,9 @@ def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
 
 
 def build_figure_2(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build the example of Figure 2.
-
-    Raises
-    ------
-    InvalidInput
-        A list that is none, or of another length.
-    """
-    spare = p["spare"]
-    nodes = [
-        {**node, "background": {"cpu": 100.0 - spare}} for node in equal_nodes(p["nodes"], 100.0)
-    ]
+    """Build the example of Figure 2."""
+    background = {"background": {"cpu": 100.0 - p["spare"]}}
+    nodes = [{**node, **background} for node in equal_nodes(p["nodes"], 100.0)]
     sizes = (10, 20, 10, 10)
     rates = numbers(p["rates"], 3, "rates")
     groups = [(f"v{i + 1}", size, 40.0) for i, size in enumerate(sizes)]
@@ -197,19 +167,11 @@ _REDRAWS = 1000
 
 
 def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Draw a job; with unequal costs draw again until some packing fits.
-
-    Raises
-    ------
-    InvalidInput
-        The parameters contradict each other, or no job that fits was found.
-    """
-    from optim.kernels.first_fit import packings
-
+    """Draw a job; with unequal costs draw again until some packing fits."""
     _check(p)
     for _ in range(_REDRAWS):
         drawn = _draw(rng, name, p)
-        if any((packed >= 0).all() for packed in packings(drawn)):
+        if fits(drawn):
             return drawn
     reason = f"and the other parameters gave no job that fits in {_REDRAWS} draws"
     raise InvalidInput(Problem("capacity", p["capacity"], reason, "raise capacity or nodes"))
@@ -280,9 +242,7 @@ RANDOM_GRAPHS = Kind(
         Option("fan_out_1", "float", 0.70, "share of groups that feed one", minimum=0, maximum=1),
         Option("fan_out_2", "float", 0.25, "share that feed two", minimum=0, maximum=1),
         Option(
-            "costs",
-            "str",
-            "proportional",
+            "costs", "str", "proportional",
             "group costs: in proportion to tasks, so with noise, or only in the same order",
             choices=("proportional", "noisy", "ranked"),
         ),
@@ -290,4 +250,4 @@ RANDOM_GRAPHS = Kind(
         *LINKS,
         *COSTS,
     ),
-)
+)  # fmt: skip

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
+from optim.format.document import MAX_NUMBER, MAX_TASKS
+from optim.format.instance import Instance
+from optim.format.tables import TaskTable
+from optim.kernels.first_fit import packings
 from optim.options import read_options
+from streamplace.clusters.exchange.nodes import add_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from optim.format.instance import Instance
-    from optim.format.tables import Floats, TaskTable
+    from optim.format.tables import Floats
     from optim.options import Option
 
 
@@ -54,7 +58,12 @@ class Kind:
         typed: dict[str, Any] = {}
         try:
             typed = read_options(self.name, self.parameters, given, where="{}", noun="parameter")
-            problems += _beyond_the_format(typed)
+            reason = f"is above {MAX_NUMBER:g}, more than an instance may hold"
+            problems += [
+                Problem(name, value, reason, "check the unit")
+                for name, value in typed.items()
+                if isinstance(value, float) and not abs(value) <= MAX_NUMBER
+            ]
         except InvalidInput as error:
             problems += error.problems
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
@@ -63,17 +72,15 @@ class Kind:
             reason = (
                 f"is of no use: {self.name} draws nothing at random, all seeds give one instance"
             )
-            remedy = f"leave the seed out; what may vary: {self._parameter_names()}"
+            names = ", ".join(option.name for option in self.parameters)
+            remedy = f"leave the seed out; what may vary: {names}"
             problems.append(Problem("seed", seed, reason, remedy))
-        if problems:
-            raise InvalidInput(problems)
-        defaults = {option.name: option.default for option in self.parameters}
-        changed = [f"{k}={v}" for k, v in typed.items() if v != defaults[k]]
+        raise_any(problems)
+        changed = [
+            f"{o.name}={typed[o.name]}" for o in self.parameters if typed[o.name] != o.default
+        ]
         name = "-".join([self.name, *changed, f"s{seed}"])
         return self.build(np.random.default_rng(seed), name, typed)
-
-    def _parameter_names(self) -> str:
-        return ", ".join(option.name for option in self.parameters)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``streamplace generate --json`` lists."""
@@ -86,18 +93,6 @@ class Kind:
         }
 
 
-def _beyond_the_format(typed: Mapping[str, Any]) -> list[Problem]:
-    """Return what is wrong with numbers that no instance file takes."""
-    from optim.format.document import MAX_NUMBER
-
-    reason = f"is above {MAX_NUMBER:g}, more than an instance may hold"
-    return [
-        Problem(name, value, reason, "check the unit")
-        for name, value in typed.items()
-        if isinstance(value, float) and not abs(value) <= MAX_NUMBER
-    ]
-
-
 def check_tasks(name: str, value: Any, tasks: int) -> None:
     """Refuse more tasks than an instance may hold, before they are made.
 
@@ -106,8 +101,6 @@ def check_tasks(name: str, value: Any, tasks: int) -> None:
     InvalidInput
         There are.
     """
-    from optim.format.document import MAX_TASKS
-
     if tasks > MAX_TASKS:
         reason = f"gives {tasks:,} tasks, above {MAX_TASKS:,}"
         raise InvalidInput(Problem(name, value, reason, "lower it"))
@@ -125,8 +118,7 @@ def numbers(text: str, count: int, name: str, *, whole: bool = False) -> list[fl
         values = [float(part) for part in text.split(",")]
     except ValueError:
         raise _bad(name, text, "is not a list of numbers", count) from None
-    if len(values) == 1:
-        values *= count
+    values *= count if len(values) == 1 else 1
     if len(values) != count:
         raise _bad(name, text, f"has {len(values)} numbers, not {count}", count)
     if not all(np.isfinite(v) and v > 0 for v in values):
@@ -140,10 +132,14 @@ def _bad(name: str, text: str, reason: str, count: int) -> InvalidInput:
     return InvalidInput(Problem(name, text, reason, f"one number, or {count} with commas between"))
 
 
+def instance(name: str, origin: str, **parts: Any) -> Instance:
+    """Return the instance of the parts of a document."""
+    head = {"format": "streamplace.instance/1", "name": name, "origin": origin}
+    return Instance.from_dict({**head, **parts})
+
+
 def task_table(ids: tuple[str, ...], load: Floats, **columns: Any) -> TaskTable:
     """Return tasks as arrays; columns that are not given are as of tasks that are nowhere yet."""
-    from optim.format.tables import TaskTable
-
     count = len(ids)
     none, empty = np.full(count, -1, dtype=np.int32), np.zeros(0, dtype=np.int32)
     plain: dict[str, Any] = {
@@ -160,6 +156,11 @@ def task_table(ids: tuple[str, ...], load: Floats, **columns: Any) -> TaskTable:
     return TaskTable(ids=ids, load=load, **(plain | columns))
 
 
+def fits(drawn: Instance) -> bool:
+    """Whether some packing of all tasks keeps the capacities."""
+    return any((packed >= 0).all() for packed in packings(drawn))
+
+
 def equal_nodes(count: int, capacity: float) -> list[dict[str, Any]]:
     """Return the entries of nodes n0, n1, … with equal CPU capacity."""
     return [{"id": f"n{i}", "capacity": {"cpu": capacity}} for i in range(count)]
@@ -171,7 +172,6 @@ def job(
     nodes: list[dict[str, Any]],
     groups: list[tuple[str, int, float]],
     streams: list[tuple[str, str, float]],
-    labels: Mapping[str, str] | None = None,
     network: Mapping[str, Any] | None = None,
 ) -> Instance:
     """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s).
@@ -179,24 +179,13 @@ def job(
     `network` holds the parameters of `streamplace.clusters.exchange.nodes`, where a kind has
     them.
     """
-    from optim.format.instance import Instance
-    from streamplace.clusters.exchange.nodes import add_network
-
-    return Instance.from_dict(
-        add_network(
-            {
-                "format": "streamplace.instance/1",
-                "name": name,
-                "origin": origin,
-                "units": {"cpu": "percent of a core", "rate": "MB/s"},
-                "labels": dict(labels or {}),
-                "resources": ["cpu"],
-                "nodes": nodes,
-                "operators": [
-                    {"id": g, "group": {"tasks": k, "load": {"cpu": load}}} for g, k, load in groups
-                ],
-                "streams": [{"from": a, "to": b, "rate": rate} for a, b, rate in streams],
-            },
-            network or {},
-        )
-    )
+    document = {
+        "units": {"cpu": "percent of a core", "rate": "MB/s"},
+        "resources": ["cpu"],
+        "nodes": nodes,
+        "operators": [
+            {"id": g, "group": {"tasks": k, "load": {"cpu": load}}} for g, k, load in groups
+        ],
+        "streams": [{"from": a, "to": b, "rate": rate} for a, b, rate in streams],
+    }
+    return instance(name, origin, **add_network(document, network or {}))

@@ -16,47 +16,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.generators.kinds import Kind
+from experiments.generators.kinds import Kind, instance
 from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import numpy as np
 
     from optim.format.instance import Instance
+
 
 _POINTS: dict[str, list[tuple[int, float, float, float]]] = {
     "xml_parse": [(1, 310, 84.69, 35.63)],
     "pi": [(1, 105, 92.35, 2.07), (2, 110, 94.90, 3.53)],
     "file_write": [(1, 60_000, 58.27, 11.95), (2, 50_000, 51.84, 2.76)],
     "azure_blob": [
-        (1, 2, 6.73, 23.92),
-        (2, 3, 6.63, 23.98),
-        (20, 10, 14.69, 26.30),
-        (30, 20, 54.18, 28.74),
+        (1, 2, 6.73, 23.92), (2, 3, 6.63, 23.98), (20, 10, 14.69, 26.30), (30, 20, 54.18, 28.74),
         (50, 30, 76.73, 31.38),
     ],
     "azure_table": [
-        (1, 3, 1.02, 1.15),
-        (2, 5, 2.04, 1.15),
-        (10, 10, 11.22, 3.45),
-        (40, 20, 26.53, 9.20),
-        (50, 30, 38.78, 12.64),
-        (60, 40, 54.08, 16.09),
+        (1, 3, 1.02, 1.15), (2, 5, 2.04, 1.15), (10, 10, 11.22, 3.45), (40, 20, 26.53, 9.20),
+        (50, 30, 38.78, 12.64), (60, 40, 54.08, 16.09),
     ],
     "source": [(1, 1e9, 10, 15)],
     "sink": [(1, 1e9, 10, 20)],
-}
+}  # fmt: skip
 """(threads, tuples/s, CPU %, memory %) on one slot."""
 
-_TASK = {
-    "B": "azure_blob",
-    "F": "file_write",
-    "P": "pi",
-    "T": "azure_table",
-    "X": "xml_parse",
-}
+_TASK = {"B": "azure_blob", "F": "file_write", "P": "pi", "T": "azure_table", "X": "xml_parse"}
 """The paper's letters."""
 
 _VMS = {"D1": (1, 0.098), "D2": (2, 0.196), "D3": (4, 0.392), "D4": (8, 0.784)}
@@ -141,35 +129,24 @@ def _build(name: str, edges: str, origin: str, p: Mapping[str, Any]) -> Instance
 def _instance(
     name: str,
     origin: str,
-    operators: Sequence[Mapping[str, Any]],
-    streams: Sequence[Mapping[str, Any]],
+    operators: list[dict[str, Any]],
+    streams: list[dict[str, Any]],
     p: Mapping[str, Any],
 ) -> Instance:
-    from optim.format.instance import Instance
-
     used = {o["model"] for o in operators}
     sizes = list(_VMS)[: list(_VMS).index(p["largest_vm"]) + 1]
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": name,
-            "origin": origin,
-            "units": {"cpu": "percent of a slot", "rate": "tuples/s", "price": "$/h"},
-            "resources": ["cpu", "memory"],
-            "operators": list(operators),
-            "streams": list(streams),
-            "models": {
-                model: [
-                    {"threads": k, "rate": rate, "cpu": cpu, "memory": memory}
-                    for k, rate, cpu, memory in points
-                ]
-                for model, points in _POINTS.items()
-                if model in used
-            },
-            "input_rate": p["rate"],
-            "vm_types": [{"id": vm, "slots": _VMS[vm][0], "price": _VMS[vm][1]} for vm in sizes],
-        }
-    )
+    figures = ("threads", "rate", "cpu", "memory")
+    models = {
+        model: [dict(zip(figures, point, strict=True)) for point in points]
+        for model, points in _POINTS.items()
+        if model in used
+    }
+    return instance(
+        name, origin, units={"cpu": "percent of a slot", "rate": "tuples/s", "price": "$/h"},
+        resources=["cpu", "memory"], operators=operators, streams=streams, models=models,
+        input_rate=p["rate"],
+        vm_types=[{"id": vm, "slots": _VMS[vm][0], "price": _VMS[vm][1]} for vm in sizes],
+    )  # fmt: skip
 
 
 _RATE = Option("rate", "float", 100.0, "tuples/s at the input", minimum=1e-6, maximum=1e9)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind, check_tasks, task_table
+from experiments.generators.kinds import Kind, check_tasks, instance, task_table
 from optim.errors import InvalidInput, Problem
+from optim.format.tables import TrafficTable
 from optim.format.traffic import MAX_PAIRS
 from optim.options import Option
 
@@ -48,13 +49,7 @@ def build_cluster(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
 
 
 def build_scale_in(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build the cluster of Figure 5: some nodes leave, some of those that stay are overloaded.
-
-    Raises
-    ------
-    InvalidInput
-        No node is left.
-    """
+    """Build the cluster of Figure 5: some nodes leave, some of those that stay are overloaded."""
     leaving, overloaded, nodes = p["leaving"], p["overloaded"], p["nodes"]
     if leaving + max(1, overloaded) > nodes:
         reason = f"and {overloaded} overloaded are more than the {nodes} nodes, or none stays"
@@ -74,22 +69,29 @@ def build_scale_in(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
     return build_instance(name, origin, _without_traffic(load, home), entries, _limits(p))
 
 
+def num_key_groups(p: Mapping[str, Any]) -> int:
+    """Return how many key groups there are on all nodes, which operators have in pairs.
+
+    Raises
+    ------
+    InvalidInput
+        Operators are odd in number, or more than key groups.
+    """
+    count: int = p["nodes"] * p["key_groups"]
+    if p["operators"] % 2 or p["operators"] > count:
+        reason = f"must be even and at most the {count} key groups"
+        raise InvalidInput(Problem("operators", p["operators"], reason))
+    return count
+
+
 def build_joint(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
     """Build one period of the collocation experiment of Figures 10 and 11.
 
     The load of a share of the nodes (those of the first placement) is adjusted once a period, each
     by a percentage between −varies and +varies; adjustments add up from period to period. Traffic
     stays. The same seed with another `period` gives another period of the same job.
-
-    Raises
-    ------
-    InvalidInput
-        An odd number of operators, more operators than key groups, or too many pairs.
     """
-    count = p["nodes"] * p["key_groups"]
-    if p["operators"] % 2 or p["operators"] > count:
-        reason = f"must be even and at most the {count} key groups"
-        raise InvalidInput(Problem("operators", p["operators"], reason))
+    count = num_key_groups(p)
     check_tasks("key_groups", p["key_groups"], count)
     several = math.ceil(count / p["operators"] * (1 - p["one_to_one"] / 100.0))
     several *= p["rest"] == "pairs"
@@ -220,9 +222,7 @@ JOINT = Kind(
         Option("operators", "int", 20, "number of operators, even", minimum=2),
         _one_to_one(50.0),
         Option(
-            "rest",
-            "str",
-            "pairs",
+            "rest", "str", "pairs",
             "where key groups without one partner send: evenly to those of the paired operator, "
             "or out of the job, so that one_to_one is the most that can be collocated",
             choices=("pairs", "outside"),
@@ -230,7 +230,7 @@ JOINT = Kind(
         Option("period", "int", 1, "adjustments made so far", minimum=0, maximum=10_000),
         _DISTANCE,
     ),
-)
+)  # fmt: skip
 
 
 LEAST_LOAD = 0.05
@@ -262,11 +262,6 @@ class KeyGroups:
     source: Integers
     target: Integers
     rate: Floats
-
-    @property
-    def num_operators(self) -> int:
-        """One more than the highest number."""
-        return int(self.operator.max(initial=-1)) + 1
 
 
 def even_key_groups(
@@ -396,7 +391,7 @@ def build_instance(
     groups: KeyGroups,
     nodes: list[dict[str, Any]],
     limits: Mapping[str, Any],
-    names: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Instance:
     """Put arrays into the tables of an instance; a million key groups need no million objects.
 
@@ -410,28 +405,17 @@ def build_instance(
         Entries of the document.
     limits
         Budget and the like; ``None`` values are left out.
-    names
+    **more
         Further entries of the document, such as ``labels``.
     """
-    from optim.format.instance import Instance
-    from optim.format.tables import TrafficTable
-
-    bare = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": name,
-            "origin": origin,
-            "units": {"cpu": "percent points", "rate": "percent of all traffic"},
-            "resources": ["cpu"],
-            "nodes": nodes,
-            "operators": [{"id": f"op{o}"} for o in range(groups.num_operators)],
-            "limits": {key: value for key, value in limits.items() if value is not None},
-            **(names or {}),
-        }
-    )
-    count = len(groups.load)
+    count, operators = len(groups.load), int(groups.operator.max(initial=-1)) + 1
+    bare = instance(
+        name, origin, units={"cpu": "percent points", "rate": "percent of all traffic"},
+        resources=["cpu"], nodes=nodes, operators=[{"id": f"op{o}"} for o in range(operators)],
+        limits={key: value for key, value in limits.items() if value is not None}, **more,
+    )  # fmt: skip
     order = np.argsort(groups.operator, kind="stable")
-    start = np.searchsorted(groups.operator[order], np.arange(groups.num_operators + 1))
+    start = np.searchsorted(groups.operator[order], np.arange(operators + 1))
     member = np.empty(count, dtype=np.int32)
     member[order] = np.arange(count) - np.repeat(start[:-1], np.diff(start))
     tasks = task_table(
@@ -442,12 +426,13 @@ def build_instance(
         state=np.ones(count),
         node=groups.home.astype(np.int32),
     )
-    operators = replace(
-        bare.operators, task_indptr=start.astype(np.int32), task_indices=order.astype(np.int32)
-    )
+    members: dict[str, Any] = {
+        "task_indptr": start.astype(np.int32),
+        "task_indices": order.astype(np.int32),
+    }
     traffic = TrafficTable(
         groups.source.astype(np.int32),
         groups.target.astype(np.int32),
         np.round(groups.rate, _DECIMALS + 2),
     )
-    return replace(bare, operators=operators, tasks=tasks, traffic=traffic)
+    return replace(bare, operators=replace(bare.operators, **members), tasks=tasks, traffic=traffic)

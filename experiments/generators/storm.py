@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind, check_tasks, numbers
+from experiments.generators.kinds import Kind, check_tasks, instance, numbers
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
@@ -58,8 +58,6 @@ class _Job:
 
     def instance(self, name: str, origin: str, p: Mapping[str, Any], speeds: Floats) -> Instance:
         """Return the instance on nodes of these speeds, in all `utilisation` percent busy."""
-        from optim.format.instance import Instance
-
         whole = self.load * 100.0 / p["utilisation"]
         capacity = np.maximum(speeds / speeds.sum() * whole, self.largest)
         nodes = [
@@ -67,21 +65,10 @@ class _Job:
             for i, c in enumerate(capacity.tolist())
         ]
         workers = [{"id": f"t{i}", "workers": p["workers"]} for i in range(p["topologies"])]
-        return Instance.from_dict(
-            {
-                "format": "streamplace.instance/1",
-                "name": name,
-                "origin": origin,
-                "units": _UNITS,
-                "resources": ["cpu"],
-                "nodes": nodes,
-                "topologies": workers,
-                "operators": self.operators,
-                "tasks": self.tasks,
-                "streams": self.streams,
-                "traffic": self.traffic,
-            }
-        )
+        return instance(
+            name, origin, units=_UNITS, resources=["cpu"], nodes=nodes, topologies=workers,
+            operators=self.operators, tasks=self.tasks, streams=self.streams, traffic=self.traffic,
+        )  # fmt: skip
 
 
 def _shares(rng: np.random.Generator, count: int, grouping: str, skew: float) -> Floats:
@@ -100,13 +87,7 @@ def _check_slots(p: Mapping[str, Any], executors: int) -> None:
 
 
 def build_reference(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build chains of a spout and stages of bolts.
-
-    Raises
-    ------
-    InvalidInput
-        A list that is none or of another length, or too few slots.
-    """
+    """Build chains of a spout and stages of bolts."""
     stages = p["stages"]
     sizes = [int(k) for k in numbers(p["replication"], stages + 1, "replication", whole=True)]
     check_tasks("replication", p["replication"], p["topologies"] * sum(sizes))
@@ -133,13 +114,7 @@ def build_reference(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -
 
 
 def build_cluster(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build random acyclic topologies on unequal nodes.
-
-    Raises
-    ------
-    InvalidInput
-        Too few slots, or fewer executors than components.
-    """
+    """Build random acyclic topologies on unequal nodes."""
     job = _Job()
     fewest = p["executors"]
     if fewest < p["components"]:
@@ -189,16 +164,14 @@ STORM_REFERENCE = Kind(
         Option("stages", "int", 4, "stages of bolts after the spout", minimum=1, maximum=100),
         Option("replication", "str", "4", "executors a component: one number, or one for each"),
         Option(
-            "grouping",
-            "str",
-            "alternate",
+            "grouping", "str", "alternate",
             "of the streams: shuffle and fields in turn, or one of them",
             choices=("alternate", "shuffle", "fields"),
         ),
         Option("selectivity", "float", 1.0, "tuples sent for one received", minimum=1e-6),
         *_SHARED,
     ),
-)
+)  # fmt: skip
 
 STORM_CLUSTER = Kind(
     name="storm_cluster",

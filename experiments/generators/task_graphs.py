@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind, task_table
-from optim.errors import InvalidInput, Problem
+from experiments.generators.kinds import Kind, instance, task_table
+from optim.errors import InvalidInput, Problem, raise_any
+from optim.format.tables import TrafficTable
 from optim.options import Option
 
 if TYPE_CHECKING:
@@ -68,12 +69,12 @@ def _builder(pairs: Callable[[np.random.Generator, Mapping[str, Any]], Pairs]) -
     def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
         """Build the graph, draw rates and loads, and give the nodes their room."""
         check_ranges(p)
-        _check_size(p)
+        if p["tasks"] * p["degree"] / 2 > 40_000_000:
+            raise InvalidInput(Problem("degree", p["degree"], "gives more than 40 million pairs"))
         u, v = _distinct(*pairs(rng, p), p["tasks"])
         rate = np.round(rng.uniform(p["least_rate"], p["most_rate"], len(u)), _DECIMALS)
-        load = np.round(
-            rng.uniform(p["least_load"], p["most_load"], (p["tasks"], p["resources"])), _DECIMALS
-        )
+        load = rng.uniform(p["least_load"], p["most_load"], (p["tasks"], p["resources"]))
+        load = np.round(load, _DECIMALS)
         return instance_of(rng, name, p, (u, v, rate), load)
 
     return build
@@ -81,18 +82,11 @@ def _builder(pairs: Callable[[np.random.Generator, Mapping[str, Any]], Pairs]) -
 
 def check_ranges(p: Mapping[str, Any]) -> None:
     """Refuse ranges that are none."""
-    problems = [
+    raise_any([
         Problem(f"least_{what}", p[f"least_{what}"], f"is above most_{what}")
         for what in ("rate", "load")
         if p[f"least_{what}"] > p[f"most_{what}"]
-    ]
-    if problems:
-        raise InvalidInput(problems)
-
-
-def _check_size(p: Mapping[str, Any]) -> None:
-    if p["tasks"] * p["degree"] / 2 > 40_000_000:
-        raise InvalidInput([Problem("degree", p["degree"], "gives more than 40 million pairs")])
+    ])  # fmt: skip
 
 
 def _distinct(u: NDArray[np.int64], v: NDArray[np.int64], tasks: int) -> Pairs:
@@ -110,28 +104,19 @@ def instance_of(
     load: NDArray[np.float64],
 ) -> Instance:
     """Put arrays into the tables of an instance that has only nodes."""
-    from optim.format.instance import Instance
-    from optim.format.tables import TrafficTable
-
     resources = ["cpu", *(f"r{i}" for i in range(1, load.shape[1]))]
     share = rng.uniform(1 - p["unequal"], 1 + p["unequal"], p["nodes"])
     fair = np.outer(share / share.sum(), load.sum(axis=0))
     capacity = np.ceil(fair * p["slack"] * 1000) / 1000
     least = np.floor(fair * p.get("floor", 0.0) * 1000) / 1000
     partners = p.get("degree", p["tasks"] - 1)
-    bare = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": name,
-            "origin": f"generated task graph with about {partners:g} partners a task",
-            "resources": resources,
-            "nodes": [
-                {"id": f"n{i}", "capacity": dict(zip(resources, row, strict=True))}
-                | ({"min_load": dict(zip(resources, low, strict=True))} if any(low) else {})
-                for i, (row, low) in enumerate(zip(capacity.tolist(), least.tolist(), strict=True))
-            ],
-        }
-    )
+    nodes = [
+        {"id": f"n{i}", "capacity": dict(zip(resources, row, strict=True))}
+        | ({"min_load": dict(zip(resources, low, strict=True))} if any(low) else {})
+        for i, (row, low) in enumerate(zip(capacity.tolist(), least.tolist(), strict=True))
+    ]
+    origin = f"generated task graph with about {partners:g} partners a task"
+    bare = instance(name, origin, resources=resources, nodes=nodes)
     tasks = task_table(tuple(f"t{i}" for i in range(p["tasks"])), load)
     u, v, rate = pairs
     traffic = TrafficTable(u.astype(np.int32), v.astype(np.int32), rate)

@@ -8,8 +8,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.modelling.algorithm import as_document, model_task
+from experiments.modelling.callables import callable_trial
+from experiments.modelling.slot_queue import SlotTask, queueing_trial
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
+from optim.util.files import write_atomic
 from streamplace.present.arguments import add_json, count, seconds, whole
 from streamplace.present.inputs import loaded
 
@@ -32,12 +36,10 @@ The document goes under "models" of an instance; docs/modelling.md describes the
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "task",
-        metavar="TASK",
-        nargs="+",
+        "task", metavar="TASK", nargs="+",
         help="NAME:KEY=VALUE,… is simulated (cpu, wait, contention, outside_rate, spread, memory, "
         "…); NAME=MODULE:FUNCTION is called for every tuple, really",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--trial",
         action="store_true",
@@ -75,9 +77,6 @@ def run(args: argparse.Namespace) -> int:
     InvalidInput
         A task cannot be read, or is unstable at every rate.
     """
-    from experiments.modelling.algorithm import as_document, model_task
-    from optim.util.files import write_atomic
-
     models: dict[str, list[ModelPoint]] = {}
     for text in args.task:
         name, trials = trials_of(text, args)
@@ -125,14 +124,10 @@ def trials_of(text: str, args: argparse.Namespace) -> tuple[str, Sequence[Trial]
     function = loaded(rest, "TASK")
     if args.trial:
         return name, [function] * args.trials
-    from experiments.modelling.callables import callable_trial
-
     return name, [callable_trial(function, seconds=args.seconds or 2.0)] * args.trials
 
 
 def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
-    from experiments.modelling.slot_queue import SlotTask, queueing_trial
-
     known = [field.name for field in fields(SlotTask)]
     values: dict[str, float] = {}
     problems = []

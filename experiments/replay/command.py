@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from experiments.replay.day import day_periods
+from experiments.replay.deployment import CostModel
+from experiments.replay.periods import find_files, load_periods, load_trace
+from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run_replay
+from experiments.replay.scaling import ScalingChoice
+from formulations.rebalancing.balance.instance import bottleneck_of, resource_first
+from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.present.arguments import add_json, add_option, amount, count, seconds, whole
+from streamplace.present.console import answer_console, plain_table
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
 
-    from experiments.replay.run import Replayed, ReplayOptions
+    from experiments.replay.run import Replayed
     from optim.format.instance import Instance
 
 EXAMPLES = """\
@@ -30,22 +38,17 @@ docs/replay.md describes policies, scaling rules, costs and columns."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "instance",
-        metavar="INSTANCE",
-        nargs="*",
+        "instance", metavar="INSTANCE", nargs="*",
         help="the periods in order: files, folders of them, or a folder of `streamplace trace`",
-    )
+    )  # fmt: skip
     parser.add_argument("--day", action="store_true", help="make a synthetic day instead")
     add_option(parser, "a parameter of the day, such as nodes=20 or periods=96", "--day-option")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="result folder")
     parser.add_argument(
-        "--policy",
-        metavar="P",
-        action="append",
-        default=[],
+        "--policy", metavar="P", action="append", default=[],
         help="a method, static or potc, with options as albic:score_factor=2,time_limit=5; may be "
         "given again (default: albic, flux, static)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--periods", metavar="N", type=count, help="replay only the first N periods"
     )
@@ -72,11 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         costs.add_argument(name, metavar="F", type=amount, default=0.0, help=f"{text}; default 0")
     parser.add_argument(
-        "--scaling",
-        metavar="RULE",
-        default="none",
+        "--scaling", metavar="RULE", default="none",
         help="none (default), utilisation, or module:factory of your own",
-    )
+    )  # fmt: skip
     add_option(parser, "a parameter of the rule, such as upper=0.8", "--scaling-option")
     parser.add_argument(
         "--time-limit", metavar="S", type=seconds, help="seconds for each plan; default none"
@@ -93,17 +94,26 @@ def run(args: argparse.Namespace) -> int:
     StreamplaceError
         As `experiments.replay.run.run_replay`.
     """
-    from experiments.replay.run import run_replay
     from experiments.spark.remote import output_at
 
     periods, names = _periods(args)
     if args.bottleneck:
-        periods = _bottleneck_first(periods)
-    options = _options(args)
-    quiet = bool(getattr(args, "quiet", False))
+        # one for all periods: load distances of different resources are not comparable
+        name = bottleneck_of(periods[0])
+        sys.stderr.write(f"balanced: {name}, the most used resource of the first period\n")
+        periods = [resource_first(period, name) for period in periods]
+    options = ReplayOptions(
+        policies=tuple(args.policy) or DEFAULT_POLICIES,
+        costs=CostModel(args.serialise, args.deserialise, args.migration_load),
+        scaling=ScalingChoice(args.scaling, dict(args.scaling_option)),
+        max_migrations=args.max_migrations,
+        max_migration_cost=args.max_migration_cost,
+        time_limit=args.time_limit,
+        seed=args.seed,
+    )
     try:
         with output_at(args.output) as path:
-            done = run_replay(periods, path, options, quiet=quiet, names=names)
+            done = run_replay(periods, path, options, quiet=args.quiet, names=names)
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\ninterrupted: finished periods are kept in {args.output}; the same command goes on "
@@ -115,10 +125,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:
-    from experiments.replay.day import day_periods
-    from experiments.replay.periods import find_files, load_periods, load_trace
     from experiments.traces.folder import is_trace
-    from optim.errors import InvalidInput, Problem
 
     if args.day == bool(args.instance):
         reason = "stands beside --day" if args.day else "is missing"
@@ -148,51 +155,16 @@ def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:
     return periods[:most], names[:most]
 
 
-def _bottleneck_first(periods: list[Instance]) -> list[Instance]:
-    """Return the periods with the resource first that is used most when the replay begins.
-
-    One for all periods: load distances of different resources are not comparable.
-    """
-    from formulations.rebalancing.balance.instance import bottleneck_of, resource_first
-
-    name = bottleneck_of(periods[0])
-    sys.stderr.write(f"balanced: {name}, the most used resource of the first period\n")
-    return [resource_first(period, name) for period in periods]
-
-
-def _options(args: argparse.Namespace) -> ReplayOptions:
-    from experiments.replay.deployment import CostModel
-    from experiments.replay.run import DEFAULT_POLICIES, ReplayOptions
-    from experiments.replay.scaling import ScalingChoice
-
-    return ReplayOptions(
-        policies=tuple(args.policy) or DEFAULT_POLICIES,
-        costs=CostModel(args.serialise, args.deserialise, args.migration_load),
-        scaling=ScalingChoice(args.scaling, dict(args.scaling_option)),
-        max_migrations=args.max_migrations,
-        max_migration_cost=args.max_migration_cost,
-        time_limit=args.time_limit,
-        seed=args.seed,
-    )
-
-
 def _print(done: Replayed, where: str, as_json: bool) -> None:
     if as_json:
-        content: dict[str, Any] = {
-            "path": where,
-            "policies": [vars(summary) for summary in done.summaries],
-            "rows": list(done.rows),
-        }
+        content = {"path": where, "policies": list(done.summaries), "rows": list(done.rows)}
         print_json(content, indent=None)
         return
-    from experiments.replay.summary import HEADINGS, cells
-    from streamplace.present.console import answer_console, plain_table
-
     console = answer_console()
     # a table that is read on a terminal stands upright: one column a policy
-    names = [summary.policy for summary in done.summaries]
+    names = [summary["policy"] for summary in done.summaries]
     table = plain_table(["", *names], right=names)
-    for line in zip(HEADINGS[1:], *(cells(s)[1:] for s in done.summaries), strict=True):
-        table.add_row(*line)
+    for heading, key, text in FIGURES:
+        table.add_row(heading, *(text(summary[key]) for summary in done.summaries))
     console.print(table)
     sys.stdout.write(f"rows, table and picture: {where}\n")

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.generators.kinds import Kind
-from experiments.generators.rebalancing import KeyGroups, build_instance, one_to_one_job
+from experiments.generators.rebalancing import (
+    KeyGroups,
+    build_instance,
+    num_key_groups,
+    one_to_one_job,
+)
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
@@ -55,13 +60,7 @@ def day_periods(seed: int, **parameters: Any) -> list[Instance]:
 
 
 def build_day(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build one period of the day.
-
-    Raises
-    ------
-    InvalidInput
-        An odd number of operators, or a period past the last one.
-    """
+    """Build one period of the day."""
     if p["period"] >= p["periods"]:
         reason = f"lies past the last of {p['periods']} periods"
         raise InvalidInput(Problem("period", p["period"], reason))
@@ -71,10 +70,7 @@ def build_day(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Inst
 def _build_all(
     rng: np.random.Generator, name: str, p: Mapping[str, Any], only: int | None = None
 ) -> list[Instance]:
-    count = p["nodes"] * p["key_groups"]
-    if p["operators"] % 2 or p["operators"] > count:
-        reason = f"must be even and at most the {count} key groups"
-        raise InvalidInput(Problem("operators", p["operators"], reason))
+    count = num_key_groups(p)
     operator, source, target, rate = one_to_one_job(rng, count, p["operators"], p["one_to_one"])
     size = rng.lognormal(0.0, p["skew"], count)
     home = rng.permutation(count) % p["nodes"]
@@ -98,7 +94,7 @@ def _build_all(
                 groups,
                 [{"id": f"n{i:04d}", "capacity": {"cpu": _CAPACITY}} for i in range(p["nodes"])],
                 {"max_migrations": p["max_migrations"]},
-                {"labels": {"hour": f"{int(hour):02d}:{round(hour % 1 * 60):02d}"}},
+                labels={"hour": f"{int(hour):02d}:{round(hour % 1 * 60):02d}"},
             )
         )
     return periods

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
+    from optim.format.tables import Bools, Floats, Ints
 
     Integers = NDArray[np.int64]
 
@@ -51,6 +51,11 @@ class Deployment:
         return self.places[:, 0]
 
     @property
+    def placement(self) -> Ints:
+        """(T,) the same, as placements of an instance are."""
+        return self.node.astype(np.int32)
+
+    @property
     def is_whole(self) -> bool:
         """Whether no key group is split."""
         return bool((self.places[:, 0] == self.places[:, 1]).all())
@@ -59,10 +64,6 @@ class Deployment:
     def shares(self) -> Floats:
         """(T, 2) part of the tuples at each place."""
         return np.column_stack([self.share, 1.0 - self.share])
-
-    def remembering(self, memory: Mapping[str, list[float]]) -> Deployment:
-        """Return the same with something else remembered."""
-        return replace(self, memory=memory)
 
     def moved_to(self, new_index: Integers) -> Deployment:
         """Return the deployment after nodes were renumbered."""
@@ -101,12 +102,10 @@ def crossing_load(instance: Instance, deployment: Deployment, costs: CostModel) 
     if costs.serialise == 0 and costs.deserialise == 0:
         return extra
     flows, places, shares = instance.flows, deployment.places, deployment.shares
-    for a in range(2):
-        for b in range(2):
-            part = shares[flows.source, a] * shares[flows.target, b] * flows.rate
-            crossing = np.where(places[flows.source, a] != places[flows.target, b], part, 0.0)
-            np.add.at(extra[:, a], flows.source, costs.serialise * crossing)
-            np.add.at(extra[:, b], flows.target, costs.deserialise * crossing)
+    for a, b, part, same in _parts(instance, deployment):
+        crossing = np.where(same, 0.0, part)
+        np.add.at(extra[:, a], flows.source, costs.serialise * crossing)
+        np.add.at(extra[:, b], flows.target, costs.deserialise * crossing)
     for block in flows.blocks:
         senders = mass_by_node(instance, deployment, block.sources)
         receivers = mass_by_node(instance, deployment, block.targets)
@@ -120,6 +119,15 @@ def crossing_load(instance: Instance, deployment: Deployment, costs: CostModel) 
     return extra
 
 
+def _parts(instance: Instance, deployment: Deployment) -> Iterator[tuple[int, int, Floats, Bools]]:
+    """Yield each pair of places of senders and receivers: its rates, and where both are one."""
+    flows, places, shares = instance.flows, deployment.places, deployment.shares
+    for a in range(2):
+        for b in range(2):
+            part = shares[flows.source, a] * shares[flows.target, b] * flows.rate
+            yield a, b, part, places[flows.source, a] == places[flows.target, b]
+
+
 def mass_by_node(instance: Instance, deployment: Deployment, tasks: Any) -> Floats:
     """(N,) number of some key groups on each node, split ones in parts."""
     places, shares = deployment.places[tasks], deployment.shares[tasks]
@@ -131,13 +139,10 @@ def collocated_traffic(instance: Instance, deployment: Deployment) -> float:
     """Return the traffic that stays on its node."""
     flows = instance.flows
     if deployment.is_whole:
-        return flows.collocated(deployment.node.astype(np.int32), instance.num_nodes)
-    places, shares = deployment.places, deployment.shares
+        return flows.collocated(deployment.placement, instance.num_nodes)
     gain = 0.0
-    for a in range(2):
-        for b in range(2):
-            part = shares[flows.source, a] * shares[flows.target, b] * flows.rate
-            gain += float(part[places[flows.source, a] == places[flows.target, b]].sum())
+    for _, _, part, same in _parts(instance, deployment):
+        gain += float(part[same].sum())
     for block in flows.blocks:
         senders = mass_by_node(instance, deployment, block.sources)
         gain += block.pair_rate * float(senders @ mass_by_node(instance, deployment, block.targets))
@@ -156,12 +161,9 @@ def node_loads(instance: Instance, deployment: Deployment, costs: CostModel) -> 
     """
     parts = deployment.shares * instance.tasks.load[:, :1]
     parts += crossing_load(instance, deployment, costs)
-    loads = instance.nodes.background[:, 0] + np.bincount(
-        deployment.places.ravel(), parts.ravel(), instance.num_nodes
-    )
-    if deployment.merge is not None:
-        loads = loads + deployment.merge
-    return loads
+    counted = np.bincount(deployment.places.ravel(), parts.ravel(), instance.num_nodes)
+    loads = instance.nodes.background[:, 0] + counted
+    return loads if deployment.merge is None else loads + deployment.merge
 
 
 def measured_load(instance: Instance, deployment: Deployment, costs: CostModel) -> Floats:

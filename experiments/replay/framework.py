@@ -138,7 +138,7 @@ def step(
         The period's row, and the state after it.
     """
     cluster, before, dropped = _drop_empty(state)
-    met = _distance_met(setting, policy, number, cluster, before)
+    met, _ = _met(setting, policy, number, cluster, before)
     instance = _measured(setting, number, cluster, before)
     planned = policy.plan(instance, before, setting.seed + number)
     decision = ScalingDecision()
@@ -147,22 +147,19 @@ def step(
         target = (planned.deployment or before) if setting.plan_first else before
         decision = setting.rule(_view(setting, number, cluster, target, state.changed))
     if decision:
-        grown = _changed(setting, cluster, decision)
+        grown = cluster.marked(decision.recall, leaving=False).marked(decision.mark)
+        grown = grown.grown(decision.add, _template(setting))
         instance = _measured(setting, number, grown, before)
         planned = policy.plan(instance, before, setting.seed + number)
     after = planned.deployment or before
-    changed = number if decision else state.changed
+    distance_next, collocated_next = _met(setting, policy, number + 1, grown, after)
     row = {
         "period": number,
         "name": setting.periods[number].name,
         "load_distance_before": met,
         **_scores(setting, number, grown, before, after, state.start_load),
-        "load_distance_next": (
-            _distance_met(setting, policy, number + 1, grown, after)
-            if number + 1 < len(setting.periods)
-            else None
-        ),
-        "collocation_factor_next": _collocated_next(setting, policy, number, grown, after),
+        "load_distance_next": distance_next,
+        "collocation_factor_next": collocated_next,
         "nodes": len(grown),
         "leaving": sum(grown.leaving),
         "added": decision.add,
@@ -176,14 +173,14 @@ def step(
         "bound": planned.bound,
         "note": planned.note,
     }
+    changed = number if decision else state.changed
     return row, State(grown, after, state.start_load, changed)
 
 
 def _drop_empty(state: State) -> tuple[Cluster, Deployment, int]:
     """Lines 1 to 3 of Algorithm 1: marked nodes that carry nothing are removed."""
-    carried = np.zeros(len(state.cluster), dtype=np.bool_)
-    carried[np.unique(state.deployment.places)] = True
-    empty = np.array(state.cluster.leaving, dtype=np.bool_) & ~carried
+    empty = np.array(state.cluster.leaving, dtype=np.bool_)
+    empty[np.unique(state.deployment.places)] = False
     if not empty.any():
         return state.cluster, state.deployment, 0
     cluster, new_index = state.cluster.without(empty)
@@ -214,7 +211,6 @@ def _view(
     """Show a rule the planned loads, serialisation counted anew."""
     instance = _recorded(setting, number, cluster, planned)
     loads = node_loads(instance, planned, setting.costs)
-    template = _template(setting)
     return ScalingView(
         period=number,
         since_change=number - changed,
@@ -223,7 +219,7 @@ def _view(
         leaving=instance.nodes.leaving,
         may_leave=_may_leave(instance),
         load_distance=distance_of_loads(instance, loads) or 0.0,
-        template_capacity=float(setting.periods[0].nodes.capacity[template, 0]),
+        template_capacity=float(setting.periods[0].nodes.capacity[_template(setting), 0]),
     )
 
 
@@ -252,30 +248,21 @@ def _template(setting: Setting) -> int:
     return int((~nodes.leaving * (1 + (nodes.capacity[:, 0] > 0))).argmax())
 
 
-def _changed(setting: Setting, cluster: Cluster, decision: ScalingDecision) -> Cluster:
-    cluster = cluster.marked(decision.recall, leaving=False).marked(decision.mark)
-    return cluster.grown(decision.add, _template(setting)) if decision.add else cluster
-
-
-def _distance_met(
+def _met(
     setting: Setting, policy: Policy, number: int, cluster: Cluster, deployment: Deployment
-) -> float | None:
-    """Return the load distance of what runs under the loads of a period it was not planned on."""
+) -> tuple[float | None, float | None]:
+    """Return load distance and collocation of what runs in a period it was not planned on."""
+    if number >= len(setting.periods):
+        return None, None
     instance = _recorded(setting, number, cluster, deployment)
     met = policy.meets(instance, deployment)
-    return distance_of_loads(instance, node_loads(instance, met, setting.costs))
+    loads = node_loads(instance, met, setting.costs)
+    return distance_of_loads(instance, loads), _collocation(instance, met)
 
 
-def _collocated_next(
-    setting: Setting, policy: Policy, number: int, cluster: Cluster, deployment: Deployment
-) -> float | None:
-    """Return the collocation factor of what runs under the traffic of the following period."""
-    if number + 1 >= len(setting.periods):
-        return None
-    instance = _recorded(setting, number + 1, cluster, deployment)
+def _collocation(instance: Instance, deployment: Deployment) -> float | None:
     total = instance.total_traffic
-    met = policy.meets(instance, deployment)
-    return collocated_traffic(instance, met) / total if total > 0 else None
+    return collocated_traffic(instance, deployment) / total if total > 0 else None
 
 
 def _scores(
@@ -292,16 +279,18 @@ def _scores(
     moving = np.flatnonzero(moved.any(axis=1))
     loads = node_loads(instance, after, setting.costs)
     loads += _moving_load(instance, setting.costs, before, after, moving)
-    total = instance.total_traffic
+    cost, limits = float(instance.tasks.migration_cost[moving].sum()), instance.limits
+    most_moves, most_cost = limits.max_migrations, limits.max_migration_cost
+    over = most_moves is not None and len(moving) > most_moves
     return {
         "load_distance": distance_of_loads(instance, loads),
-        "collocation_factor": (collocated_traffic(instance, after) / total if total > 0 else None),
+        "collocation_factor": _collocation(instance, after),
         "load_index": float(loads.mean()) / start_load if start_load > 0 else None,
         "mean_load": float(loads.mean()),
         "total_load": float(loads.sum()),
         "migrations": len(moving),
-        "migration_cost": float(instance.tasks.migration_cost[moving].sum()),
-        "over_budget": _over_budget(instance, moving),
+        "migration_cost": cost,
+        "over_budget": over or (most_cost is not None and cost > most_cost * (1 + 1e-9)),
     }
 
 
@@ -309,10 +298,10 @@ def _moving_load(
     instance: Instance, costs: CostModel, before: Deployment, after: Deployment, moving: Any
 ) -> Floats:
     """(N,) load of the moves on the nodes they leave and reach."""
-    if costs.migration == 0 or not len(moving):
-        return np.zeros(instance.num_nodes)
-    amount = costs.migration * instance.tasks.migration_cost[moving]
     counted = np.zeros(instance.num_nodes)
+    if costs.migration == 0 or not len(moving):
+        return counted
+    amount = costs.migration * instance.tasks.migration_cost[moving]
     old, new = before.places[moving], after.places[moving]
     for mine, others in ((old, new), (new, old)):
         changed = (mine[:, :, None] != others[:, None, :]).all(axis=2)
@@ -320,12 +309,3 @@ def _moving_load(
         for place in (0, 1):
             counted += np.bincount(mine[:, place], amount * changed[:, place], instance.num_nodes)
     return counted
-
-
-def _over_budget(instance: Instance, moving: Any) -> bool:
-    limits = instance.limits
-    cost = float(instance.tasks.migration_cost[moving].sum())
-    over = limits.max_migrations is not None and len(moving) > limits.max_migrations
-    return over or (
-        limits.max_migration_cost is not None and cost > limits.max_migration_cost * (1 + 1e-9)
-    )

@@ -5,36 +5,36 @@ Others register policies of theirs in the entry point group ``streamplace.polici
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
-
-import numpy as np
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from experiments.replay.deployment import Deployment
+from experiments.replay.potc import deploy
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.methods.registry import get_method, method_names
+from optim.methods.solve import solve
+from optim.methods.suitable import check_suitable
 from optim.options import Option, read_options
 from optim.plugins import Plugins
 from optim.referee.evaluate import evaluate_indices
+from optim.rules import limits_set, without_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from optim.format.instance import Instance
 
+T = TypeVar("T")
+
 _SOLVE = (
     Option("solver", "str", None, "back end"),
     Option("time_limit", "float", None, "seconds for each plan", minimum=1e-3),
     Option("gap", "float", None, "as `streamplace solve --gap`", minimum=0.0),
     Option(
-        "start_broken",
-        "str",
-        "mend",
-        "as `streamplace solve --start-broken`",
+        "start_broken", "str", "mend", "as `streamplace solve --start-broken`",
         choices=("mend", "refuse"),
     ),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Planned:
 
 def keeps_limits(instance: Instance, deployment: Deployment) -> bool:
     """Whether a deployment of undivided key groups keeps every limit of an instance."""
-    return evaluate_indices(instance, deployment.node.astype(np.int32)).feasible
+    return evaluate_indices(instance, deployment.placement).feasible
 
 
 class Policy(Protocol):
@@ -75,7 +75,13 @@ class Policy(Protocol):
         """Whether scaling makes sense with it."""
 
     def check(self, instance: Instance) -> None:
-        """Refuse an instance that the policy cannot plan, before the replay starts."""
+        """Refuse an instance that the policy cannot plan, before the replay starts.
+
+        Raises
+        ------
+        UnsuitableMethod, InvalidInput
+            It lacks what the policy, or the method that plans, cannot do without.
+        """
         return
 
     def start(self, instance: Instance, deployment: Deployment) -> Deployment:
@@ -158,8 +164,6 @@ class Potc(Policy):
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Follow the loads: every tuple is routed anew."""
-        from experiments.replay.potc import deploy
-
         return deploy(instance, self.seed, self.merge)
 
 
@@ -185,23 +189,12 @@ class ByMethod(Policy):
     scales: bool = True
 
     def check(self, instance: Instance) -> None:
-        """Refuse what the method cannot do without.
-
-        Raises
-        ------
-        UnsuitableMethod
-            The method needs a part that the instance lacks.
-        """
-        from optim.methods.suitable import check_suitable
-        from optim.rules import without_limits
-
-        method = get_method(self.method)
-        check_suitable(method, without_limits(instance, self._ignored(instance)))
+        """Refuse what the method cannot do without."""
+        relaxed = without_limits(instance, self._ignored(instance))
+        check_suitable(get_method(self.method), relaxed)
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Solve; a failure keeps what runs and is told in the row."""
-        from optim.methods.solve import solve
-
         ignored = self._ignored(instance)
         try:
             result = solve(
@@ -218,19 +211,16 @@ class ByMethod(Policy):
         told = [f"ignored: {', '.join(ignored)}"] if ignored else []
         if result.mending is not None:
             told.append(str(result.mending))
-        note = "; ".join(told)
         return Planned(
             Deployment.whole(node),
             str(result.termination),
             result.feasible,
-            note,
+            "; ".join(told),
             objective=result.objective.value if result.objective else None,
             bound=result.bound if result.bound_of == "problem" else None,
         )
 
     def _ignored(self, instance: Instance) -> tuple[str, ...]:
-        from optim.rules import limits_set
-
         honours = get_method(self.method).honours
         return tuple(n for n in limits_set(instance) if n not in honours and n != "capacity")
 
@@ -258,25 +248,29 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise InvalidInput(
-                Problem("--policy", text, f"{part!r} is not of the form option=value")
-            )
+            reason = f"{part!r} is not of the form option=value"
+            raise InvalidInput(Problem("--policy", text, reason))
         given[key.strip()] = value.strip()
     methods = method_names()
     if POLICIES.is_ours(name) or (name in POLICIES.names() and name not in methods):
-        return _own_policy(POLICIES.get(name), given, seed, time_limit)
+        planner = POLICIES.get(name)
+        ours, theirs = _parted(planner.options, given)
+        told = ours if planner.passes_on else given
+        where = f"--policy {planner.name}:{{}}"
+        options = read_options(planner.name, planner.options, told, where=where)
+        return planner.make({**theirs, **options}, seed, time_limit)
     if name not in methods:
         known = ", ".join((*POLICIES.names(), *methods))
         raise InvalidInput(Problem("--policy", name, "is no policy", f"one of {known}"))
     method = get_method(name)
     ours, theirs = _parted(_SOLVE, given)
-    solve = read_options(name, _SOLVE, ours, where=f"--policy {name}:{{}}")
-    if solve["time_limit"] is None:
-        solve["time_limit"] = time_limit
-    if solve["solver"] is not None and solve["solver"] not in method.solvers:
+    settings = read_options(name, _SOLVE, ours, where=f"--policy {name}:{{}}")
+    if settings["time_limit"] is None:
+        settings["time_limit"] = time_limit
+    if settings["solver"] not in (None, *method.solvers):
         remedy = ", ".join(method.solvers) or f"none: {name} uses no solver"
         raise InvalidInput(Problem("--policy", text, "names a solver it cannot use", remedy))
-    return ByMethod(name, solve, method.read_options(theirs))
+    return ByMethod(name, settings, method.read_options(theirs))
 
 
 @dataclass(frozen=True)
@@ -293,17 +287,11 @@ class Trigger(Policy):
     scales: ClassVar[bool] = False
 
     def check(self, instance: Instance) -> None:
-        """Refuse an instance that the method cannot plan.
-
-        Raises
-        ------
-        UnsuitableMethod
-            The method lacks a part of the instance.
-        """
+        """Refuse an instance that the method cannot plan."""
         self.planner.check(instance)
 
     def keep(self, instance: Instance, deployment: Deployment, note: str = "") -> Planned:
-        """Go on with what runs."""
+        """Go on with what runs, and what is remembered with it."""
         return Planned(deployment, "kept", keeps_limits(instance, deployment), note)
 
     def replan(
@@ -332,7 +320,7 @@ class Trigger(Policy):
         if not taken:
             return self.keep(instance, deployment, why)
         note = "; ".join(filter(None, (why, fresh.note)))
-        after = fresh.deployment.remembering(memory)
+        after = replace(fresh.deployment, memory=memory)
         return Planned(after, fresh.termination, fresh.feasible, note)
 
 
@@ -340,52 +328,24 @@ def triggering(
     name: str, summary: str, policy: Callable[..., Policy], options: tuple[Option, ...]
 ) -> Planner:
     """Declare a `Trigger`; of its options ``method`` plans, what it has not goes to that."""
-    make = partial(_make_trigger, name, policy, options)
+
+    def make(given: Mapping[str, Any], seed: int, time_limit: float | None) -> Policy:
+        own, rest = _parted(options, given)
+        method, told = own.pop("method"), ",".join(f"{key}={v}" for key, v in rest.items())
+        planner = read_policy(f"{method}:{told}", seed, time_limit)
+        if not isinstance(planner, ByMethod):
+            where = f"--policy {name}:method"
+            raise InvalidInput(Problem(where, method, "is no method", "take one"))
+        return policy(planner, **own)
+
     return Planner(name, summary, make, options, passes_on=True)
 
 
-def _make_trigger(
-    name: str,
-    policy: Callable[..., Policy],
-    options: Iterable[Option],
-    given: Mapping[str, Any],
-    seed: int,
-    time_limit: float | None,
-) -> Policy:
-    """Make a trigger with the method that it plans with.
-
-    Raises
-    ------
-    InvalidInput
-        It is no method, or takes no such option.
-    """
-    own = {option.name: given[option.name] for option in options}
-    rest = [f"{key}={value}" for key, value in given.items() if key not in own]
-    method = own.pop("method")
-    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
-    if not isinstance(planner, ByMethod):
-        raise InvalidInput(Problem(f"--policy {name}:method", method, "is no method", "take one"))
-    return policy(planner, **own)
-
-
-def _own_policy(
-    planner: Planner, given: Mapping[str, str], seed: int, time_limit: float | None
-) -> Policy:
-    ours, theirs = _parted(planner.options, given)
-    told = ours if planner.passes_on else given
-    options = read_options(
-        planner.name, planner.options, told, where=f"--policy {planner.name}:{{}}"
-    )
-    return planner.make({**theirs, **options}, seed, time_limit)
-
-
-def _parted(
-    options: Iterable[Option], given: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
+def _parted(options: Iterable[Option], given: Mapping[str, T]) -> tuple[dict[str, T], dict[str, T]]:
     """Return what is given for these options, and the rest."""
-    names = {option.name for option in options}
-    ours = {key: value for key, value in given.items() if key in names}
-    return ours, {key: value for key, value in given.items() if key not in names}
+    rest = dict(given)
+    ours = {option.name: rest.pop(option.name) for option in options if option.name in rest}
+    return ours, rest
 
 
 STATIC = Planner("static", "never moves anything", lambda *_: Static())

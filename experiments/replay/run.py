@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,21 +14,18 @@ from experiments.replay.periods import check_periods
 from experiments.replay.policies import read_policy
 from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import Progressed, ReplayFolder, write_rows
-from experiments.replay.summary import PolicySummary, summarise, summary_table
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 from streamplace.present.drawing import canvas, legend, markers, styles, to_svg
-from streamplace.present.numbers import number, plural
+from streamplace.present.numbers import number, percent, plural
 from streamplace.present.status_line import StatusLine
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from experiments.replay.policies import Policy
     from optim.format.instance import Instance
-    from streamplace.present.drawing import Style
 
 DEFAULT_POLICIES = ("albic", "flux", "static")
 
@@ -66,7 +64,7 @@ class Replayed:
     """What a replay came to: its folder, a summary and the rows of each policy."""
 
     path: Path
-    summaries: tuple[PolicySummary, ...]
+    summaries: tuple[dict[str, Any], ...]
     rows: tuple[dict[str, Any], ...]
 
 
@@ -104,15 +102,10 @@ def run_replay(
     """
     options = options or ReplayOptions()
     check_periods(periods, names or [period.name for period in periods])
-    rule = options.scaling.make()
     setting = Setting(
-        periods,
-        options.costs,
-        rule,
-        options.seed,
-        options.max_migrations,
+        periods, options.costs, options.scaling.make(), options.seed, options.max_migrations,
         options.max_migration_cost,
-    )
+    )  # fmt: skip
     policies = _read_policies(setting, options)
     folder = ReplayFolder(Path(output))
     with folder.writing(_record(periods, options)):
@@ -120,7 +113,16 @@ def run_replay(
         total = len(policies) * len(periods)
         tell = Teller(total, sum(len(p.rows) for p in known.values()), quiet)
         for name, policy in policies.items():
-            _run_policy(setting, name, policy, folder, known[name], tell)
+            progressed = known[name]
+            state = progressed.state or first_state(setting, policy)
+            for period in range(len(progressed.rows), len(periods)):
+                began = time.perf_counter()
+                row, state = step(setting, policy, period, state)
+                progressed.rows.append({"policy": name, **row})
+                progressed.seconds.append(time.perf_counter() - began)
+                progressed.state = state
+                folder.save(name, progressed)
+                tell(name, row)
         return _finish(folder, known, len(periods))
 
 
@@ -141,10 +143,7 @@ def _record(periods: Sequence[Instance], options: ReplayOptions) -> dict[str, An
     return {
         "periods": [{"name": p.name, "sha256": p.sha256} for p in periods],
         "costs": asdict(options.costs),
-        "scaling": {
-            "name": options.scaling.name,
-            "parameters": dict(options.scaling.parameters),
-        },
+        "scaling": asdict(options.scaling),
         "max_migrations": options.max_migrations,
         "max_migration_cost": options.max_migration_cost,
         "time_limit": options.time_limit,
@@ -152,50 +151,70 @@ def _record(periods: Sequence[Instance], options: ReplayOptions) -> dict[str, An
     }
 
 
-def _run_policy(
-    setting: Setting,
-    name: str,
-    policy: Policy,
-    folder: ReplayFolder,
-    progressed: Progressed,
-    tell: Callable[[str, dict[str, Any]], None],
-) -> None:
-    """Do the periods of a policy that are not stored yet."""
-    state = progressed.state or first_state(setting, policy)
-    for period in range(len(progressed.rows), len(setting.periods)):
-        began = time.perf_counter()
-        row, state = step(setting, policy, period, state)
-        progressed.rows.append({"policy": name, **row})
-        progressed.seconds.append(time.perf_counter() - began)
-        progressed.state = state
-        folder.save(name, progressed)
-        tell(name, row)
-
-
 def _finish(folder: ReplayFolder, known: dict[str, Progressed], periods: int) -> Replayed:
     """Write rows, table and picture of the policies of this call."""
     rows = tuple(row for progressed in known.values() for row in progressed.rows)
     summaries = tuple(summarise(name, p.rows, p.seconds) for name, p in known.items())
     write_rows(folder.path, rows)
-    write_atomic(folder.path / "summary.md", summary_table(summaries))
+    lines = [[s["policy"], *(text(s[key]) for _, key, text in FIGURES)] for s in summaries]
+    heads = ["policy", *(heading for heading, _, _ in FIGURES)]
+    write_atomic(folder.path / "summary.md", markdown(heads, lines))
     title = f"{periods} periods from {rows[0]['name']}"
     drawing = draw({name: p.rows for name, p in known.items()}, title)
     write_atomic(folder.path / "replay.svg", drawing)
     return Replayed(folder.path, summaries, rows)
 
 
-class Teller:
-    """Tells of finished periods.
+FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("load distance now", "load_distance", number),
+    ("next", "load_distance_next", number),
+    ("worst next", "worst_next", number),
+    ("collocated", "collocation_factor", percent),
+    ("at the end", "last_collocation_factor", percent),
+    ("load index", "load_index", lambda value: number(value, 3)),
+    ("at the end", "last_load_index", lambda value: number(value, 3)),
+    ("migrations", "migrations", "{:,}".format),
+    ("cost", "migration_cost", number),
+    ("periods over budget", "over_budget", str),
+    ("node periods", "node_periods", "{:,}".format),
+    ("periods without a plan", "without_plan", str),
+)
+"""Of the table of policies: heading, key of `summarise`, and how the figure is written."""
 
-    Parameters
-    ----------
-    total
-        Policies × periods.
-    done
-        Of these, stored before.
-    quiet
-        Say nothing.
-    """
+
+def summarise(
+    policy: str, rows: Sequence[dict[str, Any]], seconds: Iterable[float]
+) -> dict[str, Any]:
+    """Sum up the rows of one policy, of which there is at least one: what it comes down to."""
+    last = rows[-1]
+    following = [row["load_distance_next"] for row in rows]
+    return {
+        "policy": policy,
+        "periods": len(rows),
+        "without_plan": sum(not row["planned"] for row in rows),
+        "load_distance": _mean(row["load_distance"] for row in rows),
+        "load_distance_next": _mean(following),
+        "worst_next": max((far for far in following if far is not None), default=None),
+        "collocation_factor": _mean(row["collocation_factor"] for row in rows),
+        "last_collocation_factor": last["collocation_factor"],
+        "load_index": _mean(row["load_index"] for row in rows),
+        "last_load_index": last["load_index"],
+        "migrations": sum(row["migrations"] for row in rows),
+        "migration_cost": math.fsum(row["migration_cost"] for row in rows),
+        "over_budget": sum(row["over_budget"] for row in rows),
+        "node_periods": sum(row["nodes"] for row in rows),
+        "last_nodes": last["nodes"],
+        "seconds": math.fsum(seconds),
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+class Teller:
+    """Reports finished periods: so many of all policies, of which some were stored before."""
 
     def __init__(self, total: int, done: int, quiet: bool = False) -> None:
         self._total, self._done, self._quiet = total, done, quiet
@@ -228,46 +247,20 @@ PANELS = (
 
 
 def draw(rows: Mapping[str, Sequence[dict[str, Any]]], title: str) -> str:
-    """Return the drawing as SVG, the same bytes for the same rows.
-
-    Parameters
-    ----------
-    rows
-        Of each policy, in order.
-    title
-        Above the panels.
-    """
-    shown = [panel for panel in PANELS if any(r[panel[0]] is not None for r in _all(rows))]
+    """Return the rows of each policy drawn as SVG, the same bytes for the same rows."""
+    every = [row for mine in rows.values() for row in mine]
+    shown = [panel for panel in PANELS if any(row[panel[0]] is not None for row in every)]
     style = styles((policy, policy) for policy in rows)
     with canvas(len(shown), title, (10.0, 1.0 + 1.7 * len(shown))) as (figure, axes):
         panels = axes if len(shown) > 1 else [axes]
         for panel, (key, label) in zip(panels, shown, strict=True):
-            _panel(panel, rows, style, key, label)
+            for policy, mine in rows.items():
+                known = [(row["period"], row[key]) for row in mine if row[key] is not None]
+                line = {**style[policy].line, "markevery": markers(len(known))}
+                panel.plot(*zip(*known, strict=True), **line, label=style[policy].label)
+            panel.set_ylabel(label)
+            panel.set_ylim(bottom=0)
+            panel.spines[["top", "right"]].set_visible(False)
         panels[-1].set_xlabel("period")
         legend(figure, panels[0])
         return to_svg(figure, title)
-
-
-def _panel(
-    axes: Axes,
-    rows: Mapping[str, Sequence[dict[str, Any]]],
-    style: Mapping[str, Style],
-    key: str,
-    label: str,
-) -> None:
-    for policy, mine in rows.items():
-        known = [(row["period"], row[key]) for row in mine if row[key] is not None]
-        axes.plot(
-            [x for x, _ in known],
-            [y for _, y in known],
-            **style[policy].line,
-            markevery=markers(len(known)),
-            label=style[policy].label,
-        )
-    axes.set_ylabel(label)
-    axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _all(rows: Mapping[str, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [row for mine in rows.values() for row in mine]

@@ -26,7 +26,7 @@ after an overload, so that a cluster without a better schedule is not scheduled 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,15 +93,7 @@ class RateTrigger(Trigger):
     pause: int = 3
 
     def check(self, instance: Instance) -> None:
-        """Refuse an instance that the method cannot plan, or that nothing limits.
-
-        Raises
-        ------
-        UnsuitableMethod
-            The method lacks a part of the instance.
-        InvalidInput
-            No node and no link has a capacity.
-        """
+        """Refuse an instance that the method cannot plan, or that no node and no link limits."""
         super().check(instance)
         limited = np.isfinite(instance.nodes.capacity[:, list(instance.rate_driven)]).any()
         if not limited and not len(instance.links.ids):
@@ -111,40 +103,37 @@ class RateTrigger(Trigger):
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Look at the measured loads, and plan anew if they leave too little headroom."""
         since = deployment.memory.get(SINCE_PLAN, [np.inf])[0] + 1
-        deployment = deployment.remembering({SINCE_PLAN: [min(since, _LONGEST)]})
+        deployment = replace(deployment, memory={SINCE_PLAN: [min(since, _LONGEST)]})
         now = _sustained(instance, deployment)
         if now >= self.headroom:
             return self.keep(instance, deployment)
         short = f"carries {now:.4g} times the rate"
         if since <= self.pause:
-            note = f"{short}; a plan was made {since:g} periods ago"
-            return self.keep(instance, deployment, note)
+            return self.keep(
+                instance, deployment, f"{short}; a plan was made {since:g} periods ago"
+            )
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
             then = _sustained(instance, fresh)
             worth = then >= now * (1.0 + self.gain / 100.0) and then > now
             taken = worth and _is_no_worse(instance, deployment, fresh)
-            return (
-                taken,
-                f"{short}{', the plan' if taken else '; the fresh plan carries'} {then:.4g}",
-            )
+            what = ", the plan" if taken else "; the fresh plan carries"
+            return taken, f"{short}{what} {then:.4g}"
 
-        planned = deployment.remembering({SINCE_PLAN: [0.0]})
+        planned = replace(deployment, memory={SINCE_PLAN: [0.0]})
         return self.replan(instance, planned, seed, judge, planned.memory)
 
 
 def _sustained(instance: Instance, deployment: Deployment) -> float:
     """Return the multiple of the present rate that a deployment carries; ``inf`` where any."""
-    rate = evaluate_indices(instance, deployment.node.astype(np.int32)).sustainable_rate
+    rate = evaluate_indices(instance, deployment.placement).sustainable_rate
     return np.inf if rate is None else rate
 
 
 def _is_no_worse(instance: Instance, old: Deployment, new: Deployment) -> bool:
     """Whether a deployment breaks no limit, beside those that the rate measures, more than now."""
     binding = SUSTAINABLE_RATE.binding(instance)
-    now, then = (
-        evaluate_indices(binding, each.node.astype(np.int32)).violations for each in (old, new)
-    )
+    now, then = (evaluate_indices(binding, each.placement).violations for each in (old, new))
     return not worsened(now, then)
 
 
@@ -164,15 +153,7 @@ class StormTrigger(Trigger):
     period: float = 60.0
 
     def check(self, instance: Instance) -> None:
-        """Refuse an instance that the scheduler cannot plan, or whose nodes have no capacity.
-
-        Raises
-        ------
-        UnsuitableMethod
-            The scheduler lacks a part of the instance.
-        InvalidInput
-            No node has a capacity, so that none is ever overloaded.
-        """
+        """Refuse an instance that the method cannot plan, or without any capacity."""
         super().check(instance)
         if not np.isfinite(instance.nodes.capacity[:, 0]).any():
             name = f"nodes[].capacity.{instance.resources[0]}"
@@ -187,7 +168,7 @@ class StormTrigger(Trigger):
         if since < self.interval:
             why = "overloaded, but " if (over > self.window).any() else ""
             note = f"{why}{self.interval - since:g} s to wait for the next schedule"
-            return self.keep(instance, deployment.remembering(memory), note)
+            return self.keep(instance, replace(deployment, memory=memory), note)
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
             reason = self._why(instance, deployment, fresh, over)
@@ -195,11 +176,11 @@ class StormTrigger(Trigger):
 
         memory = {**memory, SINCE_SCHEDULE: [0.0]}
         anew = {**memory, OVERLOADED: [0.0] * len(over)}
-        return self.replan(instance, deployment.remembering(memory), seed, judge, anew)
+        return self.replan(instance, replace(deployment, memory=memory), seed, judge, anew)
 
     def _overloaded_for(self, instance: Instance, deployment: Deployment) -> Any:
         """(N,) seconds for which each node has been at or above its capacity without a break."""
-        loads = node_loads(instance, deployment.node.astype(np.int32))[:, 0]
+        loads = node_loads(instance, deployment.placement)[:, 0]
         known = deployment.memory.get(OVERLOADED, [])
         before = np.array(known) if len(known) == len(loads) else np.zeros(len(loads))
         full = (loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)) & (loads > 0)
@@ -209,8 +190,7 @@ class StormTrigger(Trigger):
         """Say why the fresh schedule is taken; ``None`` when it is not."""
         late = np.flatnonzero(over > self.window)
         if len(late):
-            before = node_loads(instance, old.node.astype(np.int32))[:, 0]
-            after = node_loads(instance, new.node.astype(np.int32))[:, 0]
+            before, after = (node_loads(instance, d.placement)[:, 0] for d in (old, new))
             lower = [n for n in late.tolist() if after[n] < before[n] * (1 - 1e-9)]
             highest = [_highest_utilisation(instance, loads) for loads in (before, after)]
             if lower and highest[1] < highest[0] * (1 - 1e-9):

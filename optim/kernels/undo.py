@@ -272,6 +272,21 @@ def _exchange_back(
     return None
 
 
+def staying_if_as_good(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
+    """Return the current placement where all moves of a plan together bring nothing.
+
+    Parameters
+    ----------
+    instance, node, objectives
+        As of `without_needless`.
+    """
+    home = instance.tasks.node.astype(node.dtype)
+    settled = home.min(initial=0) >= 0 and not instance.nodes.leaving[home].any()
+    if not settled or any(figure.value is None for figure in objectives):
+        return node
+    return home if _as_good(instance, home, node, objectives) else node
+
+
 def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
     """Return the plan that identical nodes and tasks make of this one, where it moves less.
 
@@ -284,14 +299,19 @@ def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) ->
         return node
     # to who moves less, no budget makes a difference
     other = brought_home(without_limits(instance, ("max_migrations", "max_migration_cost")), node)
+    return other if _as_good(instance, other, node, objectives) else node
+
+
+def _as_good(instance: Instance, other: Ints, node: Ints, objectives: Sequence[Figure]) -> bool:
+    """Whether the other plan changes less, and is no worse by any objective or rule."""
     less, more = _changed(instance, other), _changed(instance, node)
     if less == more or less[0] > more[0] or less[1] > more[1]:
-        return node
+        return False
     values = (_ranks(instance, plan, objectives) for plan in (other, node))
     if any(a > b for a, b in zip(*values, strict=True)):
-        return node
+        return False
     breaks = [len(broken(Placement(instance, plan))) for plan in (other, node)]
-    return node if breaks[0] > breaks[1] else other
+    return breaks[0] <= breaks[1]
 
 
 def _rounding(instance: Instance, objective: Figure) -> float:

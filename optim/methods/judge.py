@@ -18,6 +18,7 @@ from optim.kernels.undo import (
     exchanged_back,
     fewer_moves,
     nearer_home,
+    staying_if_as_good,
     without_needless,
 )
 from optim.methods.claims import broken_by, check_claim, check_promise, write_result
@@ -179,7 +180,8 @@ def _worth_making(
     known = not exact or all(map(_known, outcome.levels))
     later = [OBJECTIVES[level.name] for level in outcome.levels if _known(level)] if exact else []
     binding, ranked = objective.binding(instance), [objective, *later]
-    fewer = nearer_home(binding, node, ranked) if known else node
+    fewer = staying_if_as_good(binding, node, ranked) if known else node
+    fewer = nearer_home(binding, fewer, ranked) if known else fewer
     fewer = exchanged_back(binding, fewer, ranked, same_loads=not known)
     fewer = without_needless(binding, fewer, ranked) if known else fewer
     if fewer is node:

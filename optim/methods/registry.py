@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from optim.options import Option, read_options
-from optim.plugins import Plugins
+from optim.plugins import REFERENCE, Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -304,11 +304,13 @@ class Method:
 
 
 def _fault(method: Method) -> str | None:
-    """Say what another package's method declares that there is not."""
+    """Say what somebody else's method declares that there is not."""
     from optim.figures.catalogue import OBJECTIVES
     from optim.methods.suitable import NEEDS
     from optim.rules import RULE_NAMES
 
+    if method.name == "portfolio":
+        return "has the name of all methods together"
     for objective in method.objectives:
         if objective not in OBJECTIVES:
             return f"has the unknown objective {objective}"
@@ -346,6 +348,19 @@ def get_method(name: str) -> Method:
         There is none of that name, or another package's entry is no method.
     """
     return METHODS.get(name)
+
+
+def name_of(method: str | Method) -> str:
+    """Return a method's name; what is an object, a file or ``module:NAME`` is known by it then.
+
+    Raises
+    ------
+    InvalidInput
+        It is no method, or cannot be loaded, or a package registers another one of its name.
+    """
+    if not isinstance(method, str):
+        return METHODS.add(method).name
+    return METHODS.get(method).name if REFERENCE.fullmatch(method) else method
 
 
 def all_methods() -> list[Method]:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.errors import InvalidInput, RefereeRefused, StreamplaceError, UnsuitableMethod
+from optim.errors import (
+    InvalidInput,
+    RefereeRefused,
+    SolverUnavailable,
+    StreamplaceError,
+    UnsuitableMethod,
+)
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.claims import broken_by, settle_assumptions
 from optim.methods.registry import Method, Outcome, Request, get_method
@@ -59,7 +65,7 @@ def run_method(
         outcome = _run(method, view.instance, asked)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
-    except (UnsuitableMethod, RefereeRefused):
+    except (UnsuitableMethod, SolverUnavailable, RefereeRefused):
         raise
     except Exception as error:  # whatever it is: a plan in hand must not die with it
         if _interrupted(error):

@@ -30,7 +30,14 @@ from optim.methods.mend import (
 )
 from optim.methods.objective import aim
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
-from optim.methods.registry import Method, Request, all_methods, get_method, method_names
+from optim.methods.registry import (
+    Method,
+    Request,
+    all_methods,
+    get_method,
+    method_names,
+    name_of,
+)
 from optim.methods.run import finish, run_method
 from optim.methods.start import resolve_start
 from optim.methods.suitable import check_suitable
@@ -62,7 +69,7 @@ _ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)
 
 def solve(
     instance: Instance,
-    method: str | None = None,
+    method: str | Method | None = None,
     *,
     objective: str | None = None,
     solver: str | None = None,
@@ -87,7 +94,8 @@ def solve(
     instance
         What to place.
     method
-        A registered name; by default chosen by what the instance holds, and told in the notes.
+        A registered name, a `Method`, or where one stands: ``FILE.py``, ``FILE.py:NAME`` or
+        ``module:NAME``. By default chosen by what the instance holds, and told in the notes.
         ``portfolio``: several that suit, in the time limit or 10 s; see `optim.methods.portfolio`.
     objective
         What to optimise (`optim.figures.catalogue.OBJECTIVES`); by default what the method does.
@@ -154,6 +162,7 @@ def solve(
     ['sink']
     """
     expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
+    method = None if method is None else name_of(method)
     dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
     objective = goal_of(instance, objective, target_rate)
     if start_broken not in START_BROKEN:

@@ -157,11 +157,11 @@ def _rows(
     if bad.size:
         i = int(bad[0])
         reason = (
-            f"cannot be written with whole numbers for cp-sat within {tolerance[i]:.1g} "
-            f"(coefficients from {smallest[i]:.6g} to {largest[i]:.6g})"
+            f"takes whole numbers only, and the row {model.row_name(i)} cannot be written with "
+            f"them within {tolerance[i]:.1g} (from {smallest[i]:.6g} to {largest[i]:.6g})"
         )
         remedy = f"{_OTHERS}, or round the loads to a few decimals"
-        raise SolverUnavailable(Problem(model.row_name(i), None, reason, remedy))
+        raise SolverUnavailable(Problem("--solver", "cp-sat", reason, remedy))
     # the last term takes up floating-point noise of the product
     room = factor * (lost + _EXACT * tolerance)
     low = _whole_bound(np.ceil(arrays.row_lower * factor - room), -INFINITE)
@@ -212,8 +212,11 @@ def _objective(
         if error < lost:
             best, lost = factor, error
     if not lost <= 1e-6 * activity:
-        reason = f"cannot be written with whole numbers for cp-sat: it would be off by {lost:.3g}"
-        raise SolverUnavailable(Problem("objective", None, reason, _OTHERS))
+        reason = (
+            "takes whole numbers only, and the objective cannot be written with them: it would be "
+            f"off by {lost:.3g}"
+        )
+        raise SolverUnavailable(Problem("--solver", "cp-sat", reason, _OTHERS))
     return np.round(values * best).astype(np.int64), best, lost if lost > 1e-12 * activity else 0.0
 
 

@@ -22,7 +22,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from optim.solvers.conditioning import LARGEST, without_impossible
 from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE, LinearArrays, Row
@@ -157,7 +156,7 @@ def apart(arrays: LinearArrays) -> Apart | None:
         return None
     rest = replace(
         arrays,
-        matrix=csr_array(arrays.matrix[~gone]),
+        matrix=arrays.matrix[~gone],
         row_lower=arrays.row_lower[~gone],
         row_upper=arrays.row_upper[~gone],
     )

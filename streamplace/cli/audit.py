@@ -8,10 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from optim import solve
 from optim.certificates import grade
 from optim.errors import InvalidInput, SolverError
 from optim.figures.catalogue import OBJECTIVES
+from optim.methods.registry import get_method, method_names
 from optim.referee.result import Termination
+from optim.util.files import read_bytes, write_atomic
+from streamplace.present.inputs import STDIN
 
 if TYPE_CHECKING:
     import argparse
@@ -33,9 +37,6 @@ def certified(args: argparse.Namespace, instance: Instance, result: Result, busy
     if args.certificate is None:
         making = TEXT_SECONDS * instance.num_tasks
         return grade.affordable(result, lambda: instance.to_json().encode(), making, busy)
-    from optim.util.files import read_bytes, write_atomic
-    from streamplace.present.inputs import STDIN
-
     named = args.instance != STDIN
     text = read_bytes(args.instance) if named else instance.to_json().encode()
     began = time.perf_counter()
@@ -102,8 +103,6 @@ def _name(result: Result) -> str:
 
 def _seconds(result: Result) -> Iterator[tuple[str, str | None]]:
     """Yield (method, solver): the method's other solvers, then other exact methods."""
-    from optim.methods.registry import get_method, method_names
-
     first = (result.solver or "").partition(" ")[0]  # its version stands behind
     own = get_method(result.method).solvers if first else ()
     yield from ((result.method, solver) for solver in own if solver != first)
@@ -122,8 +121,6 @@ def _again(
     objective: str | None,
     options: dict[str, Any],
 ) -> Result:
-    from optim import solve
-
     return solve(
         instance, method, objective=objective, solver=solver, gap=args.gap,
         time_limit=args.time_limit, seed=args.seed, threads=args.threads, repair=args.repair,

@@ -6,12 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim import Plan, evaluate
 from optim.errors import Problem
 from optim.exit_codes import ExitCode
 from optim.format.tables import SET_RULES
-from optim.rules import SLOTS
+from optim.referee.evaluate import evaluate_indices
+from optim.rules import SLOTS, hopeless, without_limits
 from streamplace.present.arguments import add_ignore, add_instance, add_json
+from streamplace.present.console import answer_console
+from streamplace.present.inputs import load_instance
 from streamplace.present.numbers import listed, number, percent, plural
+from streamplace.present.problems import problem_lines
+from streamplace.present.streams import print_json
+from streamplace.present.tables import (
+    print_reasons,
+    print_undrained,
+    print_violations,
+    size_line,
+    verdict,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -40,11 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Validate an instance, look for what is suspicious, and judge a plan where one is given."""
-    from optim import Plan, evaluate
-    from optim.rules import hopeless, without_limits
-    from streamplace.cli.check import current_violations, suspicions
-    from streamplace.present.inputs import load_instance
-
     instance = load_instance(args.instance)
     relaxed = without_limits(instance, args.ignore)
     evaluation = None
@@ -68,8 +76,6 @@ def _print_json(
     evaluation: Evaluation | None,
     now: Sequence[Violation] | None,
 ) -> None:
-    from streamplace.present.streams import print_json
-
     document = {
         "instance": instance.name,
         "instance_sha256": instance.sha256,
@@ -97,17 +103,6 @@ def _print_text(
     evaluation: Evaluation | None,
     now: Sequence[Violation] | None,
 ) -> None:
-    from streamplace.present.console import answer_console
-    from streamplace.present.numbers import plural
-    from streamplace.present.problems import problem_lines
-    from streamplace.present.tables import (
-        print_reasons,
-        print_undrained,
-        print_violations,
-        size_line,
-        verdict,
-    )
-
     console = answer_console()
     print_undrained(console, evaluation)
     console.print(size_line(instance), soft_wrap=True)
@@ -272,8 +267,6 @@ def _current(instance: Instance) -> Iterator[Problem]:
 
 def current_violations(instance: Instance) -> Sequence[Violation] | None:
     """Return what the current placement breaks; ``None`` where a task has no node."""
-    from optim.referee.evaluate import evaluate_indices
-
     if not instance.num_tasks or (instance.tasks.node < 0).any():
         return None
     slot = instance.tasks.slot

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from optim import Plan, evaluate
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
+from optim.referee.evaluate import evaluate_indices
 from streamplace.present.arguments import add_instance, add_json
+from streamplace.present.console import answer_console
+from streamplace.present.inputs import load_instance
+from streamplace.present.numbers import number, plural
+from streamplace.present.problems import printable
+from streamplace.present.streams import print_json
+from streamplace.present.tables import figure, metric_table, print_moves, print_undrained, size_line
 from streamplace.present.threads_text import print_thread_changes, thread_changes
 
 if TYPE_CHECKING:
@@ -15,7 +23,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from optim.format.instance import Instance
-    from optim.format.plan import Plan
     from optim.format.tables import Ints
     from optim.referee.evaluation import Evaluation
 
@@ -55,9 +62,6 @@ def run(args: argparse.Namespace) -> int:
     InvalidInput
         There are too many plans, one is of another instance, or only one of two holds threads.
     """
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.streams import print_json
-
     if len(args.plans) > 2:
         reason = f"is given {len(args.plans)} times"
         raise InvalidInput(Problem("PLAN", None, reason, "at most two"))
@@ -77,9 +81,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
     """Read and judge what is compared."""
-    from optim import Plan, evaluate
-    from optim.referee.evaluate import evaluate_indices
-
     plans = [Plan.load(name) for name in names]
     if len(plans) == 2:
         threads = [plan.threads is not None for plan in plans]
@@ -133,11 +134,6 @@ def _changes(instance: Instance, before: _Side, after: _Side) -> dict[str, Any]:
 
 
 def _print_text(instance: Instance, before: _Side, after: _Side) -> None:
-    from streamplace.present.console import answer_console
-    from streamplace.present.numbers import plural
-    from streamplace.present.problems import printable
-    from streamplace.present.tables import metric_table, print_undrained, size_line
-
     console = answer_console()
     print_undrained(console, after.evaluation)
     console.print(size_line(instance), soft_wrap=True)
@@ -156,9 +152,6 @@ def _print_text(instance: Instance, before: _Side, after: _Side) -> None:
 
 
 def _print_moves(console: Console, instance: Instance, moves: _Moves) -> None:
-    from streamplace.present.numbers import number, plural
-    from streamplace.present.tables import figure, print_moves
-
     if not moves:
         console.print("no moves: the placements are the same")
         return

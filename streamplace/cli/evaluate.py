@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from optim import Plan, evaluate
 from optim.exit_codes import ExitCode
+from optim.format.altered import altered
+from optim.referee.evaluate import evaluate_indices
+from optim.rules import without_limits
 from streamplace.explain.what_if import (
     Carried,
     add_what_if,
@@ -14,12 +18,24 @@ from streamplace.explain.what_if import (
     words,
 )
 from streamplace.present.arguments import add_ignore, add_instance, add_json
+from streamplace.present.console import answer_console
+from streamplace.present.inputs import load_instance
+from streamplace.present.streams import print_json
+from streamplace.present.tables import (
+    metric_table,
+    print_carries,
+    print_nodes,
+    print_undrained,
+    print_violations,
+    size_line,
+    verdict,
+)
+from streamplace.present.threads_text import print_threads
 
 if TYPE_CHECKING:
     import argparse
 
     from optim.format.instance import Instance
-    from optim.format.plan import Plan
     from optim.referee.evaluation import Evaluation
 
 EXAMPLES = """\
@@ -41,10 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Have the referee judge a plan, and print all it found."""
-    from optim import Plan, evaluate
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.streams import print_json
-
     instance = load_instance(args.instance)
     plan = Plan.load(args.plan)
     evaluation = evaluate(instance, plan, args.ignore)
@@ -56,18 +68,6 @@ def run(args: argparse.Namespace) -> int:
     elif args.json:
         print_json(evaluation.to_dict())
     else:
-        from streamplace.present.console import answer_console
-        from streamplace.present.tables import (
-            metric_table,
-            print_carries,
-            print_nodes,
-            print_undrained,
-            print_violations,
-            size_line,
-            verdict,
-        )
-        from streamplace.present.threads_text import print_threads
-
         console = answer_console()
         print_undrained(console, evaluation)
         console.print(size_line(instance), soft_wrap=True)
@@ -108,10 +108,6 @@ class _Case(NamedTuple):
 
 def _cases(args: argparse.Namespace, instance: Instance, plan: Plan) -> list[_Case]:
     """Judge the plan in each case that was asked for."""
-    from optim.format.altered import altered
-    from optim.referee.evaluate import evaluate_indices
-    from optim.rules import without_limits
-
     found = []
     for case in cases_of(args):
         changed = without_limits(altered(instance, case), args.ignore)

@@ -6,15 +6,27 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from optim import Plan
 from optim.exit_codes import ExitCode
+from optim.format.altered import altered
+from optim.kernels.warm import warm_up
+from optim.methods.pinned import aim_of, solve_pinned
+from optim.referee.evaluate import check_belongs
+from optim.rules import without_limits
+from streamplace.cli.result_text import departs_line
+from streamplace.explain.binding import priced
+from streamplace.explain.explanation import Explanation, why_infeasible, why_plan
+from streamplace.explain.text import print_explanation
 from streamplace.explain.what_if import add_what_if, carry, cases_of, print_carried, words
 from streamplace.present.arguments import add_ignore, add_instance, add_json, seconds
+from streamplace.present.console import answer_console
+from streamplace.present.inputs import load_instance
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
 
     from optim.format.instance import Instance
-    from streamplace.explain.explanation import Explanation
 
 _SOLVING = 0.7
 """Share of the time that is left for solving; the rest is for what limits would buy."""
@@ -46,11 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain an instance, or a plan for it; in each case that is asked for."""
-    from optim.format.altered import altered
-    from optim.rules import without_limits
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.streams import print_json
-
     given = load_instance(args.instance)
     found, documents = [], []
     for case in cases_of(args) or [[]]:
@@ -66,10 +73,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> None:
-    from streamplace.cli.result_text import departs_line
-    from streamplace.explain.text import print_explanation
-    from streamplace.present.console import answer_console
-
     console = answer_console()
     if case:
         console.print(f"\nwhat if {case}", style="bold")
@@ -81,9 +84,6 @@ def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> 
 
 
 def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
-    from optim.kernels.warm import warm_up
-    from streamplace.explain.explanation import why_infeasible
-
     warm_up()  # compiling is no part of the time limit
     ends = time.perf_counter() + args.time_limit
     found = why_infeasible(instance, args.time_limit) if args.plan is None else None
@@ -100,12 +100,6 @@ def _of_plan(
     ends: float,
 ) -> Explanation:
     """Explain the plan that is given, or the one that is solved for in the time that is left."""
-    from optim import Plan
-    from optim.methods.pinned import aim_of, solve_pinned
-    from optim.referee.evaluate import check_belongs
-    from streamplace.explain.binding import priced
-    from streamplace.explain.explanation import Explanation, why_plan
-
     if args.plan is not None:
         plan = Plan.load(args.plan)
         check_belongs(given, plan)

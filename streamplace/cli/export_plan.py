@@ -6,7 +6,15 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from optim.errors import InvalidInput, Problem
+from optim.format.plan import Plan
+from streamplace.cli.import_system import tell, telling
+from streamplace.clusters.exchange.declarations import EXPORTERS
+from streamplace.clusters.exchange.transfer import export_plan
 from streamplace.present.arguments import add_json, add_option, one_document
+from streamplace.present.inputs import load_instance
+from streamplace.present.listing import print_all
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -29,21 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "format", metavar="FORMAT", nargs="?", help="leave it out to list the formats"
     )
     parser.add_argument(
-        "instance",
-        metavar="INSTANCE",
-        nargs="?",
+        "instance", metavar="INSTANCE", nargs="?",
         help=".json or .json.gz file, or - for standard input",
-    )
+    )  # fmt: skip
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
     parser.add_argument("-o", "--output", metavar="FILE", help="standard output if left out")
     add_option(parser, "an option of the format")
     parser.add_argument(
-        "--batches",
-        metavar="N",
-        nargs="?",
-        const="0",
+        "--batches", metavar="N", nargs="?", const="0",
         help="kafka: numbered parts beside FILE, as few as are gentle, or N; --option batches=N",
-    )
+    )  # fmt: skip
     add_json(parser)
 
 
@@ -55,15 +58,6 @@ def run(args: argparse.Namespace) -> int:
     InvalidInput
         As `streamplace.clusters.exchange.transfer.export_plan`.
     """
-    from optim.errors import InvalidInput, Problem
-    from optim.format.plan import Plan
-    from streamplace.cli.import_system import tell, telling
-    from streamplace.clusters.exchange.declarations import EXPORTERS
-    from streamplace.clusters.exchange.transfer import export_plan
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.listing import print_all
-    from streamplace.present.streams import print_json
-
     if args.format is None:
         print_all(EXPORTERS, lambda one: [], as_json=args.json)
         return 0

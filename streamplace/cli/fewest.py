@@ -11,11 +11,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.figures.catalogue import OBJECTIVES
+from optim.figures.rate import carrying
+from optim.format.plan import Plan
+from optim.kernels.undo import fewer_moves, point_of
+from optim.methods.choose import choices
+from optim.methods.draining import may_be_rewritten, without_leaving
+from optim.methods.judge import moves_of
 from optim.methods.portfolio import PORTFOLIO
+from optim.methods.registry import get_method
+from optim.methods.solve import solve
+from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
+from optim.rules import broken, without_limits
+from optim.rules.placement import Placement
 from streamplace.present.arguments import amount
-from streamplace.present.numbers import plural
+from streamplace.present.console import plain_table
+from streamplace.present.drawing import COLORS, INK, canvas, legend
+from streamplace.present.numbers import percent, plural
+from streamplace.present.tables import figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +40,6 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.figures.value import ObjectiveValue
     from optim.format.instance import Instance
-    from optim.format.plan import Plan
     from optim.format.tables import Ints
     from optim.kernels.undo import Point
     from optim.referee.result import Result
@@ -167,9 +181,6 @@ class Asking:
     @cached_property
     def relaxed(self) -> Instance:
         """The instance that was solved: without limits, and with room for the rate."""
-        from optim.figures.rate import carrying
-        from optim.rules import without_limits
-
         relaxed = without_limits(self.instance, self.result.ignored)
         return relaxed if self.rate is None else carrying(relaxed, self.rate)
 
@@ -180,8 +191,6 @@ class Asking:
         Otherwise tasks would stay there to save moves. What is proved of it holds for all plans
         that leave no more on leaving nodes than the result's.
         """
-        from optim.methods.draining import may_be_rewritten, without_leaving
-
         found = self.relaxed
         weighed = self.objective.weighs_leaving or not found.nodes.leaving.any()
         if weighed or self.left(self.node) or not may_be_rewritten(found):
@@ -203,23 +212,16 @@ class Asking:
 
     def points(self) -> list[Point]:
         """Return the plans with fewer of the result's moves that keep every rule."""
-        from optim.kernels.undo import fewer_moves
-
         return self.kept(fewer_moves(self.relaxed, self.node, self.objective))
 
     def kept(self, points: Sequence[Point]) -> list[Point]:
         """Return the plans with a value that keep what binds plans for the objective."""
-        from optim.rules import broken
-        from optim.rules.placement import Placement
-
         binding, most = self.objective.binding(self.relaxed), self.left(self.node)
         known = [p for p in points if p.value.value is not None and self.left(p.node) <= most]
         return [p for p in known if p.keeps or not broken(Placement(binding, p.node))]
 
     def point(self, found: Result) -> Point | None:
         """Return the plan of another result as a point, if it keeps what binds."""
-        from optim.kernels.undo import point_of
-
         if found.plan is None:
             return None
         told = [point_of(self.relaxed, found.plan.node_indices(self.instance), self.objective)]
@@ -233,9 +235,6 @@ class Asking:
         exact
             Whether an exact method is to have all the time, where there is one.
         """
-        from optim.errors import StreamplaceError
-        from optim.methods.solve import solve
-
         limits = self.emptied.limits
         most = moves if limits.max_migrations is None else min(moves, limits.max_migrations)
         limited = replace(self.emptied, limits=replace(limits, max_migrations=most))
@@ -253,9 +252,6 @@ class Asking:
 
     def _exact(self, limited: Instance, seconds: float) -> str:
         """Return an exact method for an instance, or several methods where there is none."""
-        from optim.methods.choose import choices
-        from optim.methods.registry import get_method
-
         for choice in choices(limited, seconds, self.objective.name, self.result.method):
             if get_method(choice.name).kind == "exact" and not choice.repair:
                 return choice.name
@@ -263,9 +259,6 @@ class Asking:
 
     def fewest(self, worst: ObjectiveValue) -> Result | None:
         """Ask for the fewest moves whose plan is no worse than a value; ``None`` for no method."""
-        from optim.errors import StreamplaceError
-        from optim.methods.solve import solve
-
         assert worst.value is not None
         instance, options = self.emptied, dict[str, Any]()
         if self.objective.name == "imc_gain":
@@ -438,8 +431,6 @@ def check_moves(instance: Instance, flag: str, value: str) -> None:
     InvalidInput
         That is so.
     """
-    from optim.errors import InvalidInput, Problem
-
     if instance.tasks.node.max(initial=-1) < 0:
         remedy = "give tasks their present `node`"
         raise InvalidInput(Problem(flag, value, "is of moves; no task is anywhere now", remedy))
@@ -453,11 +444,6 @@ def with_plan(
     slot: Any = None,
 ) -> Result:
     """Return the result with another plan, judged anew: within a share of the best, if not best."""
-    from optim.format.plan import Plan
-    from optim.methods.judge import moves_of
-    from optim.referee.evaluate import evaluate_indices
-    from optim.rules import without_limits
-
     assert result.objective is not None
     objective = OBJECTIVES[result.objective.name]
     found = evaluate_indices(without_limits(instance, result.ignored), node, slot, objective.name)
@@ -524,10 +510,6 @@ def knee_of(points: Sequence[Point], by: str) -> int | None:
 
 def print_curve(console: Console, instance: Instance, objective: Figure, curve: Curve) -> None:
     """Print the curve as a table, the knee marked."""
-    from streamplace.present.console import plain_table
-    from streamplace.present.numbers import percent
-    from streamplace.present.tables import figure
-
     console.print()
     if not curve.points:
         console.print("no curve: no plan with these moves, or fewer, keeps every rule")
@@ -553,8 +535,6 @@ def print_curve(console: Console, instance: Instance, objective: Figure, curve: 
 
 def draw_curve(curve: Curve, objective: Figure, unit: str, file: str) -> None:
     """Draw the curve into a file."""
-    from streamplace.present.drawing import COLORS, INK, canvas, legend
-
     x = [getattr(p, curve.by) for p in curve.points]
     y = curve.values
     with canvas(size=(7.6, 4.4)) as (drawn, axes):

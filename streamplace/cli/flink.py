@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.flink.exporter import Sheet, read_plan
+from streamplace.clusters.flink.fetch import read_managers, wait_until_running
+from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
+from streamplace.clusters.flink.watch import watch
 from streamplace.present.arguments import add_json, add_option, assignment, count, seconds
+from streamplace.present.inputs import load_instance
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     from streamplace.clusters.flink.submit import FlinkClient
@@ -48,29 +58,17 @@ def _add_submit(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--sql", metavar="FILE", help="a script, as Flink's SQL client takes it")
     group.add_argument("--class", metavar="NAME", dest="main", help="the jar's class with main()")
     group.add_argument(
-        "--args",
-        metavar="ARG",
-        dest="arguments",
-        nargs=argparse.REMAINDER,
-        default=[],
+        "--args", metavar="ARG", dest="arguments", nargs=argparse.REMAINDER, default=[],
         help="all that follows is the program's own",
-    )
+    )  # fmt: skip
     group.add_argument(
-        "-D",
-        metavar="K=V",
-        dest="settings",
-        type=assignment,
-        action="append",
-        default=[],
+        "-D", metavar="K=V", dest="settings", type=assignment, action="append", default=[],
         help="a key of Flink's configuration; may be given again",
-    )
+    )  # fmt: skip
     group.add_argument(
-        "--managed-memory",
-        metavar="MB",
-        type=count,
-        default=0,
+        "--managed-memory", metavar="MB", type=count, default=0,
         help="of a slot, for RocksDB, Python and batch operators; default 0",
-    )
+    )  # fmt: skip
     group.add_argument("--flink-home", metavar="DIR", help="an unpacked Flink, not the package")
     group.add_argument("--dry-run", action="store_true", help="check all, submit nothing")
     group.add_argument(
@@ -89,19 +87,13 @@ def _add_watch(group: argparse._ArgumentGroup) -> None:
         "--time-limit", metavar="S", type=seconds, default=30.0, help="of a plan; default 30"
     )
     group.add_argument(
-        "--gain",
-        metavar="SHARE",
-        type=float,
-        default=0.1,
+        "--gain", metavar="SHARE", type=float, default=0.1,
         help="improvement from which on a plan is worth a restart; default 0.1",
-    )
+    )  # fmt: skip
     group.add_argument(
-        "--cool-down",
-        metavar="S",
-        type=seconds,
-        default=3600.0,
+        "--cool-down", metavar="S", type=seconds, default=3600.0,
         help="from one plan that is applied to the next; default 3600",
-    )
+    )  # fmt: skip
     group.add_argument(
         "--apply",
         metavar="COMMAND",
@@ -118,8 +110,6 @@ def run(args: argparse.Namespace) -> int:
         As from the two.
     """
     if args.verb == "watch":
-        from streamplace.clusters.flink.watch import watch
-
         return watch(args)
     return _submit(args)
 
@@ -132,17 +122,6 @@ def _submit(args: argparse.Namespace) -> int:
     InvalidInput
         The plan, the program and the cluster do not fit; then nothing was submitted.
     """
-    from pathlib import Path
-
-    from optim.errors import InvalidInput, Problem
-    from streamplace.clusters.exchange.sources import read_text
-    from streamplace.clusters.exchange.web import WebClient
-    from streamplace.clusters.flink.exporter import Sheet, read_plan
-    from streamplace.clusters.flink.fetch import read_managers, wait_until_running
-    from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.streams import print_json
-
     if args.plan is None or (args.jar is None) == (args.sql is None):
         remedy = "streamplace flink submit URL SHEET --jar FILE, or --sql FILE"
         raise InvalidInput(Problem("SHEET, --jar, --sql", None, "are what submit takes", remedy))

@@ -6,13 +6,18 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from optim.errors import InvalidInput, Problem, StreamplaceError
+from streamplace.clusters.exchange.declarations import IMPORTERS, Ledger
+from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.present.arguments import add_json, add_option, one_document, seconds
+from streamplace.present.listing import print_all
+from streamplace.present.problems import printable
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.exchange.transfer import Imported
 
 EXAMPLES = """\
@@ -62,12 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", metavar="NAME", help="of the instance")
     parser.add_argument(
-        "--timeout",
-        metavar="S",
-        type=seconds,
-        default=10.0,
+        "--timeout", metavar="S", type=seconds, default=10.0,
         help="seconds an answer over the net may take; default 10",
-    )
+    )  # fmt: skip
     add_json(parser)
 
 
@@ -79,11 +81,6 @@ def run(args: argparse.Namespace) -> int:
     InvalidInput
         As `streamplace.clusters.exchange.transfer.import_instance`.
     """
-    from optim.errors import InvalidInput, Problem
-    from streamplace.clusters.exchange.declarations import IMPORTERS
-    from streamplace.clusters.exchange.transfer import import_instance
-    from streamplace.present.listing import print_all
-
     if args.format is None:
         print_all(IMPORTERS, lambda one: [f"  reads {one.sources}"], as_json=args.json)
         return 0
@@ -120,10 +117,6 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def telling(quiet: bool) -> Iterator[Ledger]:
     """Give a ledger, and tell its warnings where what is done with it fails."""
-    from optim.errors import StreamplaceError
-    from streamplace.clusters.exchange.declarations import Ledger
-    from streamplace.present.problems import printable
-
     ledger = Ledger()
     try:
         yield ledger
@@ -135,8 +128,6 @@ def telling(quiet: bool) -> Iterator[Ledger]:
 
 def tell(ledger: Ledger) -> None:
     """Tell on standard error what was noticed."""
-    from streamplace.present.problems import printable
-
     for text in ledger.readings:
         sys.stderr.write(f"reading: {printable(text)}\n")
     for text in ledger.warnings:
@@ -146,8 +137,6 @@ def tell(ledger: Ledger) -> None:
 
 
 def _print_json(done: Imported, output: str) -> None:
-    from streamplace.present.streams import print_json
-
     content = {
         "instance": output,
         "name": done.instance.name,

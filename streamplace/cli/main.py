@@ -266,6 +266,12 @@ def _run(args: argparse.Namespace, debug: bool) -> int:
 
     configure_logging(quiet=args.quiet, verbose=args.verbose, debug=debug)
     try:
+        if (
+            getattr(args, "method", None) is not None
+        ):  # a file or module:NAME has its name from here
+            from optim.methods.registry import name_of
+
+            args.method = name_of(args.method)
         return int(args.run(args))
     except StreamplaceError as error:
         from streamplace.present.problems import describe

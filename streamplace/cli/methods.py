@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
+from optim.figures.catalogue import OBJECTIVES
+from optim.methods.lowering import kept_lowered
+from optim.methods.registry import METHODS
 from streamplace.present.arguments import add_json
+from streamplace.present.console import answer_console, plain_table
+from streamplace.present.listing import load_all
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -33,11 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the methods by family, or all about one."""
-    from optim.methods.registry import METHODS
-    from streamplace.present.console import answer_console
-    from streamplace.present.listing import load_all
-    from streamplace.present.streams import print_json
-
     methods = [METHODS.get(args.name)] if args.name else load_all(METHODS)
     if args.json:
         print_json([method.to_dict() for method in methods])
@@ -49,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_all(console: Console, methods: list[Method]) -> None:
-    from streamplace.present.console import plain_table
-
     for family in sorted({method.family for method in methods}):
         console.print(f"\n{family}", style="bold")
         between = ["objective", "needs", "solvers"] if console.width >= _WIDE else []
@@ -68,8 +67,6 @@ def _print_all(console: Console, methods: list[Method]) -> None:
 
 
 def _print_one(console: Console, method: Method) -> None:
-    from streamplace.present.console import plain_table
-
     console.print(f"{method.name}: {method.summary}", soft_wrap=True)
     rows = [
         ("family", f"{method.family}, {method.kind}"),
@@ -99,15 +96,11 @@ def _print_one(console: Console, method: Method) -> None:
 
 
 def _lowered(method: Method) -> str:
-    from optim.methods.lowering import kept_lowered
-
     kept = kept_lowered(method.honours)
     return ", ".join(f"{name} ({when})" if when else name for name, when in kept.items()) or "–"
 
 
 def _objectives(method: Method) -> str:
-    from optim.figures.catalogue import OBJECTIVES
-
     return ", or ".join(f"{OBJECTIVES[name].sense} {name}" for name in method.objectives)
 
 

@@ -9,13 +9,17 @@ from rich.text import Text
 
 from optim.errors import StreamplaceError
 from optim.figures.catalogue import BY_NAME, OBJECTIVES
+from optim.methods.choose import choose_method
+from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import without_limits
 from optim.solvers.backends import SOLVERS, capabilities
+from streamplace.explain.text import print_conflicts
 from streamplace.explain.what_if import words
 from streamplace.present.console import answer_console, name, plain_table
 from streamplace.present.numbers import duration, listed, number, plural
 from streamplace.present.problems import printable
+from streamplace.present.streams import print_json
 from streamplace.present.tables import (
     figure,
     gap_text,
@@ -107,8 +111,6 @@ def print_result(
 def _print_why(
     console: Console, instance: Instance, result: Result, why: Explanation | None
 ) -> None:
-    from streamplace.explain.text import print_conflicts
-
     if why is not None:
         print_conflicts(console, instance, why)
     elif result.reasons:
@@ -169,8 +171,6 @@ def _claimed(result: Result, word: str) -> str:
 
 def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:
     """Return what the plan is measured as, and before it the current placement, if there is one."""
-    from optim.referee.evaluate import evaluate_indices
-
     if result.evaluation is None:
         return []
     columns = [("plan", result.evaluation)]
@@ -241,8 +241,6 @@ def _print_warm_start(console: Console, result: Result) -> None:
 
 def _print_traded(console: Console, instance: Instance, result: Result, before: Evaluation) -> None:
     """Say that a plan carries less than the present placement, and which objective does not."""
-    from optim.methods.choose import choose_method
-
     told = result.objective.name if result.objective is not None else ""
     rate = BY_NAME["sustainable_rate"]
     if result.plan is None or result.plan.threads is not None:
@@ -268,8 +266,6 @@ def print_cases(
 ) -> None:
     """Print what came out of several cases: one JSON document, or a table with a line each."""
     if as_json:
-        from streamplace.present.streams import print_json
-
         print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
         return
     heads = ["case", "method", "ended", "objective", "bound", "moves", "highest utilisation"]

@@ -7,8 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
+from streamplace.cli.import_system import tell, telling
+from streamplace.clusters.kafka.replicas import DEAD, FACTOR, REPLICAS, labelled_brokers
+from streamplace.execute.batches import load_steps, write_batches
+from streamplace.execute.kafka import Kafka
+from streamplace.execute.run import Command, Journal, carry_out
 from streamplace.present.arguments import add_instance, count, seconds
+from streamplace.present.inputs import load_instance
 
 if TYPE_CHECKING:
     import argparse
@@ -37,12 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", metavar="DIR", help="journal and batches (STEPS.run)")
     command = parser.add_argument_group("command")
     command.add_argument(
-        "--run",
-        metavar="TEMPLATE",
-        dest="template",
+        "--run", metavar="TEMPLATE", dest="template",
         help="command a batch; {file} and {batch} stand for its file and its number. "
         "A batch that was under way when a run was killed is run again",
-    )
+    )  # fmt: skip
     command.add_argument(
         "--files", metavar="SYSTEM", default="moves", help="moves (default), storm, flink or kafka"
     )
@@ -59,11 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the batches' files, and carry them out."""
-    from streamplace.cli.import_system import tell, telling
-    from streamplace.execute.batches import load_steps, write_batches
-    from streamplace.execute.run import Journal, carry_out
-    from streamplace.present.inputs import load_instance
-
     instance = load_instance(args.instance)
     document = load_steps(args.steps, instance)
     executor = _executor(args, instance)
@@ -84,11 +84,6 @@ def _say(text: str) -> None:
 
 
 def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
-    from optim.errors import InvalidInput, Problem
-    from streamplace.clusters.kafka.replicas import DEAD, FACTOR, REPLICAS, labelled_brokers
-    from streamplace.execute.kafka import Kafka
-    from streamplace.execute.run import Command
-
     if args.executor == "command":
         if not args.template:
             reason = "is missing"

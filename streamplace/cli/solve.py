@@ -90,7 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
     method = parser.add_argument(
-        "--method", metavar="M", help="see `streamplace methods`; else those that suit"
+        "--method",
+        metavar="M",
+        help="a name (`streamplace methods`), FILE.py or module:NAME; else those that suit",
     )
     method.completer = lambda **_: method_names()  # type: ignore[attr-defined]
     parser.add_argument(
@@ -100,57 +102,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     aims = parser.add_mutually_exclusive_group()
     aims.add_argument(
-        "--target-rate",
-        metavar="R",
-        type=amount,
+        "--target-rate", metavar="R", type=amount,
         help="carry R times the current input with the fewest moves; with the fewest nodes where "
         "tasks have no current node, or with --objective nodes_used",
-    )
+    )  # fmt: skip
     aims.add_argument(
-        "--keep-rate-after-losing",
-        metavar="N",
-        type=int,
-        choices=[1],
+        "--keep-rate-after-losing", metavar="N", type=int, choices=[1],
         help="N is 1: the plan that carries most whichever single node is lost "
         "(--objective rate_after_loss)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--solver", metavar="S", help="cbc, highs, scip or cp-sat, for the exact methods"
     )
     parser.add_argument(
-        "--time-limit",
-        metavar="S",
-        type=seconds,
+        "--time-limit", metavar="S", type=seconds,
         help="seconds for building and solving; no limit if left out, 10 without --method",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--gap",
-        metavar="G",
-        type=amount,
+        "--gap", metavar="G", type=amount,
         help="stop at this gap to the bound: a share (0.01 is 1 %%); for load distance percent of "
         "the mean load",
-    )
+    )  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
     parser.add_argument("--threads", metavar="N", type=count, default=1, help="default 1")
     parser.add_argument(
         "--warm-start", metavar="METHOD|PLAN", help="start from a method's plan, or a plan file"
     )
     parser.add_argument(
-        "--starts",
-        choices=("own", "none"),
-        default="own",
+        "--starts", choices=("own", "none"), default="own",
         help="none: an exact method's solver gets no start but --warm-start (default: own)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--repair", action="store_true", help="let repair finish a plan that is not feasible"
     )
     parser.add_argument(
-        "--start-broken",
-        metavar="HOW",
-        default="mend",
+        "--start-broken", metavar="HOW", default="mend",
         help="where the current placement breaks limits that cannot all be kept: mend (none more "
         "than now, all as little as can be) or refuse (there is no plan); default mend",
-    )
+    )  # fmt: skip
     add_ignore(parser)
     add_option(parser, "an option of the method (`streamplace methods METHOD`)")
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")

@@ -5,8 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formulations.schedule.steps import steps
+from optim import Plan
 from optim.exit_codes import ExitCode
+from optim.util.files import write_atomic
+from streamplace.cli.import_system import tell, telling
+from streamplace.execute.batches import load_steps, steps_text, with_lists, write_batches
 from streamplace.present.arguments import add_instance, add_json, amount, count
+from streamplace.present.console import answer_console
+from streamplace.present.inputs import load_instance
+from streamplace.present.numbers import duration, number, plural
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -42,11 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a moving task needs its place on both of its nodes until its batch has ended",
     )
     parser.add_argument(
-        "--copy-rate",
-        metavar="R",
-        type=amount,
+        "--copy-rate", metavar="R", type=amount,
         help="state a second that a node sends, and receives, at most: tells durations",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--per-node", metavar="K", type=count, default=1, help="moves of a node at a time (1)"
     )
@@ -54,11 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-parking", action="store_true", help="no task may be on a third node for a while"
     )
     parser.add_argument(
-        "--rollback",
-        metavar="K",
-        type=int,
+        "--rollback", metavar="K", type=int,
         help="the way back to the present placement after the first K batches",
-    )
+    )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", help="the steps as JSON, for run-steps")
     parser.add_argument(
         "--files",
@@ -70,15 +75,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Order the moves, print the batches, and write them."""
-    from formulations.schedule.steps import steps
-    from optim import Plan
-    from optim.util.files import write_atomic
-    from streamplace.cli.import_system import tell, telling
-    from streamplace.execute.batches import load_steps, steps_text, with_lists, write_batches
-    from streamplace.present.console import answer_console
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.streams import print_json
-
     instance = load_instance(args.instance)
     found = steps(
         instance,
@@ -112,8 +108,6 @@ def run(args: argparse.Namespace) -> int:
 
 def print_steps(console: Console, instance: Instance, found: Steps) -> None:
     """Print the batches, or why there are none."""
-    from streamplace.present.numbers import duration, plural
-
     if not found.found:
         _print_blocked(console, instance, found)
         return
@@ -128,13 +122,13 @@ def print_steps(console: Console, instance: Instance, found: Steps) -> None:
     if found.parked:
         names = ", ".join(instance.tasks.ids[t] for t in found.parked[:SHOWN_MOVES])
         console.print(f"parked on a third node for a while: {names}", soft_wrap=True)
-    for number, batch in enumerate(found.batches[:SHOWN_BATCHES], 1):
+    for k, batch in enumerate(found.batches[:SHOWN_BATCHES], 1):
         moves = [move.to_dict(instance) for move in batch[:SHOWN_MOVES]]
         listed = ", ".join(f"{m['task']} {m['from'] or 'nowhere'} → {m['to']}" for m in moves)
         rest = f" and {len(batch) - SHOWN_MOVES} more" if len(batch) > SHOWN_MOVES else ""
-        seconds = found.seconds[number - 1]
+        seconds = found.seconds[k - 1]
         spent = "" if seconds is None else f"{duration(seconds):>9}"
-        console.print(f"{number:>5}{spent}  {listed}{rest}", soft_wrap=True)
+        console.print(f"{k:>5}{spent}  {listed}{rest}", soft_wrap=True)
     if found.exchanged:
         some = [" and ".join(instance.tasks.ids[m.task] for m in step) for step in found.exchanged]
         more = f"; {len(some) - SHOWN_MOVES} more" if len(some) > SHOWN_MOVES else ""
@@ -147,8 +141,6 @@ def print_steps(console: Console, instance: Instance, found: Steps) -> None:
 
 
 def _print_blocked(console: Console, instance: Instance, found: Steps) -> None:
-    from streamplace.present.numbers import number
-
     proof = "proven: no order without parking" if found.proven else "no order found"
     console.print(f"{proof} keeps every rule on the way", style="bold red")
     for blocked in found.blocked[:SHOWN_BLOCKED]:

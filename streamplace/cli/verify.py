@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.flink.exporter import Sheet, read_plan
+from streamplace.clusters.flink.fetch import read_live, wait_until_running
+from streamplace.clusters.flink.verify import sheet_by_names, verify
+from streamplace.clusters.kafka.verify import run as verify_kafka
 from streamplace.present.arguments import add_json, seconds
+from streamplace.present.inputs import load_instance
+from streamplace.present.problems import printable
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -47,11 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--wait", metavar="S", type=float, default=60.0, help="for subtasks to run; default 60"
     )
     parser.add_argument(
-        "--interval",
-        metavar="S",
-        type=float,
+        "--interval", metavar="S", type=float,
         help="between two readings of rates; default what the cluster is set to",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
     )
@@ -67,18 +74,9 @@ def run(args: argparse.Namespace) -> int:
         The cluster cannot be read, or the plan is of another job.
     """
     if args.system == "kafka":
-        from streamplace.clusters.kafka.verify import run as verify_kafka
-
         _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
         return verify_kafka(args.plan, args.describe, args.json, args.election)
     _need("URL", args.url, "the job manager's REST address")
-    from streamplace.clusters.exchange.web import WebClient
-    from streamplace.clusters.flink.exporter import Sheet, read_plan
-    from streamplace.clusters.flink.fetch import read_live, wait_until_running
-    from streamplace.clusters.flink.verify import sheet_by_names, verify
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.streams import print_json
-
     instance = None if args.instance is None else load_instance(args.instance)
     plan = read_plan(args.plan, instance)
     client = WebClient(args.url.rstrip("/"), args.timeout)
@@ -94,15 +92,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _need(path: str, value: str | None, remedy: str) -> None:
-    from optim.errors import InvalidInput, Problem
-
     if value is None:
         raise InvalidInput(Problem(path, None, "is missing", remedy))
 
 
 def _text(verdict: Verdict) -> str:
-    from streamplace.present.problems import printable
-
     ended = f"; {verdict.ended} ended" if verdict.ended else ""
     lines = [f"{verdict.as_planned} of {verdict.planned} subtasks as planned{ended}"]
     lines += [

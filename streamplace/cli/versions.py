@@ -6,7 +6,12 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
+from optim.methods.versions import PACKAGES, package_version
+from optim.solvers import SOLVERS, available
+from optim.solvers.backends import load
+from streamplace.java import JavaUnavailable, find_java
 from streamplace.present.arguments import add_json
+from streamplace.present.streams import print_json, write_stdout
 
 if TYPE_CHECKING:
     import argparse
@@ -26,8 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print versions of streamplace, Python, the solvers, the libraries, and the Java in use."""
-    from streamplace.present.streams import print_json, write_stdout
-
     found = gather()
     if args.json:
         print_json(found)
@@ -45,8 +48,6 @@ def run(args: argparse.Namespace) -> int:
 
 def gather() -> dict[str, dict[str, str | None]]:
     """Return versions by part: streamplace, solvers, libraries, platform."""
-    from optim.methods.versions import PACKAGES, package_version
-
     libraries: dict[str, Any] = {name: package_version(name) for name in PACKAGES}
     return {
         "streamplace": {"streamplace": libraries.pop("streamplace", own_version())},
@@ -61,15 +62,10 @@ def gather() -> dict[str, dict[str, str | None]]:
 
 
 def _solvers() -> dict[str, str | None]:
-    from optim.solvers import SOLVERS, available
-    from optim.solvers.backends import load
-
     return {name: load(name).version() if available(name) else None for name in SOLVERS}
 
 
 def _java() -> str | None:
-    from streamplace.java import JavaUnavailable, find_java
-
     try:
         java = find_java()
     except JavaUnavailable:

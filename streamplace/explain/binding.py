@@ -10,6 +10,7 @@ import numpy as np
 
 from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.excess import raised
+from optim import solve
 from optim.format.tables import APART, SPREAD
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
 from optim.rules.placement import Placement
@@ -149,8 +150,6 @@ def priced(
     seconds
         For all of it.
     """
-    from optim import solve
-
     assert found.objective is not None
     assert found.evaluation is not None
     name, told = found.objective.name, list(found.binding)

@@ -14,10 +14,12 @@ from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.remedies import clashes_of_threads, remedies
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.measures import moved_tasks
+from optim.figures.rate import carrying
 from optim.kernels.warm import warm_up
+from optim.methods.registry import get_method, method_names
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from optim.rules import broken
+from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 from streamplace.explain.binding import Bound, binding_rules
 
@@ -188,9 +190,6 @@ def why_no_plan(
     Explanation or None
         ``None`` where there is a plan, or the conflicts were not found in time.
     """
-    from optim.figures.rate import carrying
-    from optim.rules import without_limits
-
     if result.termination is not Termination.INFEASIBLE or result.plan is not None:
         return None
     solved = without_limits(instance, result.ignored)
@@ -241,8 +240,6 @@ def why_plan(
 
 def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figure:
     """Return what moves are judged by: as asked, or what the method of the plan optimises."""
-    from optim.methods.registry import get_method, method_names
-
     if asked is not None:
         return find_objective(asked)
     if method in method_names():

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.errors import StreamplaceError
+from optim.figures.loss import restarted
+from optim.format.altered import Change, altered, carried, held
+from optim.methods.pinned import aim_of, solve_pinned
 from optim.methods.portfolio import PORTFOLIO
-from streamplace.present.arguments import assignment, count
+from optim.methods.registry import method_names
+from streamplace.present.arguments import assignment, count, seconds, whole
+from streamplace.present.numbers import listed, plural
+from streamplace.present.problems import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from optim.format.altered import Change
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints
@@ -86,8 +91,6 @@ class _Or(argparse.Action):
 
 
 def _change(name: str, given: Any) -> Change:
-    from optim.format.altered import Change
-
     if name == "add-node":
         parts = dict(assignment(word) for word in given)
         if set(parts) - {"like", "count"} or "like" not in parts:
@@ -99,15 +102,11 @@ def _change(name: str, given: Any) -> Change:
     if name == "scale-rate":
         return Change(name, "", _factor(given))
     if name == "budget":
-        from streamplace.present.arguments import whole
-
         return Change(name, "", whole(given))
     return Change(name, given)
 
 
 def _factor(text: str) -> float:
-    from streamplace.present.arguments import seconds
-
     try:
         return seconds(text)
     except argparse.ArgumentTypeError:
@@ -121,8 +120,6 @@ def cases_of(args: argparse.Namespace) -> list[list[Change]]:
 
 def the_case(args: argparse.Namespace, instance: Instance) -> Instance:
     """Return the instance with the changes of the only case; as it is where there is none."""
-    from optim.format.altered import altered
-
     cases = cases_of(args)
     return altered(instance, cases[0]) if cases else instance
 
@@ -159,10 +156,6 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
     where that breaks no rule; otherwise as the rate after a loss has it, whatever that breaks; and
     where one finds no place, none of them is placed.
     """
-    from optim.figures.loss import restarted
-    from optim.format.altered import carried, held
-    from optim.methods.pinned import solve_pinned
-
     before, slot = plan.node_indices(given), plan.slot_indices(given)
     node = carried(given, changed, before)
     lost = np.flatnonzero(node < 0)
@@ -179,18 +172,12 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
 
 
 def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
-    from optim.methods.pinned import aim_of
-    from optim.methods.registry import method_names
-
     named = plan.method in method_names()
     return aim_of(given, plan.method) if named else aim_of(given)
 
 
 def print_carried(console: Console, instance: Instance, carried: Carried) -> None:
     """Say which tasks are placed anew, and which are nowhere."""
-    from streamplace.present.numbers import listed, plural
-    from streamplace.present.problems import printable
-
     anew, lost = carried.placed_anew(instance), carried.unplaced(instance)
     if anew:
         shown = listed([f"{task} on {node}" for task, node in anew.items()], _SHOWN)

@@ -64,13 +64,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_option(parser: argparse.ArgumentParser, what: str, name: str = "--option") -> None:
     """Add ``--option K=V``; `what` says whose options they are."""
     parser.add_argument(
-        name,
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
+        name, metavar="K=V", type=assignment, action="append", default=[],
         help=f"{what}; may be given again",
-    )
+    )  # fmt: skip
 
 
 def one_document(as_json: bool, output: object) -> None:
@@ -92,12 +88,9 @@ def one_document(as_json: bool, output: object) -> None:
 def add_ignore(parser: argparse.ArgumentParser) -> None:
     """Add ``--ignore LIMIT``."""
     parser.add_argument(
-        "--ignore",
-        metavar="LIMIT",
-        action="append",
-        default=[],
+        "--ignore", metavar="LIMIT", action="append", default=[],
         help="drop a limit, such as max_migrations or capacity; may be given again",
-    )
+    )  # fmt: skip
 
 
 def _number(text: str) -> float:

@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from streamplace.present.numbers import number
 from streamplace.present.table import printable
 
 if TYPE_CHECKING:
@@ -110,14 +111,14 @@ def styles(contestants: Iterable[tuple[str, str]]) -> dict[str, Style]:
         if place is not None and place not in colors.values():
             colors[method] = place
     free = [place for place in range(len(COLORS)) if place not in colors.values()]
-    for number, method in enumerate(m for m in methods if m not in colors):
-        colors[method] = free[number] if number < len(free) else number % len(COLORS)
+    for k, method in enumerate(m for m in methods if m not in colors):
+        colors[method] = free[k] if k < len(free) else k % len(COLORS)
     found: dict[str, Style] = {}
     variants = dict.fromkeys(methods, 0)
-    for number, (name, method) in enumerate(pairs):
+    for k, (name, method) in enumerate(pairs):
         dashes = DASHES[variants[method] % len(DASHES)]
         variants[method] += 1
-        marker = MARKERS[number % len(MARKERS)]
+        marker = MARKERS[k % len(MARKERS)]
         found[name] = Style(COLORS[colors[method]], marker, dashes, legend_name(name))
     return found
 
@@ -273,8 +274,6 @@ def draw_bars(axes: Axes, table: pd.DataFrame, names: str, values: str) -> None:
     names, values
         Columns that hold them.
     """
-    from streamplace.present.numbers import number
-
     places = range(len(table))
     axes.barh(places, table[values], color=COLORS[0], height=0.62)
     rows(axes, [str(name) for name in table[names]])

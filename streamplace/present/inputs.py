@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from optim import Instance
 from optim.errors import InvalidInput, Problem
 from optim.util.files import MAX_BYTES
-
-if TYPE_CHECKING:
-    from optim import Instance
 
 STDIN = "-"
 
@@ -23,8 +21,6 @@ def load_instance(name: str) -> Instance:
     InvalidInput
         The file cannot be read, or its content cannot be taken.
     """
-    from optim import Instance
-
     if name != STDIN:
         return Instance.load(name)
     try:

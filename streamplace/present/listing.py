@@ -6,6 +6,9 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from streamplace.present.problems import printable
+from streamplace.present.streams import print_json, write_stdout
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -17,8 +20,6 @@ T = TypeVar("T")
 
 def load_all(plugins: Plugins[T]) -> list[T]:
     """Load all plug-ins of a kind; what cannot be taken is told on standard error."""
-    from streamplace.present.problems import printable
-
     with warnings.catch_warnings(record=True) as left_out:
         warnings.simplefilter("always")
         found = plugins.all()
@@ -29,8 +30,6 @@ def load_all(plugins: Plugins[T]) -> list[T]:
 
 def print_all(plugins: Plugins[Any], told: Callable[[Any], list[str]], *, as_json: bool) -> None:
     """List all plug-ins of a kind: each as plain data, or what is told of it and its options."""
-    from streamplace.present.streams import print_json, write_stdout
-
     found = load_all(plugins)
     if as_json:
         print_json([plugin.to_dict() for plugin in found])

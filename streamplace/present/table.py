@@ -13,13 +13,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from rich.text import Text
+
 from streamplace.present import numbers
+from streamplace.present.console import plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.table import Table as Grid
-    from rich.text import Text
 
 Kind = Literal["text", "name"] | numbers.Kind
 Value = str | int | float | None
@@ -448,10 +450,6 @@ def grid(table: Table, *, units: bool = True) -> Grid:
     units
         Whether headings name the unit of their numbers.
     """
-    from rich.text import Text
-
-    from streamplace.present.console import plain_table
-
     drawn = plain_table([])
     for column in table.columns:
         drawn.add_column(
@@ -482,8 +480,6 @@ def _heading(column: Column, *, units: bool = True) -> list[str]:
 
 
 def _text(cell: Cell, column: Column) -> Text:
-    from rich.text import Text
-
     text = show(cell.value, column.kind)
     if column.kind == "duration" and text:
         text = f"{text} {unit(cell.value, column.kind):<3}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,11 @@ from experiments.generators import KINDS
 from experiments.replay.policies import POLICIES
 from optim import plugins
 from optim.errors import InvalidInput
-from optim.methods.registry import METHODS
+from optim.kernels.warm import two_tasks
+from optim.methods.registry import METHODS, name_of
+from optim.methods.solve import solve
 from optim.plugins import Plugins
+from streamplace.cli.main import main
 from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS
 from tests.conftest import Plug
 
@@ -117,3 +123,85 @@ def test_listing_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+MINE = """
+from dataclasses import dataclass, replace
+from optim.methods.registry import get_method
+@dataclass(frozen=True)
+class Own:
+    text: str
+METHOD = replace(get_method("random"), name={!r}, summary="of mine")
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Write a file with one method, in the folder where commands run; forget it in the end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "mine.py").write_text(MINE.format("mine"))
+    yield tmp_path / "mine.py"
+    METHODS.added.clear()
+    sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize("reference", ["./mine.py", "mine.py:METHOD", "mine:METHOD"])
+def test_what_no_package_registers_is_found_where_it_stands(mine: Path, reference: str) -> None:
+    assert name_of(reference) == "mine"
+    assert METHODS.get("mine") is METHODS.get(reference)
+    assert "mine" not in METHODS.names()
+    result = solve(two_tasks(), reference)
+    assert (result.method, result.feasible) == ("mine", True)
+
+
+def test_an_object_is_a_method_and_a_later_one_of_its_name_takes_its_place() -> None:
+    first = replace(METHODS.get("random"), name="own")
+    assert solve(two_tasks(), first).method == "own"
+    second = replace(first, summary="another")
+    assert name_of(second) == "own"
+    assert METHODS.get("own").summary == "another"
+    assert name_of(METHODS.get("random")) == "random"
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("mine.py:NOTHING", "cannot be loaded: .*no attribute 'NOTHING'"),
+        ("none.py", r"cannot be loaded: \[Errno 2\]"),
+        ("nowhere:METHOD", "cannot be loaded: No module named 'nowhere'"),
+        ("mine.py:replace", "is no Method of optim.methods.registry"),
+        ("two.py", r"has 2 objects of the type Method \(say which: two.py:METHOD\)"),
+        ("empty.py", "has 0 objects of the type Method"),
+        ("ours.py", "has the name imc-exact, which is registered"),
+        ("all.py", "has the name of all methods together"),
+        ("wrong.py", "honours what there is not: gravity"),
+        ("fails.py", "cannot be loaded: no licence"),
+    ],
+)
+def test_what_is_none_is_told_with_the_reason(mine: Path, reference: str, words: str) -> None:
+    more = 'SECOND = replace(METHOD, name="second")'
+    honours = 'METHOD = replace(METHOD, honours={"gravity"})'
+    for name, text in {
+        "two": MINE.format("mine") + more, "empty": "", "ours": MINE.format("imc-exact"),
+        "all": MINE.format("portfolio"), "wrong": MINE.format("wrong") + honours,
+        "fails": "raise RuntimeError('no licence')",
+    }.items():  # fmt: skip
+        mine.with_name(f"{name}.py").write_text(text)
+    with pytest.raises(InvalidInput, match=f"--method: '{reference}' {words}"):
+        name_of(reference)
+
+
+def test_a_changed_file_is_read_again(mine: Path) -> None:
+    assert METHODS.get("mine.py").summary == "of mine"
+    mine.write_text(MINE.format("mine").replace("of mine", "changed"))
+    os.utime(mine, ns=(1, 1))
+    assert METHODS.get("mine.py").summary == "changed"
+
+
+def test_on_the_command_line(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two_tasks().save("two.json")
+    assert main(["solve", "two.json", "--method", "./mine.py", "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "mine"
+    assert main(["solve", "two.json", "--method", "./none.py"]) == 2
+    assert "none.py" in capsys.readouterr().err

@@ -8,9 +8,17 @@ import pytest
 from experiments.generators import generate
 from optim import Instance
 from optim.figures.catalogue import OBJECTIVES
-from optim.kernels.undo import enough_for, fewer_moves, nearer_home, values_undone, without_needless
+from optim.kernels.undo import (
+    enough_for,
+    fewer_moves,
+    nearer_home,
+    staying_if_as_good,
+    values_undone,
+    without_needless,
+)
 from optim.rules import broken
 from optim.rules.placement import Placement
+from tests.optim.make import instance
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +98,26 @@ def test_equal_nodes_and_tasks_change_places_where_fewer_move(seed: int) -> None
         assert objective.value is not None
         values = [objective.value(Placement(made, plan)) for plan in (turned, found)]
         assert values[0] == pytest.approx(values[1], rel=1e-8)
+
+
+def test_moves_that_bring_nothing_together_are_none() -> None:
+    """Two nodes that hand their tasks to each other: no move alone can be undone."""
+    made = instance(
+        nodes=[{"id": "n1", "capacity": {"cpu": 4.5}}, {"id": "n2", "capacity": {"cpu": 6.1}}],
+        tasks=[
+            {"id": "b", "load": {"cpu": 2.0}, "node": "n1"},
+            {"id": "c", "load": {"cpu": 1.0}, "node": "n1"},
+            {"id": "d", "load": {"cpu": 3.5}, "node": "n2"},
+        ],
+        operators=[],
+        streams=[],
+        traffic=[["b", "c", 2.0], ["c", "d", 1.5]],
+    )
+    turned, gain = np.array([1, 1, 0], dtype=np.int32), [OBJECTIVES["imc_gain"]]
+    assert staying_if_as_good(made, turned, gain).tolist() == [0, 0, 1]
+    apart = np.array([1, 0, 0], dtype=np.int32)
+    assert staying_if_as_good(made, apart, [OBJECTIVES["max_utilisation"]]).tolist() == [0, 0, 1]
+    assert staying_if_as_good(made, made.tasks.node, gain) is made.tasks.node
 
 
 def test_unlike_nodes_keep_their_tasks() -> None:

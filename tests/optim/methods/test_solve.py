@@ -458,3 +458,25 @@ def test_where_nothing_loads_the_first_resource_another_is_balanced(
         assert result.bound is None
         assert result.notes[0].startswith("no task has a load of cpu, the resource that is")
         assert result.instance_sha256 == instance.sha256
+
+
+def test_numbers_that_a_solver_cannot_hold_are_a_refusal_whatever_is_in_hand() -> None:
+    """With the current placement in hand this ended in `error`."""
+    made = instance(
+        nodes=[
+            {"id": "n1", "capacity": {"cpu": 1000000004.1234567}},
+            {"id": "n2", "capacity": {"cpu": 1000000004.1234567}},
+            {"id": "n3", "capacity": {"cpu": 6.1}},
+        ],
+        tasks=[
+            {"id": "a", "load": {"cpu": 999999999.7654321}, "node": "n1"},
+            {"id": "b", "load": {"cpu": 2.0000001}, "node": "n2"},
+            {"id": "c", "load": {"cpu": 1.0000003}, "node": "n2"},
+            {"id": "d", "load": {"cpu": 3.3333333}, "node": "n3"},
+        ],
+        operators=[],
+        streams=[],
+        traffic=[["a", "b", 1e9], ["b", "c", 2.0], ["c", "d", 1.3], ["d", "a", 0.7]],
+    )
+    with pytest.raises(InvalidInput, match=r"--solver.*'cp-sat'.*whole numbers.*use highs"):
+        solve(made, "joint-milp", solver="cp-sat")
