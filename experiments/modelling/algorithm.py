@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.tables import ModelPoint
 
 if TYPE_CHECKING:
@@ -117,7 +117,11 @@ def model_task(
         A parameter is out of range, a step does not rise, or no rate is stable with any number of
         threads.
     """
-    _check(max_threads, max_rate, window)
+    refuse(
+        ("max_threads", max_threads, max_threads >= 1, "must be at least 1"),
+        ("max_rate", max_rate, max_rate > 0, "must be above 0"),
+        ("window", window, window >= 2, "must be at least 2: a slope needs two points"),
+    )
     trials = [trial] if callable(trial) else list(trial)
     if not trials:
         raise InvalidInput(Problem("trial", [], "is empty", "give at least one trial"))
@@ -135,16 +139,10 @@ def model_task(
         # a step that rounding would undo (0.4, or a factor of 1.2 from 1) is one thread
         threads = max(threads + 1, round(_next("thread_step", thread_step, threads)))
     if not points:
-        least = _next("rate_step", rate_step, 0.0)
-        raise InvalidInput(
-            Problem(
-                "trial",
-                None,
-                f"is unstable at {least:g} tuples/s with every number of threads up to "
-                f"{int(peaks[-1][0])}",
-                "try lower rates (a smaller rate_step), or longer trials",
-            )
-        )
+        least, most = _next("rate_step", rate_step, 0.0), int(peaks[-1][0])
+        reason = f"is unstable at {least:g} tuples/s with every number of threads up to {most}"
+        remedy = "try lower rates (a smaller rate_step), or longer trials"
+        raise InvalidInput(Problem("trial", None, reason, remedy))
     return points
 
 
@@ -187,13 +185,6 @@ def _next(name: str, step: Step, value: float) -> float:
     return following
 
 
-def _check(max_threads: int, max_rate: float, window: int) -> None:
-    problems = []
-    if max_threads < 1:
-        problems.append(Problem("max_threads", max_threads, "must be at least 1"))
-    if not max_rate > 0:
-        problems.append(Problem("max_rate", max_rate, "must be above 0"))
-    if window < 2:
-        problems.append(Problem("window", window, "must be at least 2: a slope needs two points"))
-    if problems:
-        raise InvalidInput(problems)
+def refuse(*parameters: tuple[str, float, bool, str]) -> None:
+    """Refuse parameters that do not do: of each name, value, whether it does, and what it must."""
+    raise_any([Problem(name, value, must) for name, value, does, must in parameters if not does])

@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.modelling.algorithm import TrialResult
-from optim.errors import InvalidInput, Problem
+from experiments.modelling.algorithm import TrialResult, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +48,11 @@ def callable_trial(
     InvalidInput
         Times or memory out of range. The trial itself raises what `function` raises.
     """
-    _check(seconds, warm_up, slot_memory)
+    refuse(
+        ("seconds", seconds, seconds > 0, "must be above 0"),
+        ("warm_up", warm_up, 0 <= warm_up < 1, "must be a share from 0 to below 1"),
+        ("slot_memory", slot_memory, slot_memory > 0, "must be above 0"),
+    )
 
     def trial(threads: int, rate: float) -> TrialResult:
         return _Running(function, threads, rate, seconds).measure(warm_up, slot_memory)
@@ -133,15 +136,3 @@ def _resident_bytes() -> int:
         return pages * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-
-
-def _check(seconds: float, warm_up: float, slot_memory: float) -> None:
-    problems = []
-    if not seconds > 0:
-        problems.append(Problem("seconds", seconds, "must be above 0"))
-    if not 0 <= warm_up < 1:
-        problems.append(Problem("warm_up", warm_up, "must be a share from 0 to below 1"))
-    if not slot_memory > 0:
-        problems.append(Problem("slot_memory", slot_memory, "must be above 0"))
-    if problems:
-        raise InvalidInput(problems)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.modelling.algorithm import as_document, model_task
 from experiments.modelling.callables import callable_trial
 from experiments.modelling.slot_queue import SlotTask, queueing_trial
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.exit_codes import ExitCode
 from optim.util.files import write_atomic
 from streamplace.present.arguments import add_json, count, seconds, whole
@@ -93,16 +93,12 @@ def run(args: argparse.Namespace) -> int:
         write_atomic(args.output, text + "\n")
     if args.json:
         sys.stdout.write(text + "\n")
-    else:
-        _tell(models)
-    return int(ExitCode.OK)
-
-
-def _tell(models: dict[str, list[ModelPoint]]) -> None:
+        return int(ExitCode.OK)
     for name, points in models.items():
         sys.stdout.write(f"{name}\n  threads  tuples/s   CPU %  memory %\n")
         for p in points:
             sys.stdout.write(f"  {p.threads:7}  {p.rate:8.6g}  {p.cpu:6.2f}  {p.memory:8.2f}\n")
+    return int(ExitCode.OK)
 
 
 def trials_of(text: str, args: argparse.Namespace) -> tuple[str, Sequence[Trial]]:
@@ -138,15 +134,12 @@ def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
         except ValueError:
             problems.append(Problem(key, value, "is no number", "give it as cpu=0.01"))
         if key not in known:
-            problems.append(
-                Problem(key, value, "is no key of a task", f"one of {', '.join(known)}")
-            )
+            remedy = f"one of {', '.join(known)}"
+            problems.append(Problem(key, value, "is no key of a task", remedy))
     if "cpu" not in values and not problems:
-        problems.append(
-            Problem("cpu", None, "is missing", "give seconds of the core a tuple takes")
-        )
-    if problems:
-        raise InvalidInput(problems)
+        remedy = "give seconds of the core a tuple takes"
+        problems.append(Problem("cpu", None, "is missing", remedy))
+    raise_any(problems)
     task = SlotTask(**values)
     return [
         queueing_trial(task, seconds=args.seconds or 60.0, seed=args.seed + k)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.modelling.algorithm import TrialResult
-from optim.errors import InvalidInput, Problem
+from experiments.modelling.algorithm import TrialResult, refuse
+from optim.errors import Problem, raise_any
 
 if TYPE_CHECKING:
     from experiments.modelling.algorithm import Trial
@@ -62,8 +62,7 @@ class SlotTask:
             problems.append(Problem("cpu", self.cpu, "is 0, and so is wait: a tuple takes no time"))
         if self.outside_rate == 0:
             problems.append(Problem("outside_rate", 0, "must be above 0"))
-        if problems:
-            raise InvalidInput(problems)
+        raise_any(problems)
 
 
 def queueing_trial(
@@ -92,15 +91,11 @@ def queueing_trial(
     InvalidInput
         Times or tuples out of range.
     """
-    problems = []
-    if not 0 < seconds < float("inf"):
-        problems.append(Problem("seconds", seconds, "must be a number above 0"))
-    if not 0 <= warm_up < 1:
-        problems.append(Problem("warm_up", warm_up, "must be a share from 0 to below 1"))
-    if most_tuples < 1:
-        problems.append(Problem("most_tuples", most_tuples, "must be at least 1"))
-    if problems:
-        raise InvalidInput(problems)
+    refuse(
+        ("seconds", seconds, 0 < seconds < float("inf"), "must be a number above 0"),
+        ("warm_up", warm_up, 0 <= warm_up < 1, "must be a share from 0 to below 1"),
+        ("most_tuples", most_tuples, most_tuples >= 1, "must be at least 1"),
+    )
 
     def trial(threads: int, rate: float) -> TrialResult:
         length = min(seconds, most_tuples / rate)

@@ -47,15 +47,7 @@ class Cluster:
         return len(self.ids)
 
     def grown(self, count: int, template: int) -> Cluster:
-        """Return the cluster with `count` copies of a node of the recording.
-
-        Parameters
-        ----------
-        count
-            How many.
-        template
-            Index of that node in the recording.
-        """
+        """Return the cluster with `count` copies more of a node of the recording (its index)."""
         names: list[str] = []
         number = self.added
         while len(names) < count:
@@ -63,12 +55,8 @@ class Cluster:
             name = f"added-{number}"
             if name not in self.ids:
                 names.append(name)
-        return Cluster(
-            (*self.ids, *names),
-            (*self.base, *[template] * count),
-            (*self.leaving, *[False] * count),
-            number,
-        )
+        base, leaving = (*self.base, *[template] * count), (*self.leaving, *[False] * count)
+        return Cluster((*self.ids, *names), base, leaving, number)
 
     def marked(self, nodes: Iterable[int], leaving: bool = True) -> Cluster:
         """Return the cluster with nodes marked for removal, or recalled."""
@@ -82,13 +70,8 @@ class Cluster:
         keep = np.flatnonzero(~dropped).tolist()
         new = np.full(len(self.ids), -1, dtype=np.int64)
         new[keep] = np.arange(len(keep))
-        left = replace(
-            self,
-            ids=tuple(self.ids[i] for i in keep),
-            base=tuple(self.base[i] for i in keep),
-            leaving=tuple(self.leaving[i] for i in keep),
-        )
-        return left, new
+        rows = (tuple(column[i] for i in keep) for column in (self.ids, self.base, self.leaving))
+        return replace(self, **dict(zip(("ids", "base", "leaving"), rows, strict=True))), new
 
 
 def on_cluster(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.instance import Instance
 from streamplace.present.numbers import listed
 
@@ -99,20 +99,14 @@ def check_periods(periods: Sequence[Instance], names: Sequence[str]) -> None:
         With every problem.
     """
     if not periods:
-        raise InvalidInput(
-            Problem("INSTANCE", None, "no periods were given", "name files or folders, or --day")
-        )
+        remedy = "name files or folders, or --day"
+        raise InvalidInput(Problem("INSTANCE", None, "no periods were given", remedy))
     first = periods[0]
     problems = []
     if not first.has_current:
-        problems.append(
-            Problem(
-                f"{names[0]}: tasks[].node",
-                None,
-                "is missing: a replay starts from the placement of its first period",
-                "give each task its node there, for example from a plan of `streamplace solve`",
-            )
-        )
+        reason = "is missing: a replay starts from the placement of its first period"
+        remedy = "give each task its node there, for example from a plan of `streamplace solve`"
+        problems.append(Problem(f"{names[0]}: tasks[].node", None, reason, remedy))
     for period, name in zip(periods[1:], names[1:], strict=True):
         for what, mine, theirs in (
             ("tasks", period.tasks.ids, first.tasks.ids),
@@ -121,8 +115,7 @@ def check_periods(periods: Sequence[Instance], names: Sequence[str]) -> None:
         ):
             if mine != theirs:
                 problems.append(_unlike(name, what, mine, theirs, names[0]))
-    if problems:
-        raise InvalidInput(problems[:20])
+    raise_any(problems[:20])
 
 
 def _unlike(

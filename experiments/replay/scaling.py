@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,11 +64,8 @@ class ScalingDecision:
         return bool(self.add or self.mark or self.recall)
 
 
-class ScalingRule(Protocol):
-    """Decides on scaling."""
-
-    def __call__(self, view: ScalingView) -> ScalingDecision:
-        """Return what to change; an empty decision for nothing."""
+ScalingRule = Callable[[ScalingView], ScalingDecision]
+"""Decides on scaling; an empty decision for nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +109,7 @@ class UtilisationThreshold:
     full_load: float | None = None
 
     def __call__(self, view: ScalingView) -> ScalingDecision:
-        """Compare the utilisation with the thresholds.
-
-        Raises
-        ------
-        InvalidInput
-            A node has no capacity and `full_load` is not given.
-        """
+        """Compare the utilisation with the thresholds; every node needs a capacity."""
         capacity, template = self._capacity(view)
         stay = ~view.leaving
         total, offered = float(view.load.sum()), float(capacity[stay].sum())
@@ -132,24 +124,15 @@ class UtilisationThreshold:
         if self.full_load is not None:
             return np.full(len(view.load), self.full_load), self.full_load
         if not np.isfinite(view.capacity).all() or not math.isfinite(view.template_capacity):
-            raise InvalidInput(
-                Problem(
-                    "--scaling utilisation",
-                    None,
-                    "needs nodes[].capacity of the first resource",
-                    "give it, or --scaling-option full_load=100, or --scaling none",
-                )
-            )
-        if view.template_capacity <= 0:
-            raise InvalidInput(
-                Problem(
-                    "--scaling utilisation",
-                    view.template_capacity,
-                    "is the capacity of the staying nodes, of which none can be added",
-                    "give one a capacity, or --scaling-option full_load=100, or --scaling none",
-                )
-            )
-        return view.capacity, view.template_capacity
+            reason, what = "needs nodes[].capacity of the first resource", "it"
+            value = None
+        elif view.template_capacity <= 0:
+            reason = "is the capacity of the staying nodes, of which none can be added"
+            value, what = view.template_capacity, "one a capacity"
+        else:
+            return view.capacity, view.template_capacity
+        remedy = f"give {what}, or --scaling-option full_load=100, or --scaling none"
+        raise InvalidInput(Problem("--scaling utilisation", value, reason, remedy))
 
     def _more(
         self, view: ScalingView, capacity: Floats, template: float, total: float, offered: float
@@ -212,21 +195,16 @@ class ScalingChoice:
         InvalidInput
             There is none of that name, or it does not take the parameters.
         """
-        if self.name == "none":
-            read_options("none", (), self.parameters, where="--scaling-option {}", noun="parameter")
+        if self.name not in ("none", "utilisation"):
+            return _own_rule(self.name, self.parameters)
+        where, options = "--scaling-option {}", OPTIONS if self.name == "utilisation" else ()
+        values = read_options(self.name, options, self.parameters, where=where, noun="parameter")
+        if not options:
             return NoScaling()
-        if self.name == "utilisation":
-            return UtilisationThreshold(**_typed(self.parameters))
-        return _own_rule(self.name, self.parameters)
-
-
-def _typed(given: Mapping[str, Any]) -> dict[str, Any]:
-    where = "--scaling-option {}"
-    values = read_options("utilisation", OPTIONS, given, where=where, noun="parameter")
-    if not values["lower"] < values["target"] <= values["upper"]:
-        reason = "must lie above lower and not above upper"
-        raise InvalidInput(Problem("--scaling-option target", values["target"], reason))
-    return values
+        if not values["lower"] < values["target"] <= values["upper"]:
+            reason = "must lie above lower and not above upper"
+            raise InvalidInput(Problem("--scaling-option target", values["target"], reason))
+        return UtilisationThreshold(**values)
 
 
 def _own_rule(name: str, parameters: Mapping[str, Any]) -> ScalingRule:

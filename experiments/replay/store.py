@@ -79,36 +79,23 @@ COLUMNS = (
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write ``rows.csv`` and ``rows.parquet``, the same bytes for the same rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     buffer = io.StringIO()
     names = [column.name for column in COLUMNS]
     writer = csv.DictWriter(buffer, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _cell(row.get(name)) for name in names} for row in rows)
     write_atomic(path / "rows.csv", buffer.getvalue())
-    _write_parquet(path / "rows.parquet", rows)
+    schema = pa.schema([(column.name, pa.type_for_alias(column.type)) for column in COLUMNS])
+    packed = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), packed)
+    write_atomic(path / "rows.parquet", packed.getvalue())
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else value
-
-
-def _write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    types = {
-        "string": pa.string(),
-        "int64": pa.int64(),
-        "float64": pa.float64(),
-        "bool": pa.bool_(),
-    }
-    schema = pa.schema([(column.name, types[column.type]) for column in COLUMNS])
-    table = pa.Table.from_pylist(list(rows), schema=schema)
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    write_atomic(path, buffer.getvalue())
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 MARKER = "replay.json"
@@ -126,13 +113,7 @@ class Progressed:
 
 
 class ReplayFolder:
-    """A replay's folder.
-
-    Parameters
-    ----------
-    path
-        New, empty, or that of the same replay.
-    """
+    """A replay's folder: new, empty, or that of the same replay."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -140,12 +121,7 @@ class ReplayFolder:
 
     @contextlib.contextmanager
     def writing(self, record: Mapping[str, Any]) -> Iterator[None]:
-        """Take the folder for a replay, alone; one of the same is taken up again.
-
-        Parameters
-        ----------
-        record
-            Everything that decides on the rows, policies excepted.
+        """Take the folder for a replay, alone, by all that decides on the rows but the policies.
 
         Raises
         ------
@@ -168,7 +144,11 @@ class ReplayFolder:
         if not path.is_file():
             return Progressed([], [], None)
         try:
-            return Progressed(*read_stored(_json(path), policy))
+            try:
+                content = json.loads(read_bytes(path))
+            except (ValueError, RecursionError):
+                content = None
+            return Progressed(*read_stored(content, policy))
         except InvalidInput as error:
             remedy = "remove it to begin this policy anew, or choose another folder"
             told = [replace(problem, remedy=remedy) for problem in error.problems]
@@ -177,26 +157,13 @@ class ReplayFolder:
     def save(self, policy: str, progressed: Progressed) -> None:
         """Store rows and state of a policy, both or neither."""
         assert progressed.state is not None
-        content = {
-            "policy": policy,
-            "rows": progressed.rows,
-            "seconds": progressed.seconds,
-            "state": _state_dict(progressed.state),
-        }
+        content = {"policy": policy, **vars(progressed), "state": _state_dict(progressed.state)}
         write_atomic(self._state_path(policy), json.dumps(content, ensure_ascii=False))
 
     def _state_path(self, policy: str) -> Path:
         name = "".join(c if c.isalnum() or c in "-_" else "_" for c in policy)[:60]
         mark = hashlib.sha256(policy.encode()).hexdigest()[:8]
         return self.path / _STATES / f"{name}-{mark}.json.gz"
-
-
-def _json(path: Path) -> Any:
-    """Return the content of a file; ``None`` where it is no JSON."""
-    try:
-        return json.loads(read_bytes(path))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _state_dict(state: State) -> dict[str, Any]:
@@ -222,22 +189,12 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Share = Annotated[Number, Field(ge=0, le=1)]
 Text = Annotated[str, Strict()]
 
-_CELLS: dict[str, Any] = {
-    "string": Text,
-    "int64": Whole,
-    "float64": Number | None,
-    "bool": Flag | None,
-}
+_CELLS = {"string": Text, "int64": Whole, "float64": Number | None, "bool": Flag | None}
 _LATER = {"collocation_factor_next", "objective", "bound"}
 """Columns that replays of older versions lack."""
 
-_ROW = table_type(
-    "Row",
-    **{
-        column.name: _CELLS[column.type] if column.name in _LATER else Required[_CELLS[column.type]]
-        for column in COLUMNS
-    },
-)
+_KINDS: dict[str, Any] = {column.name: _CELLS[column.type] for column in COLUMNS}
+_ROW = table_type("Row", **{n: k if n in _LATER else Required[k] for n, k in _KINDS.items()})
 _CLUSTER = table_type(
     "Cluster",
     ids=Required[Many[Text]],
