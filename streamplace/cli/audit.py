@@ -61,9 +61,12 @@ def cross_checked(
         for method, solver in _seconds(result):
             with suppress(InvalidInput):  # it does not suit the instance, or is not installed
                 same = method == result.method
-                objective = args.objective if same else result.objective.name
-                own = options if same else {}
-                again = _again(args, instance, method, solver, objective, own)
+                again = solve(
+                    instance, method, solver=solver, gap=args.gap, time_limit=args.time_limit,
+                    objective=args.objective if same else result.objective.name, seed=args.seed,
+                    threads=args.threads, repair=args.repair, ignore=args.ignore,
+                    start_broken=args.start_broken, **(options if same else {}),
+                )  # fmt: skip
                 break
     if again is None or result.objective is None:
         note = f"no cross-check: {result.method} has no second solver that suits"
@@ -80,10 +83,8 @@ def cross_checked(
             and value is not None
             and figure.beats_bound(value, mine.bound, reference)
         ):
-            told = (
-                f"claims {mine.bound:.9g} as a bound, but {_name(other)} has a plan of {value:.9g}"
-            )
-            raise SolverError(f"{_name(mine)} {told}")
+            claim = f"{_name(mine)} claims {mine.bound:.9g} as a bound"
+            raise SolverError(f"{claim}, but {_name(other)} has a plan of {value:.9g}")
     agreed = again.termination == result.termination == "optimal"
     told = "agrees" if agreed else f"ended with {again.termination}, bound {again.bound}"
     notes = (*result.notes, f"cross-check: {_name(again)} {told}")
@@ -111,18 +112,3 @@ def _seconds(result: Result) -> Iterator[tuple[str, str | None]]:
     for other in sorted(others, key=lambda method: (not method.solvers, method.name)):
         if other.kind == "exact" and result.objective.name in (other.objective, *other.objectives):
             yield other.name, None
-
-
-def _again(
-    args: argparse.Namespace,
-    instance: Instance,
-    method: str,
-    solver: str | None,
-    objective: str | None,
-    options: dict[str, Any],
-) -> Result:
-    return solve(
-        instance, method, objective=objective, solver=solver, gap=args.gap,
-        time_limit=args.time_limit, seed=args.seed, threads=args.threads, repair=args.repair,
-        ignore=args.ignore, start_broken=args.start_broken, **options,
-    )  # fmt: skip

@@ -18,13 +18,7 @@ from streamplace.present.inputs import load_instance
 from streamplace.present.numbers import listed, number, percent, plural
 from streamplace.present.problems import problem_lines
 from streamplace.present.streams import print_json
-from streamplace.present.tables import (
-    print_reasons,
-    print_undrained,
-    print_violations,
-    size_line,
-    verdict,
-)
+from streamplace.present.tables import print_reasons, print_undrained, print_verdict, size_line
 
 if TYPE_CHECKING:
     import argparse
@@ -76,6 +70,7 @@ def _print_json(
     evaluation: Evaluation | None,
     now: Sequence[Violation] | None,
 ) -> None:
+    judged = evaluation and evaluation.violations
     document = {
         "instance": instance.name,
         "instance_sha256": instance.sha256,
@@ -86,12 +81,10 @@ def _print_json(
         "warnings": [vars(problem) for problem in odd],
         "infeasible": [reason.to_dict() for reason in reasons],
         "current_feasible": None if now is None else not now,
-        "feasible": None if evaluation is None else evaluation.feasible,
-        "drained": None if evaluation is None else evaluation.drained,
-        "undrained": None if evaluation is None else evaluation.undrained,
-        "violations": None
-        if evaluation is None
-        else [violation.to_dict() for violation in evaluation.violations],
+        "feasible": evaluation and evaluation.feasible,
+        "drained": evaluation and evaluation.drained,
+        "undrained": evaluation and evaluation.undrained,
+        "violations": judged if judged is None else [violation.to_dict() for violation in judged],
     }
     print_json(document)
 
@@ -114,8 +107,7 @@ def _print_text(
         print_reasons(console, reasons)
     if evaluation is not None:
         console.print()
-        console.print(verdict(evaluation))
-        print_violations(console, evaluation.violations)
+        print_verdict(console, evaluation)
     elif not reasons:
         broken = ", but the current placement breaks a rule (solve mends it)" if now else ""
         console.print(f"valid{broken}", soft_wrap=True)
@@ -146,34 +138,26 @@ def _resources(instance: Instance) -> Iterator[Problem]:
         load = float(instance.total_load[r])
         path = f"resources[{r}]"
         if not np.isfinite(room).any() and load > 0:
-            yield Problem(
-                path, resource, "is bounded on no node", f"give nodes a capacity.{resource}"
-            )
+            remedy = f"give nodes a capacity.{resource}"
+            yield Problem(path, resource, "is bounded on no node", remedy)
             continue
         total = float(np.maximum(room, 0).sum())
         if np.isfinite(total) and NEARLY_FULL * total < load <= total:
-            yield Problem(
-                path,
-                resource,
-                f"is nearly full: load {number(load)} is {percent(load / total)} of what staying "
-                f"nodes offer ({number(total)})",
-                "a plan may be hard to find, or there may be none",
-            )
-        yield from _wide(
-            f"{path}", resource, np.concatenate([instance.tasks.load[:, r], room[room > 0]])
-        )
+            part = f"{percent(load / total)} of what staying nodes offer ({number(total)})"
+            reason = f"is nearly full: load {number(load)} is {part}"
+            remedy = "a plan may be hard to find, or there may be none"
+            yield Problem(path, resource, reason, remedy)
+        amounts = np.concatenate([instance.tasks.load[:, r], room[room > 0]])
+        yield from _wide(path, resource, amounts)
 
 
 def _wide(path: str, value: str | None, figures: np.ndarray) -> Iterator[Problem]:
     used = figures[(figures > 0) & np.isfinite(figures)]
-    if len(used) and float(used.max()) > WIDE_RANGE * float(used.min()):
-        yield Problem(
-            path,
-            value,
-            f"spans {number(float(used.min()))} to {number(float(used.max()))}, a range above 1e9, "
-            "which solvers get wrong",
-            "check the units",
-        )
+    least, most = float(used.min(initial=np.inf)), float(used.max(initial=0.0))
+    if most > WIDE_RANGE * least:
+        span = f"spans {number(least)} to {number(most)}"
+        reason = f"{span}, a range above 1e9, which solvers get wrong"
+        yield Problem(path, value, reason, "check the units")
 
 
 def _nodes(instance: Instance) -> Iterator[Problem]:
@@ -183,15 +167,11 @@ def _nodes(instance: Instance) -> Iterator[Problem]:
         yield Problem(f"nodes[{i}].slots", nodes.ids[i], "is not given, though other nodes have it")
     for i in np.flatnonzero(nodes.slots == 0)[:_NAMED]:
         yield Problem(f"nodes[{i}].slots", nodes.ids[i], "is 0: the node can take no task")
-    for i, r in np.argwhere((instance.headroom <= 0) & (instance.tasks.load.sum(axis=0) > 0))[
-        :_NAMED
-    ]:
+    full = (instance.headroom <= 0) & (instance.tasks.load.sum(axis=0) > 0)
+    for i, r in np.argwhere(full)[:_NAMED]:
         if not nodes.leaving[i]:
-            yield Problem(
-                f"nodes[{i}].capacity.{instance.resources[r]}",
-                nodes.ids[i],
-                "leaves no room beside the background load",
-            )
+            path = f"nodes[{i}].capacity.{instance.resources[r]}"
+            yield Problem(path, nodes.ids[i], "leaves no room beside the background load")
     if instance.num_nodes and not instance.open_nodes.any():
         yield Problem("nodes", None, "are all leaving: there is nowhere to go")
 
@@ -207,25 +187,18 @@ def _tasks(instance: Instance) -> Iterator[Problem]:
             continue
         large = np.flatnonzero((load[:, r] > LARGE_TASK * largest) & (load[:, r] <= largest))
         if len(large):
-            yield Problem(
-                f"tasks {_named(ids, large)}",
-                None,
-                f"{'needs' if len(large) == 1 else 'need'} more than {percent(LARGE_TASK)} of the "
-                f"largest node's {resource} ({number(largest)})",
-                "cut the operator into more tasks",
-            )
+            need = f"{'needs' if len(large) == 1 else 'need'} more than {percent(LARGE_TASK)}"
+            reason = f"{need} of the largest node's {resource} ({number(largest)})"
+            remedy = "cut the operator into more tasks"
+            yield Problem(f"tasks {_named(ids, large)}", None, reason, remedy)
     idle = np.flatnonzero((load == 0).all(axis=1))
     if len(idle):
-        yield Problem(
-            f"tasks {_named(ids, idle)}", None, "load nothing: capacities do not hold them"
-        )
-    stuck = [int(t) for t in instance.tasks.restricted if not _may_stay(instance, int(t))]
+        reason = "load nothing: capacities do not hold them"
+        yield Problem(f"tasks {_named(ids, idle)}", None, reason)
+    restricted, stay = instance.tasks.restricted.tolist(), instance.open_nodes
+    stuck = [t for t in restricted if not (instance.allowed_mask(t) & stay).any()]
     if stuck:
         yield Problem(f"tasks {_named(ids, stuck)}", None, "may only go to leaving nodes")
-
-
-def _may_stay(instance: Instance, task: int) -> bool:
-    return bool((instance.allowed_mask(task) & instance.open_nodes).any())
 
 
 def _traffic(instance: Instance) -> Iterator[Problem]:
@@ -245,9 +218,8 @@ def _sets(instance: Instance) -> Iterator[Problem]:
         if rule == "apart" and limit >= size:
             yield Problem(f"{path}.at_most", limit, f"binds nothing: the set has {members}")
         elif rule == "spread" and limit <= 1:
-            yield Problem(
-                f"{path}.at_least", limit, "binds nothing: tasks are on one place at least"
-            )
+            reason = "binds nothing: tasks are on one place at least"
+            yield Problem(f"{path}.at_least", limit, reason)
         elif rule == "together" and size <= 1:
             yield Problem(path, table.ids[i], f"binds nothing: the set has {members}")
 
@@ -256,13 +228,17 @@ def _current(instance: Instance) -> Iterator[Problem]:
     placed = instance.tasks.node >= 0
     missing = np.flatnonzero(~placed)
     if len(missing) and placed.any():
-        yield Problem(
-            "tasks[].node",
-            None,
-            f"is given for {placed.sum():,} of {plural(len(placed), 'task')}; "
-            f"{_named(instance.tasks.ids, missing)} {'has' if len(missing) == 1 else 'have'} none",
-        )
-    yield from _broken_now(instance)
+        given = f"is given for {placed.sum():,} of {plural(len(placed), 'task')}"
+        have = f"{_named(instance.tasks.ids, missing)} {'has' if len(missing) == 1 else 'have'}"
+        yield Problem("tasks[].node", None, f"{given}; {have} none")
+    # what is broken has to be mended
+    broken, what = current_violations(instance) or (), "the current placement breaks"
+    for violation in broken[:_NAMED]:
+        needs = f"needs {number(violation.needed, 6)}, has {number(violation.available, 6)}"
+        yield Problem("tasks[].node", violation.where, f"{what} {violation.rule}: {needs}")
+    if len(broken) > _NAMED:
+        rest = plural(len(broken) - _NAMED, "more limit")
+        yield Problem("tasks[].node", None, f"{what} {rest}")
 
 
 def current_violations(instance: Instance) -> Sequence[Violation] | None:
@@ -275,38 +251,15 @@ def current_violations(instance: Instance) -> Sequence[Violation] | None:
     return evaluate_indices(instance, instance.tasks.node, placed).violations
 
 
-def _broken_now(instance: Instance) -> Iterator[Problem]:
-    """What the current placement breaks: a plan has to mend it."""
-    broken = current_violations(instance) or ()
-    for k, violation in enumerate(broken):
-        if k == _NAMED:
-            yield Problem(
-                "tasks[].node",
-                None,
-                f"the current placement breaks {plural(len(broken) - _NAMED, 'more limit')}",
-            )
-            return
-        yield Problem(
-            "tasks[].node",
-            violation.where,
-            f"the current placement breaks {violation.rule}: needs {number(violation.needed, 6)}, "
-            f"has {number(violation.available, 6)}",
-        )
-
-
 def _limits(instance: Instance) -> Iterator[Problem]:
     limits = instance.limits
     for limit in ("max_migrations", "max_migration_cost"):
         if getattr(limits, limit) is not None and not (instance.tasks.node >= 0).any():
-            yield Problem(
-                f"limits.{limit}", getattr(limits, limit), "binds nothing: no task has a node yet"
-            )
+            reason = "binds nothing: no task has a node yet"
+            yield Problem(f"limits.{limit}", getattr(limits, limit), reason)
     for r in np.flatnonzero(np.asarray(limits.max_utilisation) > 1):
-        yield Problem(
-            f"limits.max_utilisation.{instance.resources[r]}",
-            float(limits.max_utilisation[r]),
-            "allows more than the capacity",
-        )
+        path = f"limits.max_utilisation.{instance.resources[r]}"
+        yield Problem(path, float(limits.max_utilisation[r]), "allows more than the capacity")
 
 
 def _models(instance: Instance) -> Iterator[Problem]:
@@ -316,12 +269,9 @@ def _models(instance: Instance) -> Iterator[Problem]:
             yield Problem(f"models.{name}", None, "is the model of no operator")
         over = [p.threads for p in points if max(p.cpu, p.memory) > 100]
         if over:
-            yield Problem(
-                f"models.{name}",
-                None,
-                f"needs more than a slot at {plural(over[0], 'thread')}",
-                "figures are percent of one slot; such thread counts are not used",
-            )
+            reason = f"needs more than a slot at {plural(over[0], 'thread')}"
+            remedy = "figures are percent of one slot; such thread counts are not used"
+            yield Problem(f"models.{name}", None, reason, remedy)
     if instance.models and not instance.num_tasks and not instance.input_rate:
         yield Problem("input_rate", instance.input_rate, "is not given: no threads can be planned")
 

@@ -14,8 +14,15 @@ from streamplace.present.inputs import load_instance
 from streamplace.present.numbers import number, plural
 from streamplace.present.problems import printable
 from streamplace.present.streams import print_json
-from streamplace.present.tables import figure, metric_table, print_moves, print_undrained, size_line
-from streamplace.present.threads_text import print_thread_changes, thread_changes
+from streamplace.present.tables import (
+    figure,
+    metric_table,
+    print_moves,
+    print_thread_changes,
+    print_undrained,
+    size_line,
+    thread_changes,
+)
 
 if TYPE_CHECKING:
     import argparse

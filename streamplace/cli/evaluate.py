@@ -22,15 +22,11 @@ from streamplace.present.console import answer_console
 from streamplace.present.inputs import load_instance
 from streamplace.present.streams import print_json
 from streamplace.present.tables import (
-    metric_table,
-    print_carries,
-    print_nodes,
+    print_measured,
     print_undrained,
-    print_violations,
+    print_verdict,
     size_line,
-    verdict,
 )
-from streamplace.present.threads_text import print_threads
 
 if TYPE_CHECKING:
     import argparse
@@ -63,27 +59,19 @@ def run(args: argparse.Namespace) -> int:
     cases = _cases(args, instance, plan)
     columns = [("plan", evaluation), *((case.name, case.evaluation) for case in cases)]
     if args.json and cases:
-        told = [{"case": "plan", **evaluation.to_dict()}, *(case.to_dict() for case in cases)]
-        print_json(told)
+        print_json([{"case": "plan", **evaluation.to_dict()}, *(case.to_dict() for case in cases)])
     elif args.json:
         print_json(evaluation.to_dict())
     else:
         console = answer_console()
         print_undrained(console, evaluation)
         console.print(size_line(instance), soft_wrap=True)
-        console.print()
-        console.print(metric_table(instance, columns))
-        print_carries(console, evaluation)
-        print_nodes(console, instance, evaluation)
-        print_threads(console, instance, plan, evaluation)
-        console.print()
-        console.print(verdict(evaluation))
-        print_violations(console, evaluation.violations)
+        print_measured(console, instance, plan, columns)
+        print_verdict(console, evaluation)
         for case in cases:
             console.print(f"\nwhat if {case.name}")
             print_carried(console, case.instance, case.carried)
-            console.print(verdict(case.evaluation))
-            print_violations(console, case.evaluation.violations)
+            print_verdict(console, case.evaluation)
     good = all(found.feasible for _, found in columns)
     return int(ExitCode.OK if good else ExitCode.NO_PLAN)
 

@@ -82,11 +82,9 @@ class Curve(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        told = [
-            {"moves": p.moves, "switches": p.switches, "cost": p.cost, "value": p.value.value}
-            for p in self.points
-        ]
-        return {"by": self.by, "knee": self.knee, "points": told}
+        names = ("moves", "switches", "cost")
+        points = [{n: getattr(p, n) for n in names} | {"value": p.value.value} for p in self.points]
+        return {"by": self.by, "knee": self.knee, "points": points}
 
 
 def add_fewest(parser: argparse.ArgumentParser) -> None:
@@ -436,13 +434,7 @@ def check_moves(instance: Instance, flag: str, value: str) -> None:
         raise InvalidInput(Problem(flag, value, "is of moves; no task is anywhere now", remedy))
 
 
-def with_plan(
-    instance: Instance,
-    result: Result,
-    node: Any,
-    note: str,
-    slot: Any = None,
-) -> Result:
+def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: Any = None) -> Result:
     """Return the result with another plan, judged anew: within a share of the best, if not best."""
     assert result.objective is not None
     objective = OBJECTIVES[result.objective.name]

@@ -102,16 +102,8 @@ def _add_watch(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Submit, or watch.
-
-    Raises
-    ------
-    InvalidInput
-        As from the two.
-    """
-    if args.verb == "watch":
-        return watch(args)
-    return _submit(args)
+    """Submit, or watch."""
+    return watch(args) if args.verb == "watch" else _submit(args)
 
 
 def _submit(args: argparse.Namespace) -> int:
@@ -145,14 +137,9 @@ def _submit(args: argparse.Namespace) -> int:
         return graph
 
     job, groups = submit(
-        args.url,
-        sheet,
-        dict(args.settings),
-        make,
-        home=args.flink_home,
-        managed=args.managed_memory,
-        dry_run=args.dry_run,
-    )
+        args.url, sheet, dict(args.settings), make, home=args.flink_home,
+        managed=args.managed_memory, dry_run=args.dry_run,
+    )  # fmt: skip
     runs = job is not None and wait_until_running(client, job, args.wait)
     slots = sum(group.parallelism for group in groups)
     if args.json:

@@ -92,15 +92,9 @@ def run(args: argparse.Namespace) -> int:
     short = [(name, value) for name, value in flags.items() if value is not None]
     with telling(args.quiet) as ledger:
         done = import_instance(
-            args.format,
-            args.sources,
-            [*args.option, *short],
-            placement=args.placement,
-            name=args.name,
-            limits=args.limit,
-            timeout=args.timeout,
-            ledger=ledger,
-        )
+            args.format, args.sources, [*args.option, *short], placement=args.placement,
+            name=args.name, limits=args.limit, timeout=args.timeout, ledger=ledger,
+        )  # fmt: skip
     if args.output:
         done.instance.save(args.output)
     else:
@@ -128,10 +122,9 @@ def telling(quiet: bool) -> Iterator[Ledger]:
 
 def tell(ledger: Ledger) -> None:
     """Tell on standard error what was noticed."""
-    for text in ledger.readings:
-        sys.stderr.write(f"reading: {printable(text)}\n")
-    for text in ledger.warnings:
-        sys.stderr.write(f"warning: {printable(text)}\n")
+    for what, texts in (("reading", ledger.readings), ("warning", ledger.warnings)):
+        for text in texts:
+            sys.stderr.write(f"{what}: {printable(text)}\n")
     if ledger.ignored:
         sys.stderr.write(printable(ledger.ignored_text()) + "\n")
 

@@ -105,6 +105,16 @@ NO_WAY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, 
 MORE_MEMORY = "give it more (ulimit -v, the memory limit of a container), or a smaller input"
 
 
+TALK = (
+    (("-q", "--quiet"), "no talk, no progress"),
+    (("-v", "--verbose"), "log what is being done"),
+    (
+        ("--debug",),
+        "log everything, and show the traceback of an internal error (or STREAMPLACE_DEBUG=1)",
+    ),
+)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line and a pointer, not the whole usage."""
 
@@ -141,63 +151,30 @@ def commands() -> tuple[Command, ...]:
 
 
 def build_parser(chosen: str | None = None) -> Parser:
-    """Build the parser; only the arguments of the chosen subcommand are filled in.
-
-    Parameters
-    ----------
-    chosen
-        Name of the subcommand whose module is to be imported; ``None`` for none.
-    """
-    parser = Parser(
-        prog="streamplace",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    """Build the parser; only of the chosen subcommand the module is imported, for its arguments."""
+    form: Any = {
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "allow_abbrev": False,
+    }
+    parser = Parser(prog="streamplace", description=DESCRIPTION, epilog=EPILOG, **form)
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     choices = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in commands():
-        sub = choices.add_parser(
-            command.name,
-            help=command.help,
-            description=command.help[0].upper() + command.help[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        described = command.help[0].upper() + command.help[1:] + "."
+        sub = choices.add_parser(command.name, help=command.help, description=described, **form)
         if command.name == chosen:
             module = importlib.import_module(command.module)
             module.add_arguments(sub)
             sub.epilog = getattr(module, "EXAMPLES", None)
             sub.set_defaults(run=module.run)
-        _add_common(sub)
+        group = sub.add_argument_group("talk (stderr)")
+        for flags, what in TALK:
+            group.add_argument(*flags, action="store_true", help=what)
     return parser
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("talk (stderr)")
-    group.add_argument("-q", "--quiet", action="store_true", help="no talk, no progress")
-    group.add_argument("-v", "--verbose", action="store_true", help="log what is being done")
-    group.add_argument(
-        "--debug",
-        action="store_true",
-        help="log everything, and show the traceback of an internal error (or STREAMPLACE_DEBUG=1)",
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv
-        Arguments without the program's name; those of the process if not given.
-
-    Returns
-    -------
-    int
-        The exit status, an `ExitCode`.
-    """
+    """Run the command line (by default the process's own); returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or bool(os.environ.get("STREAMPLACE_DEBUG"))
     if not debug:
@@ -316,12 +293,10 @@ def _short_excepthook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Tell an internal error in a few lines; the interpreter then leaves with status 1."""
-    theirs = _foreign_method(trace)
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = ""
-    if trace is not None:
+    theirs, where = _foreign_method(trace), ""
+    while trace is not None:
         where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+        trace = trace.tb_next
     _say(f"internal error: {kind.__name__}: {error}{where}")
     if theirs is None:
         sys.stderr.write(
@@ -347,24 +322,9 @@ def _foreign_method(trace: TracebackType | None) -> str | None:
 
 
 def configure_logging(*, quiet: bool, verbose: bool, debug: bool) -> None:
-    """Send the log of our packages to standard error.
-
-    Parameters
-    ----------
-    quiet
-        Errors only.
-    verbose
-        Also what is being done.
-    debug
-        Everything.
-    """
-    level = logging.WARNING
-    if debug:
-        level = logging.DEBUG
-    elif verbose:
-        level = logging.INFO
-    elif quiet:
-        level = logging.ERROR
+    """Send the log of our packages to standard error; of warnings, if nothing else is said."""
+    given = ((debug, logging.DEBUG), (verbose, logging.INFO), (quiet, logging.ERROR))
+    level = next((level for asked, level in given if asked), logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     for name in OURS:

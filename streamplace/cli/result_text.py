@@ -23,16 +23,12 @@ from streamplace.present.streams import print_json
 from streamplace.present.tables import (
     figure,
     gap_text,
-    metric_table,
-    print_carries,
+    print_measured,
     print_moves,
-    print_nodes,
     print_reasons,
     print_undrained,
-    print_violations,
-    verdict,
+    print_verdict,
 )
-from streamplace.present.threads_text import print_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,15 +90,9 @@ def print_result(
     if result.unplaced:
         _print_unplaced(console, result)
     if result.evaluation is not None:
-        console.print()
-        console.print(metric_table(instance, columns, told))
-        print_carries(console, result.evaluation)
-        print_nodes(console, instance, result.evaluation)
-        print_threads(console, instance, result.plan, result.evaluation)
-        console.print()
+        print_measured(console, instance, result.plan, columns, told)
         _print_moves(console, instance, result)
-        console.print(verdict(result.evaluation))
-        print_violations(console, result.evaluation.violations)
+        print_verdict(console, result.evaluation)
     _print_tail(console, result, output)
     if len(columns) > 1:
         _print_traded(console, instance, result, columns[0][1])

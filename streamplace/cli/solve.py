@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.rate import carrying
@@ -213,7 +213,7 @@ def _run(args: argparse.Namespace) -> int:
     result = certified(args, instance, result, busy)
     why = None
     if result.termination is Termination.INFEASIBLE:
-        from streamplace.explain.explanation import why_no_plan
+        from streamplace.explain.explanation import why_no_plan  # only now: models of conflicts
 
         why = why_no_plan(instance, result, args.target_rate)
         more |= {} if why is None else why.clashes()
@@ -231,9 +231,7 @@ def _refuse_of_one_plan(args: argparse.Namespace) -> None:
     names = ("output", "fewest_moves_within", "curve", "plot", "cross_check")
     asked = [name for name in names if getattr(args, name) not in (None, False)]
     reason, remedy = "is of one plan, and --or asks for several", "leave one out"
-    told = [f"--{name.replace('_', '-')}" for name in asked]
-    if told:
-        raise InvalidInput([Problem(name, None, reason, remedy) for name in told])
+    raise_any([Problem(f"--{n.replace('_', '-')}", None, reason, remedy) for n in asked])
 
 
 def _asking(args: argparse.Namespace, instance: Instance, result: Result) -> Asking:
@@ -288,22 +286,12 @@ def _solve(
     try:
         with listening(compiling):
             return follow(
-                instance,
-                course,
-                solver=args.solver,
-                time_limit=args.time_limit,
-                gap=args.gap,
-                seed=args.seed,
-                threads=args.threads,
-                warm_start=args.warm_start,
-                starts=args.starts,
-                repair=args.repair,
-                ignore=args.ignore,
-                target_rate=args.target_rate,
-                start_broken=args.start_broken,
-                progress=line,
+                instance, course, solver=args.solver, time_limit=args.time_limit, gap=args.gap,
+                seed=args.seed, threads=args.threads, warm_start=args.warm_start,
+                starts=args.starts, repair=args.repair, ignore=args.ignore,
+                target_rate=args.target_rate, start_broken=args.start_broken, progress=line,
                 **options,
-            )
+            )  # fmt: skip
     finally:
         if line is not None:
             line.close()
@@ -332,13 +320,7 @@ def _announced(
 
 
 def _aim(args: argparse.Namespace) -> None:
-    """Turn what is asked of the rate into an objective.
-
-    Raises
-    ------
-    InvalidInput
-        Another objective is asked for, too.
-    """
+    """Turn what is asked of the rate into an objective; refuse another one beside it."""
     if args.keep_rate_after_losing is None:
         return
     if args.objective not in (None, "rate_after_loss"):
@@ -351,11 +333,6 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Gather ``--option k=v``; a name that `solve` itself takes is pointed to its flag.
 
     ``--option objective=…`` is taken as ``--objective``, which it was before there was one.
-
-    Raises
-    ------
-    InvalidInput
-        An option is given twice, or is a flag.
     """
     flags = set(inspect.signature(solve).parameters) - {"options"}
     problems = []
@@ -370,20 +347,12 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         elif name in options:
             problems.append(Problem(f"--option {name}", value, "is given twice", "give it once"))
         options[name] = value
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
     return options
 
 
 def _check_writable(flag: str, path: Path, instance: str) -> None:
-    """Refuse an output that could not be written before any time is spent on solving.
-
-    Raises
-    ------
-    InvalidInput
-        It is a directory or the instance, or its folder does not exist or may not be written.
-    """
-
+    """Refuse an output that could not be written before any time is spent on solving."""
     folder = behind_links(path).parent
     reason = ""
     if path.is_dir():

@@ -77,13 +77,9 @@ def run(args: argparse.Namespace) -> int:
     """Order the moves, print the batches, and write them."""
     instance = load_instance(args.instance)
     found = steps(
-        instance,
-        Plan.load(args.plan),
-        transient=args.transient,
-        copy_rate=args.copy_rate,
-        per_node=args.per_node,
-        parking=not args.no_parking,
-    )
+        instance, Plan.load(args.plan), transient=args.transient, copy_rate=args.copy_rate,
+        per_node=args.per_node, parking=not args.no_parking,
+    )  # fmt: skip
     if found.found:
         found = with_lists(instance, found)
     if args.rollback is not None and found.found:

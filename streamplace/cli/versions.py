@@ -51,7 +51,7 @@ def gather() -> dict[str, dict[str, str | None]]:
     libraries: dict[str, Any] = {name: package_version(name) for name in PACKAGES}
     return {
         "streamplace": {"streamplace": libraries.pop("streamplace", own_version())},
-        "solvers": _solvers(),
+        "solvers": {n: load(n).version() if available(n) else None for n in SOLVERS},
         "libraries": libraries,
         "platform": {
             "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -59,10 +59,6 @@ def gather() -> dict[str, dict[str, str | None]]:
             "java": _java(),
         },
     }
-
-
-def _solvers() -> dict[str, str | None]:
-    return {name: load(name).version() if available(name) else None for name in SOLVERS}
 
 
 def _java() -> str | None:

@@ -85,27 +85,20 @@ def _limits(placement: Placement) -> Iterator[Bound]:
 
 
 def _nodes(placement: Placement) -> Iterator[Bound]:
-    instance, nodes, ids = (
-        placement.instance,
-        placement.instance.nodes,
-        placement.instance.nodes.ids,
-    )
+    instance, loads = placement.instance, placement.loads
+    nodes, ids, task = instance.nodes, instance.nodes.ids, instance.tasks.load
     bound = nodes.capacity * instance.limits.max_utilisation
-    loads = instance.tasks.load
     for r, name in enumerate(instance.resources):
-        least = loads[:, r][loads[:, r] > 0].min(initial=np.inf)
+        least = task[:, r][task[:, r] > 0].min(initial=np.inf)
         noise = slack(bound[:, r])
-        full = np.isfinite(bound[:, r]) & (bound[:, r] - placement.loads[:, r] < least - noise)
+        full = np.isfinite(bound[:, r]) & (bound[:, r] - loads[:, r] < least - noise)
         for n in np.flatnonzero(full & placement.used):
-            yield Bound(
-                "capacity", f"{ids[n]}.{name}", float(placement.loads[n, r]), float(bound[n, r])
-            )
+            where = f"{ids[n]}.{name}"
+            yield Bound("capacity", where, float(loads[n, r]), float(bound[n, r]))
         floor = np.where(instance.open_nodes, nodes.min_load[:, r], 0.0)
-        low = (floor > 0) & (placement.loads[:, r] - floor < least - noise)
+        low = (floor > 0) & (loads[:, r] - floor < least - noise)
         for n in np.flatnonzero(low):
-            yield Bound(
-                "min_load", f"{ids[n]}.{name}", float(placement.loads[n, r]), float(floor[n])
-            )
+            yield Bound("min_load", f"{ids[n]}.{name}", float(loads[n, r]), float(floor[n]))
     for n in np.flatnonzero((nodes.max_tasks >= 0) & (placement.counts >= nodes.max_tasks)):
         yield Bound("max_tasks", ids[n], float(placement.counts[n]), float(nodes.max_tasks[n]))
     if MAX_INFLOW.present(instance) is not None:

@@ -111,13 +111,8 @@ class Explanation:
             "bound_of": self.bound_of,
             "gap": self.gap,
             "moves": [
-                {
-                    "task": tasks[m.task],
-                    "from": nodes[m.source],
-                    "to": nodes[m.target],
-                    "worth": m.worth,
-                    "breaks": list(m.breaks),
-                }
+                {"task": tasks[m.task], "from": nodes[m.source], "to": nodes[m.target]}
+                | {"worth": m.worth, "breaks": list(m.breaks)}
                 for m in self.moves
             ],
             "binding": [b.to_dict() for b in self.binding],
@@ -162,15 +157,11 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
         notes.append("proved infeasible; which rules clash was not decided in the time given")
     if cores and not best:
         notes.append("no change of one limit, nor nodes added, was found to be enough in time")
+    witness = judge.ask(np.arange(len(atoms))).node if feasible else None
     return Explanation(
-        feasible,
-        tuple(clashes),
-        tuple(best),
-        tuple(rest),
-        witness=judge.ask(np.arange(len(atoms))).node if feasible else None,
-        seconds=time.perf_counter() - began,
-        notes=tuple(notes),
-    )
+        feasible, tuple(clashes), tuple(best), tuple(rest), witness=witness,
+        seconds=time.perf_counter() - began, notes=tuple(notes),
+    )  # fmt: skip
 
 
 def why_no_plan(

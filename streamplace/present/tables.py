@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
+    from optim.format.plan import Plan
     from optim.referee.evaluation import Evaluation
     from optim.rules.violation import Violation
 
@@ -121,20 +123,10 @@ def _model_driven_parts(instance: Instance) -> str:
 def node_table(
     instance: Instance, evaluation: Evaluation, console: Console | None = None
 ) -> Table | None:
-    """Lay out load against capacity of every node, or of the fullest of many.
+    """Lay out load against capacity of every node, or of the fullest of many; if it has nodes.
 
-    Parameters
-    ----------
-    instance, evaluation
-        Whose nodes, and what is on them.
-    console
-        What it is printed on: where resources do not fit side by side, each tells less, and at
-        last only the fullest of a node is named.
-
-    Returns
-    -------
-    rich.table.Table or None
-        ``None`` when the evaluation has no nodes.
+    Where resources do not fit side by side on the console, each tells less, and at last only the
+    fullest of a node is named.
     """
     if not evaluation.node_loads or evaluation.node_tasks is None:
         return None
@@ -202,14 +194,9 @@ def _node_cell(instance: Instance, evaluation: Evaluation, index: int) -> Text:
     return Text.assemble(name(node, "dim"), mark)
 
 
-def hidden_nodes(instance: Instance) -> int:
-    """Return how many nodes `node_table` leaves out."""
-    return max(0, instance.num_nodes - SHOWN_NODES)
-
-
 def _nodes_shown(instance: Instance, evaluation: Evaluation) -> list[int]:
     indices = list(range(instance.num_nodes))
-    if not hidden_nodes(instance):
+    if len(indices) <= SHOWN_NODES:
         return indices
     shares = evaluation.utilisation or {}
     fullest = [max(shares.get(node, {}).values(), default=0.0) for node in instance.nodes.ids]
@@ -226,12 +213,19 @@ def _load_cell(load: float, capacity: float, cells: Cells, unit: str = "") -> Te
     if math.isinf(capacity):
         return Text(quantity(load, unit))
     share = _share(load, capacity)
-    style = "red" if share > 1 + 1e-9 else "yellow" if share > 0.9 else "green"
-    figures = f"{quantity(load, unit)} / {quantity(capacity, unit)}"
-    told = percent(share, 0)
+    figures = f"{quantity(load, unit)} / {quantity(capacity, unit)}  "
     if cells == "bars":
-        return Text.assemble((f"{bar(share):<10} ", style), f"{figures}  {told}")
-    return Text.assemble("" if cells == "shares" else f"{figures}  ", (told, style))
+        return _bar_cell(share, figures)
+    return Text.assemble("" if cells == "shares" else figures, (percent(share, 0), _style(share)))
+
+
+def _bar_cell(share: float, figures: str = "") -> Text:
+    """Show a share as a bar, with figures before its percentage."""
+    return Text.assemble((f"{bar(share):<10} ", _style(share)), f"{figures}{percent(share, 0)}")
+
+
+def _style(share: float) -> str:
+    return "red" if share > 1 + 1e-9 else "yellow" if share > 0.9 else "green"
 
 
 def metric_table(
@@ -314,19 +308,36 @@ def print_undrained(console: Console, evaluation: Evaluation | None) -> None:
     console.print(Text.assemble(("not drained", "bold yellow"), line), soft_wrap=True)
 
 
-def verdict(evaluation: Evaluation) -> Text:
-    """Say what the referee found."""
-    if evaluation.feasible:
-        return Text.assemble("referee  ", ("feasible", "bold green"))
-    count = plural(len(evaluation.violations), "violation")
-    return Text.assemble("referee  ", ("infeasible", "bold red"), f": {count}")
-
-
 def print_carries(console: Console, evaluation: Evaluation | None) -> None:
     """Print the bottleneck."""
     line = carries_line(evaluation)
     if line is not None:
         console.print(line, soft_wrap=True)
+
+
+def print_verdict(console: Console, evaluation: Evaluation) -> None:
+    """Print what the referee found."""
+    count = f": {plural(len(evaluation.violations), 'violation')}"
+    found = ("feasible", "bold green") if evaluation.feasible else ("infeasible", "bold red")
+    console.print(Text.assemble("referee  ", found, "" if evaluation.feasible else count))
+    print_violations(console, evaluation.violations)
+
+
+def print_measured(
+    console: Console,
+    instance: Instance,
+    plan: Plan | None,
+    columns: Sequence[tuple[str, Evaluation]],
+    objective: str | None = None,
+) -> None:
+    """Print the figures of columns, as `metric_table`, and all of the plan's, which is `plan`."""
+    evaluation = dict(columns)["plan"]
+    console.print()
+    console.print(metric_table(instance, columns, objective))
+    print_carries(console, evaluation)
+    print_nodes(console, instance, evaluation)
+    print_threads(console, instance, plan, evaluation)
+    console.print()
 
 
 def print_violations(console: Console, violations: Sequence[Violation]) -> None:
@@ -356,8 +367,8 @@ def print_nodes(console: Console, instance: Instance, evaluation: Evaluation) ->
         return
     console.print()
     console.print(table)
-    hidden = hidden_nodes(instance)
-    if hidden:
+    hidden = instance.num_nodes - SHOWN_NODES
+    if hidden > 0:
         rest = plural(hidden, "more node")
         console.print(f"… and {rest}; the {SHOWN_NODES} fullest are shown", style="dim")
 
@@ -378,3 +389,107 @@ def print_rest(console: Console, rest: int, noun: str, where: str = "--json list
     if rest > 0:
         more = f" ({where})" if where else ""
         console.print(f"… and {plural(rest, f'more {noun}')}{more}", style="dim")
+
+
+# --- model-driven plans: threads of each task, machines, what changed ---
+
+
+def print_threads(
+    console: Console, instance: Instance, plan: Plan | None, evaluation: Evaluation
+) -> None:
+    """Print threads by task and use by machine; nothing for a plan that holds no threads."""
+    if plan is None or plan.threads is None:
+        return
+    console.print()
+    console.print(_task_table(instance, plan))
+    print_rest(console, instance.num_operators - SHOWN_NODES, "task", "")
+    console.print()
+    console.print(_machine_table(plan, evaluation))
+    print_rest(console, len(plan.nodes) - SHOWN_NODES, "machine", "")
+
+
+def print_thread_changes(console: Console, instance: Instance, before: Plan, after: Plan) -> None:
+    """Print what becomes of the threads of each task from one plan to another."""
+    console.print(f"machines: {_machines(before)} → {_machines(after)}")
+    table = plain_table(
+        ["task", "threads", "", "stay", "move", "added", "removed"],
+        right=["threads", "", "stay", "move", "added", "removed"],
+    )
+    changes = thread_changes(instance, before, after)
+    for operator, (old, new, stay, move) in list(changes.items())[:SHOWN_NODES]:
+        figures = (old, new, stay, move, max(0, new - old), max(0, old - new))
+        table.add_row(name(operator), *(f"{value:,}" for value in figures))
+    console.print(table)
+    print_rest(console, instance.num_operators - SHOWN_NODES, "task", "")
+
+
+def thread_changes(
+    instance: Instance, before: Plan, after: Plan
+) -> dict[str, tuple[int, int, int, int]]:
+    """Task to threads before and after, and how many of the common ones stay and move.
+
+    Threads of a task are alike: as many stay in a slot as it holds before and after.
+    """
+    found = {}
+    old, new = _by_operator(before), _by_operator(after)
+    for operator in instance.operators.ids:
+        a, b = old.get(operator, Counter()), new.get(operator, Counter())
+        stay = sum(min(count, b[place]) for place, count in a.items())
+        common = min(a.total(), b.total())
+        found[operator] = (a.total(), b.total(), stay, common - stay)
+    return found
+
+
+def _by_operator(plan: Plan) -> Mapping[str, Counter[tuple[str, int]]]:
+    counts: dict[str, Counter[tuple[str, int]]] = {}
+    slots = plan.slots or {}
+    for thread, node in plan.assignment.items():
+        operator = thread.rpartition("/")[0]
+        counts.setdefault(operator, Counter())[node, slots.get(thread, -1)] += 1
+    return counts
+
+
+def _task_table(instance: Instance, plan: Plan) -> Table:
+    rate = instance.units.get("rate", "tuples/s")
+    heading = rate if len(rate) <= 24 else "rate"
+    table = plain_table(
+        ["task", "model", heading, "threads", "slots", "threads by slot"],
+        right=[heading, "threads", "slots"],
+    )
+    counts = _by_operator(plan)
+    for o, operator in enumerate(instance.operators.ids[:SHOWN_NODES]):
+        places = counts.get(operator, Counter())
+        sizes = Counter(places.values())
+        spread = ", ".join(f"{n} × {k}" for k, n in sorted(sizes.items(), reverse=True)[:4])
+        table.add_row(
+            name(operator),
+            name(instance.operators.model[o] or "–"),
+            number(float(instance.operators.tuple_rate[o])),
+            f"{(plan.threads or {}).get(operator, 0):,}",
+            f"{len(places):,}",
+            spread + (", …" if len(sizes) > 4 else ""),
+        )
+    return table
+
+
+def _machine_table(plan: Plan, evaluation: Evaluation) -> Table:
+    table = plain_table(["machine", "type", "slots", "cpu", "memory", "threads"], right=["threads"])
+    shares, threads = evaluation.utilisation or {}, evaluation.node_tasks or {}
+    for node in plan.nodes[:SHOWN_NODES]:
+        use = shares.get(node.id, {})
+        where = f"{node.vm_type} in {node.rack}" if node.rack else node.vm_type
+        table.add_row(
+            name(node.id),
+            name(where),
+            f"{node.slots}",
+            _bar_cell(use.get("cpu", 0.0)),
+            _bar_cell(use.get("memory", 0.0)),
+            f"{threads.get(node.id, 0):,}",
+        )
+    return table
+
+
+def _machines(plan: Plan) -> str:
+    kinds = Counter(node.vm_type for node in plan.nodes)
+    listed = " + ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
+    return f"{listed} ({plural(sum(node.slots for node in plan.nodes), 'slot')})"
