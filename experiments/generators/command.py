@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.generators import KINDS
 from optim.errors import InvalidInput, Problem
 from streamplace.present.arguments import add_json, add_option, whole
-from streamplace.present.listing import load_all, option_lines
-from streamplace.present.streams import print_json
+from streamplace.present.listing import print_all
 
 if TYPE_CHECKING:
     import argparse
@@ -43,14 +42,9 @@ def run(args: argparse.Namespace) -> int:
     """Generate and write, or list the kinds."""
     if args.kind is None:
         if args.option or args.output:
-            raise InvalidInput(
-                Problem("KIND", None, "is missing", f"one of {', '.join(KINDS.names())}")
-            )
-        kinds = load_all(KINDS)
-        if args.json:
-            print_json([kind.to_dict() for kind in kinds])
-        else:
-            print("\n\n".join(describe(kind) for kind in kinds))
+            remedy = f"one of {', '.join(KINDS.names())}"
+            raise InvalidInput(Problem("KIND", None, "is missing", remedy))
+        print_all(KINDS, _told, as_json=args.json)
         return 0
     instance = KINDS.get(args.kind).make(args.seed, dict(args.option))
     if args.output:
@@ -61,10 +55,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def describe(kind: Kind) -> str:
-    """Return a kind's summary and parameters as text."""
+def _told(kind: Kind) -> list[str]:
     source = [f"  {kind.source}"] if kind.source else []
-    fixed = [] if kind.random else ["  nothing is random: there is no seed but 0"]
-    return "\n".join(
-        [f"{kind.name}: {kind.summary}", *source, *fixed, *option_lines(kind.parameters)]
-    )
+    return source if kind.random else [*source, "  nothing is random: there is no seed but 0"]

@@ -46,6 +46,11 @@ class Kind:
     source: str = ""
     random: bool = True
 
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Its parameters, as listings name them."""
+        return self.parameters
+
     def make(self, seed: int, given: Mapping[str, Any]) -> Instance:
         """Read the parameters and build the instance.
 

@@ -70,8 +70,9 @@ class Cluster:
         keep = np.flatnonzero(~dropped).tolist()
         new = np.full(len(self.ids), -1, dtype=np.int64)
         new[keep] = np.arange(len(keep))
-        rows = (tuple(column[i] for i in keep) for column in (self.ids, self.base, self.leaving))
-        return replace(self, **dict(zip(("ids", "base", "leaving"), rows, strict=True))), new
+        rows: Any = ([column[i] for i in keep] for column in (self.ids, self.base, self.leaving))
+        ids, base, leaving = map(tuple, rows)
+        return replace(self, ids=ids, base=base, leaving=leaving), new
 
 
 def on_cluster(

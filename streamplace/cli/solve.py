@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.certificates import grade
+from optim.errors import InvalidInput, Problem, SolverError, raise_any
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.rate import carrying
@@ -23,9 +26,8 @@ from optim.methods.solve import goal_of, solve, told_why
 from optim.referee.result import Termination
 from optim.rules import without_limits
 from optim.util.compilation import is_kept, listening
-from optim.util.files import behind_links, is_special
+from optim.util.files import behind_links, is_special, read_bytes, write_atomic
 from optim.util.processor import processor_seconds
-from streamplace.cli.audit import certified, cross_checked
 from streamplace.cli.fewest import (
     FURTHER,
     Asking,
@@ -49,7 +51,7 @@ from streamplace.present.arguments import (
     whole,
 )
 from streamplace.present.console import answer_console, talk_console
-from streamplace.present.inputs import load_instance
+from streamplace.present.inputs import STDIN, load_instance
 from streamplace.present.interrupts import stopped_by_signals
 from streamplace.present.status_line import ProgressLine
 from streamplace.present.streams import print_json
@@ -57,6 +59,7 @@ from streamplace.present.tables import size_line, unit_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from rich.console import Console
 
@@ -368,3 +371,95 @@ def _check_writable(flag: str, path: Path, instance: str) -> None:
         reason = f"cannot be written: no permission in {str(folder)!r}"
     if reason:
         raise InvalidInput(Problem(flag, str(path), reason, "choose another place"))
+
+
+# --- a second solver, and a certificate ---
+
+TEXT_SECONDS = 2.5e-5
+"""Of a task, to make the instance's text."""
+
+
+def certified(args: argparse.Namespace, instance: Instance, result: Result, busy: float) -> Result:
+    """Prove the result's bound, and write the proof; what cannot be proved is noted.
+
+    Without ``--certificate`` the bound is proved where that costs little, given the processor
+    seconds that the solve took, and nothing is written.
+    """
+    if args.certificate is None:
+        making = TEXT_SECONDS * instance.num_tasks
+        return grade.affordable(result, lambda: instance.to_json().encode(), making, busy)
+    named = args.instance != STDIN
+    text = read_bytes(args.instance) if named else instance.to_json().encode()
+    began = time.perf_counter()
+    result, document = grade.insisted(result, text)
+    if document is not None:
+        write_atomic(args.certificate, json.dumps(document) + "\n")
+    return replace(result, times={**result.times, "certify": time.perf_counter() - began})
+
+
+def cross_checked(
+    args: argparse.Namespace, instance: Instance, result: Result, options: dict[str, Any]
+) -> Result:
+    """Solve again with another solver, or another exact method where the method has one only.
+
+    Raises
+    ------
+    SolverError
+        A plan of one is better than the bound of the other.
+    """
+    again = None
+    if result.objective is not None:
+        for method, solver in _second_solvers(result):
+            with suppress(InvalidInput):  # it does not suit the instance, or is not installed
+                same = method == result.method
+                again = solve(
+                    instance, method, solver=solver, gap=args.gap, time_limit=args.time_limit,
+                    objective=args.objective if same else result.objective.name, seed=args.seed,
+                    threads=args.threads, repair=args.repair, ignore=args.ignore,
+                    start_broken=args.start_broken, **(options if same else {}),
+                )  # fmt: skip
+                break
+    if again is None or result.objective is None:
+        note = f"no cross-check: {result.method} has no second solver that suits"
+        return replace(result, notes=(*result.notes, note))
+    figure, pair = OBJECTIVES[result.objective.name], (result, again)
+    for mine, other in (pair, pair[::-1]):
+        if mine.bound is None or other.objective is None or other.evaluation is None:
+            continue
+        if mine.bound_of != "problem":  # others may have better plans
+            continue
+        value, reference = other.objective.value, figure.reference_of(other.evaluation)
+        if (
+            (other.feasible or _as_little(result, again))
+            and value is not None
+            and figure.beats_bound(value, mine.bound, reference)
+        ):
+            claim = f"{_name(mine)} claims {mine.bound:.9g} as a bound"
+            raise SolverError(f"{claim}, but {_name(other)} has a plan of {value:.9g}")
+    agreed = again.termination == result.termination == "optimal"
+    told = "agrees" if agreed else f"ended with {again.termination}, bound {again.bound}"
+    notes = (*result.notes, f"cross-check: {_name(again)} {told}")
+    return replace(result, notes=notes, bound_by="two solvers" if agreed else result.bound_by)
+
+
+def _as_little(result: Result, again: Result) -> bool:
+    """Whether both break limits that are broken today, and no more than is proved to be least."""
+    pair = result.mending, again.mending
+    proved = Termination.OPTIMAL in (result.termination, again.termination)
+    return proved and None not in pair and abs(pair[0].excess - pair[1].excess) <= 1e-9  # type: ignore[union-attr]
+
+
+def _name(result: Result) -> str:
+    return f"{result.method} with {result.solver}" if result.solver else result.method
+
+
+def _second_solvers(result: Result) -> Iterator[tuple[str, str | None]]:
+    """Yield (method, solver): the method's other solvers, then other exact methods."""
+    first = (result.solver or "").partition(" ")[0]  # its version stands behind
+    own = get_method(result.method).solvers if first else ()
+    yield from ((result.method, solver) for solver in own if solver != first)
+    assert result.objective is not None
+    others = [get_method(name) for name in method_names() if name != result.method]
+    for other in sorted(others, key=lambda method: (not method.solvers, method.name)):
+        if other.kind == "exact" and result.objective.name in (other.objective, *other.objectives):
+            yield other.name, None

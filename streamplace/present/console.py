@@ -37,13 +37,9 @@ def answer_console() -> Console:
 def talk_console(quiet: bool = False) -> Console:
     """Return the console of standard error."""
     return _Console(
-        file=sys.stderr,
-        highlight=False,
-        markup=False,
-        quiet=quiet,
-        soft_wrap=True,
+        file=sys.stderr, highlight=False, markup=False, quiet=quiet, soft_wrap=True,
         width=_width(sys.stderr.isatty()),
-    )
+    )  # fmt: skip
 
 
 def _width(tty: bool) -> int | None:
@@ -58,15 +54,7 @@ def name(text: str, style: str = "") -> Text:
 
 
 def plain_table(columns: Sequence[str], right: Sequence[str] = ()) -> Table:
-    """Return an empty table without lines.
-
-    Parameters
-    ----------
-    columns
-        Headings.
-    right
-        Those aligned to the right.
-    """
+    """Return an empty table without lines; of its headings those that are aligned to the right."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")

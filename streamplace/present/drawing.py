@@ -53,30 +53,15 @@ _NARROW, _WIDE = 8, 150
 """Spans of a logarithmic axis with more ticks than 1, 2, 5, and with powers of ten alone."""
 
 _STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    "text.parse_math": False,
-    "font.family": "DejaVu Sans",
-    "font.size": 10.0,
-    "axes.titlesize": 10.0,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.7,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "legend.handlelength": 3.2,
-    "legend.labelspacing": 0.55,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5.5,
-}
+    "svg.fonttype": "none", "pdf.fonttype": 42, "text.parse_math": False,
+    "font.family": "DejaVu Sans", "font.size": 10.0, "axes.titlesize": 10.0,
+    "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.linewidth": 0.8,
+    "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "axes.axisbelow": True, "grid.color": _GRID, "grid.linewidth": 0.7,
+    "text.color": INK, "xtick.color": INK, "ytick.color": INK,
+    "legend.frameon": False, "legend.handlelength": 3.2, "legend.labelspacing": 0.55,
+    "lines.linewidth": 1.8, "lines.markersize": 5.5,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -232,16 +217,9 @@ def markers(count: int) -> slice:
 def draw_lines(
     axes: Axes, table: pd.DataFrame, x: str, columns: Sequence[str] | None = None
 ) -> None:
-    """Draw one line a column over the column `x`, with a legend; unknown values are left out.
+    """Draw one line a column (all others if not given) over the column `x`, with a legend.
 
-    Parameters
-    ----------
-    axes, table
-        Where, and what.
-    x
-        Column to the right.
-    columns
-        Which ones; all others than `x` if not given.
+    Unknown values are left out.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -249,13 +227,8 @@ def draw_lines(
     style = styles((name, name.lower()) for name in names)
     for name in names:
         known = table[[x, name]].dropna()
-        axes.plot(
-            known[x],
-            known[name],
-            label=style[name].label,
-            markevery=markers(len(known)),
-            **style[name].line,
-        )
+        line = {**style[name].line, "markevery": markers(len(known))}
+        axes.plot(known[x], known[name], label=style[name].label, **line)
     locator = axes.xaxis.get_major_locator()
     if isinstance(locator, MaxNLocator) and all(float(place).is_integer() for place in table[x]):
         locator.set_params(integer=True)
@@ -265,15 +238,7 @@ def draw_lines(
 
 
 def draw_bars(axes: Axes, table: pd.DataFrame, names: str, values: str) -> None:
-    """Draw one lying bar a row, from the top down, each with its value.
-
-    Parameters
-    ----------
-    axes, table
-        Where, and what.
-    names, values
-        Columns that hold them.
-    """
+    """Draw one lying bar a row, from the top down, each with its value, of two columns."""
     places = range(len(table))
     axes.barh(places, table[values], color=COLORS[0], height=0.62)
     rows(axes, [str(name) for name in table[names]])

@@ -34,24 +34,11 @@ def describe(error: StreamplaceError) -> str:
 
 
 def problem_lines(problems: list[Problem], shown: int = SHOWN) -> list[str]:
-    """Lay problems out in columns; after `shown` of them only their number is told.
-
-    Parameters
-    ----------
-    problems
-        In reading order.
-    shown
-        How many are written out.
-    """
-    rows = [
-        (
-            printable(problem.path),
-            "" if problem.value is None else printable(shorten(problem.value)),
-            printable(problem.reason),
-            printable(problem.remedy),
-        )
-        for problem in problems[:shown]
-    ]
+    """Lay problems out in columns; after `shown` of them only their number is told."""
+    rows = []
+    for told in problems[:shown]:
+        value = "" if told.value is None else shorten(told.value)
+        rows.append([*map(printable, (told.path, value, told.reason, told.remedy))])
     path_width = min(_WIDEST_PATH, max((len(row[0]) for row in rows), default=0))
     value_width = min(_WIDEST_VALUE, max((len(row[1]) for row in rows), default=0))
     lines = []

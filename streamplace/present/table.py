@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.text import Text
 
@@ -145,16 +146,11 @@ class Table:
                                       for line in rows)
             for number in range(len(self.columns))
         ]  # fmt: skip
+        cut, columns = replace(self, num_more=self.num_rows - len(rows), rows=rows), self.columns
         if not rows or all(held):
-            return replace(self, rows=rows, num_more=self.num_rows - len(rows))
-        return replace(
-            self,
-            columns=tuple(c for c, keep in zip(self.columns, held, strict=True) if keep),
-            rows=tuple(
-                tuple(cell for cell, keep in zip(line, held, strict=True) if keep) for line in rows
-            ),
-            num_more=self.num_rows - len(rows),
-        )
+            return cut
+        lines = tuple(tuple(itertools.compress(line, held)) for line in rows)
+        return replace(cut, columns=tuple(itertools.compress(columns, held)), rows=lines)
 
     @property
     def unit(self) -> str:
@@ -365,18 +361,11 @@ def to_latex(table: Table) -> str:
     if table.last_is_summary and lines and not table.cut:
         lines.insert(-1, SEPARATING_LINE)
     heads = [printable(shown.label(column)) for column in shown.columns]
-    text = _tabulated(
-        tabulate(
-            lines,
-            headers=heads,
-            tablefmt="latex_booktabs",
-            disable_numparse=True,
-            colalign=["right" if column.numeric else "left" for column in shown.columns],
-        )
-    )
-    caption = " ".join(
-        filter(None, (f"{shown.heading}.", table.caption, table.cut and f"{table.cut}."))
-    )
+    align = ["right" if column.numeric else "left" for column in shown.columns]
+    form: dict[str, Any] = {"tablefmt": "latex_booktabs", "disable_numparse": True}
+    text = _tabulated(tabulate(lines, headers=heads, colalign=align, **form))
+    parts = (f"{shown.heading}.", table.caption, table.cut and f"{table.cut}.")
+    caption = " ".join(filter(None, parts))
     named = rf"\caption{{{latex(caption)}}}" + "\n" + rf"\label{{tab:{table.key}}}"
     if len(shown.rows) <= MOST_ON_A_PAGE:
         return f"\\begin{{table}}\n\\centering\n{named}\n{text}\n\\end{{table}}\n"
@@ -441,15 +430,7 @@ STAR = "*"
 
 
 def grid(table: Table, *, units: bool = True) -> Grid:
-    """Return a table as rich draws it.
-
-    Parameters
-    ----------
-    table
-        What to draw.
-    units
-        Whether headings name the unit of their numbers.
-    """
+    """Return a table as rich draws it; headings name the unit of their numbers, if `units`."""
     drawn = plain_table([])
     for column in table.columns:
         drawn.add_column(

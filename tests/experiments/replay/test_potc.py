@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.replay.potc import candidates, deploy, merge_loads, split_loads
+from experiments.replay.policies import candidates, deploy, merge_loads, split_loads
 from optim.format.instance import Instance
 from tests.heuristics.rebalancing.cases import case
 
