@@ -70,7 +70,7 @@ def _print_json(
     evaluation: Evaluation | None,
     now: Sequence[Violation] | None,
 ) -> None:
-    judged = evaluation and evaluation.violations
+    judged = None if evaluation is None else evaluation.violations
     document = {
         "instance": instance.name,
         "instance_sha256": instance.sha256,
