@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _SHOWN_VALUE = 60
 _SHOWN_PROBLEMS = 20
@@ -127,6 +128,15 @@ class InvalidInput(StreamplaceError):
     def within(self, source: str) -> InvalidInput:
         """Return the same problems, told as coming from `source`."""
         return type(self)(self.problems, source)
+
+
+@contextmanager
+def problems_in(source: str) -> Iterator[None]:
+    """Tell problems that are found inside as coming from a source, such as the name of a file."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise error.within(source) from None
 
 
 def raise_any(problems: Sequence[Problem], source: str = "") -> None:

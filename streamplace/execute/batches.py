@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.options import read_options
 from optim.util.files import read_bytes, write_atomic
@@ -120,17 +120,12 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
                 found.append(node.copy())
         if first:
             found.append(node.copy())
-        if problems:
-            raise InvalidInput(problems)
+        raise_any(problems)
     return found
 
 
 def batch_files(
-    system: str,
-    instance: Instance,
-    document: StepsDocument,
-    states: list[Ints],
-    ledger: Ledger,
+    system: str, instance: Instance, document: StepsDocument, states: list[Ints], ledger: Ledger
 ) -> list[dict[str, str]]:
     """Return the files of each batch: ending to content, the empty ending for the file itself.
 

@@ -105,17 +105,11 @@ class Exporter:
 
 
 IMPORTERS: Plugins[Importer] = Plugins(
-    group="streamplace.importers",
-    noun="format",
-    where="FORMAT",
-    declared=f"{__name__}:Importer",
+    group="streamplace.importers", noun="format", where="FORMAT", declared=f"{__name__}:Importer"
 )
 
 EXPORTERS: Plugins[Exporter] = Plugins(
-    group="streamplace.exporters",
-    noun="format",
-    where="FORMAT",
-    declared=f"{__name__}:Exporter",
+    group="streamplace.exporters", noun="format", where="FORMAT", declared=f"{__name__}:Exporter"
 )
 
 

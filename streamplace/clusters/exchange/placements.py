@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import Problem, raise_any
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -52,8 +52,7 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
     problems += [
         Problem(f"assignment.{name}", None, "is no task of the instance") for name in extra[:20]
     ]
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
     return Places(node, plan.slot_indices(instance))
 
 

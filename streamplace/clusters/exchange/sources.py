@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.read import parse_json
 from optim.util.files import read_bytes
 from streamplace.clusters.exchange.web import is_url
@@ -49,8 +49,7 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
             problems.append(Problem(name, None, "does not exist"))
     if len(found) > MAX_FILES:
         problems.append(Problem("SOURCE", len(found), f"files are more than {MAX_FILES}"))
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
     return found
 
 

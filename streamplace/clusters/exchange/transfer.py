@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.instance import Instance
 from optim.format.plan import PLAN_FORMAT, Plan
 from optim.format.read import parse_json
@@ -95,24 +95,16 @@ def import_instance(
         places = read_placement(placement, instance)
         if importer.follow is not None:
             importer.follow(document, moves_to(instance, places), typed, ledger)
-            _check_placement(ledger, placement)
+            with problems_in(placement):
+                ledger.check()
             instance = _instance(document, importer.name)
         instance = with_places(instance, places)
     return Imported(instance, ledger)
 
 
 def _instance(document: dict[str, Any], source: str) -> Instance:
-    try:
+    with problems_in(f"the instance made from {source}"):
         return Instance.from_dict(document)
-    except InvalidInput as error:
-        raise error.within(f"the instance made from {source}") from None
-
-
-def _check_placement(ledger: Ledger, placement: str) -> None:
-    try:
-        ledger.check()
-    except InvalidInput as error:
-        raise error.within(placement) from None
 
 
 def read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -148,8 +140,7 @@ def read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
                 problems.append(Problem(path, text, "is no number"))
                 continue
             into[key] = int(number) if number.is_integer() else number
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
     return limits | ({"max_utilisation": shares} if shares else {})
 
 
@@ -162,15 +153,13 @@ def read_placement(name: str, instance: Instance) -> Places:
         The file is none of these, or does not fit the instance.
     """
     text = read_text(Path(name))
-    try:
+    with problems_in(name):
         value = parse_json(text.encode()) if text.lstrip().startswith("{") else None
         if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
             return places_of_plan(instance, Plan.from_dict(value))
         reader = EXPORTERS.get(_kind_of(text, value)).read_back
         assert reader is not None
         return reader(text, instance)
-    except InvalidInput as error:
-        raise error.within(name) from None
 
 
 def _kind_of(text: str, value: Any) -> str:

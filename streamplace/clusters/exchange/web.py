@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
-import socket
 import threading
 import time
 import urllib.error
@@ -12,13 +10,14 @@ import urllib.parse
 import urllib.request
 from http import HTTPStatus
 from http.client import HTTPException
+from queue import Empty, Queue
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, problems_in
 from optim.format.read import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
     from http.client import HTTPMessage
 
 MAX_RESPONSE = 64 << 20
@@ -29,14 +28,14 @@ MAX_REQUESTS = 20_000
 DEFAULT_TIMEOUT = 10.0
 _CHUNK = 1 << 16
 _LONGEST_PAUSE = 5.0
+_SAVE = "check the address, or save the JSON files"
 
 
 class _Answer(NamedTuple):
-    """A document and what came with it, or the reason why there is none."""
+    """A document and what came with it."""
 
-    document: Any = None
-    reason: str = ""
-    status: int = 200
+    document: Any
+    status: int = HTTPStatus.OK
     headers: Mapping[str, str] = {}
 
 
@@ -80,43 +79,9 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
         if (old.scheme, old.netloc) != (new.scheme, new.netloc):
-            raise InvalidInput(
-                Problem(req.full_url, newurl, "leads to another host", "name that address instead")
-            )
+            reason, remedy = "leads to another host", "name that address instead"
+            raise InvalidInput(Problem(req.full_url, newurl, reason, remedy))
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-class _Watching:
-    """Notes the sockets of connections, so that a slow answer can be cut off."""
-
-    def __init__(self, sockets: list[socket.socket]) -> None:
-        super().__init__()
-        self._sockets = sockets
-
-    def do_open(self, http_class: Callable[..., Any], req: Any, **settings: Any) -> Any:
-        """Open a connection whose socket is noted before the first byte, that of TLS too."""
-
-        def made(host: str, **more: Any) -> Any:
-            connection = http_class(host, **more)
-            create = connection._create_connection
-
-            def noted(*args: Any, **options: Any) -> socket.socket:
-                found: socket.socket = create(*args, **options)
-                self._sockets.append(found.dup())
-                return found
-
-            connection._create_connection = noted
-            return connection
-
-        return super().do_open(made, req, **settings)  # type: ignore[misc]
-
-
-class _Http(_Watching, urllib.request.HTTPHandler):
-    pass
-
-
-class _Https(_Watching, urllib.request.HTTPSHandler):
-    pass
 
 
 class WebClient:
@@ -146,23 +111,15 @@ class WebClient:
         if not usable:
             raise InvalidInput(Problem("SOURCE", base, "is no address", "http://host:port"))
         if parts.username or parts.password:
+            reason = "holds a password, which is not sent"
             remedy = "save the documents with a client that can log in, and import the files"
-            raise InvalidInput(
-                Problem("SOURCE", None, "holds a password, which is not sent", remedy)
-            )
+            raise InvalidInput(Problem("SOURCE", None, reason, remedy))
         self.base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         self._query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
         self._timeout = timeout
-        self._sockets: list[socket.socket] = []
         self._requests = self._bytes = 0
-        handlers: list[urllib.request.BaseHandler] = [
-            _SameHost(),
-            _Http(self._sockets),
-            _Https(self._sockets),
-        ]
-        if _loopback(parts.hostname or ""):
-            handlers.append(urllib.request.ProxyHandler({}))
-        self._opener = urllib.request.build_opener(*handlers)
+        proxies = [urllib.request.ProxyHandler({})] if _loopback(parts.hostname or "") else []
+        self._opener = urllib.request.build_opener(_SameHost(), *proxies)
 
     def get(self, path: str, **query: str) -> Any:
         """Return a document.
@@ -172,30 +129,23 @@ class WebClient:
         InvalidInput
             The host does not answer in time, answers with an error, too much, or no JSON.
         """
-        return self._good(path, self._try(path, query)).document
+        return self._ask(path, query).document
 
     def get_computed(self, path: str, wait: float, task_header: str, **query: str) -> Any:
-        """Return a document that the host computes first, and answers 202 meanwhile.
+        """Return a document that the host computes first, and answers 202 meanwhile; else as `get`.
 
         Parameters
         ----------
-        path, query
-            As for `get`.
         wait
             Seconds after which the last answer is returned, whatever it says.
         task_header
             Header that names the computation; sent back, so that asking again starts none anew.
-
-        Raises
-        ------
-        InvalidInput
-            As from `get`.
         """
         ends = time.monotonic() + wait
         pause = 0.25
         headers: dict[str, str] = {}
         while True:
-            answer = self._good(path, self._try(path, query, headers))
+            answer = self._ask(path, query, headers)
             remaining = ends - time.monotonic()
             if answer.status != HTTPStatus.ACCEPTED or remaining <= 0:
                 return answer.document
@@ -206,21 +156,19 @@ class WebClient:
 
     def maybe(self, path: str, **query: str) -> Any:
         """Return a document, or ``None`` where the host says that it has none (404)."""
-        answer = self._try(path, query)
-        return None if answer.status == HTTPStatus.NOT_FOUND else self._good(path, answer).document
+        return self._ask(path, query, may_lack=True).document
 
     def address(self, path: str) -> str:
         """Return the whole address of a path."""
         return f"{self.base}/{path.lstrip('/')}"
 
-    def _good(self, path: str, answer: _Answer) -> _Answer:
-        if answer.reason:
-            remedy = "check the address, or save the JSON files"
-            raise InvalidInput(Problem(self.address(path), None, answer.reason, remedy))
-        return answer
-
-    def _try(
-        self, path: str, query: dict[str, str], headers: Mapping[str, str] | None = None
+    def _ask(
+        self,
+        path: str,
+        query: dict[str, str],
+        headers: Mapping[str, str] | None = None,
+        *,
+        may_lack: bool = False,
     ) -> _Answer:
         address = self.address(path)
         asked = address
@@ -229,80 +177,68 @@ class WebClient:
         self._requests += 1
         if self._requests > MAX_REQUESTS:
             reason = f"would be request {self._requests}; at most {MAX_REQUESTS} are made"
-            return _Answer(reason=reason)
+            raise InvalidInput(Problem(address, None, reason, _SAVE))
         sent = {"Accept": "application/json"} | dict(headers or {})
-        request = urllib.request.Request(asked, headers=sent)
         try:
-            with self._cut_off(), self._opener.open(request, timeout=self._timeout) as answer:
-                data = self._read(answer)
-                status, received = answer.status, answer.headers
+            data, answer = self._fetch(urllib.request.Request(asked, headers=sent))
         except urllib.error.HTTPError as error:
             error.close()
-            return _Answer(reason=f"answers {error.code} {error.reason}", status=error.code)
-        except TimeoutError:
-            return _Answer(reason=f"does not answer within {self._timeout:g} s")
-        except urllib.error.URLError as error:
-            if isinstance(error.reason, TimeoutError):
-                return _Answer(reason=f"does not answer within {self._timeout:g} s")
-            return _Answer(reason=f"cannot be reached: {error.reason}")
+            if may_lack and error.code == HTTPStatus.NOT_FOUND:
+                return _Answer(None)
+            reason = f"answers {error.code} {error.reason}"
         except (OSError, HTTPException, ValueError) as error:
-            return _Answer(reason=f"cannot be read: {error}")
-        try:
-            return _Answer(parse_json(data), status=status, headers=received)
-        except InvalidInput as error:
-            raise error.within(address) from None
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            reason = f"cannot be {'read' if cause is error else 'reached'}: {cause}"
+            if isinstance(cause, TimeoutError):
+                reason = f"does not answer within {self._timeout:g} s"
+        else:
+            with problems_in(address):
+                return _Answer(parse_json(data), *answer)
+        raise InvalidInput(Problem(address, None, reason, _SAVE))
 
-    @contextlib.contextmanager
-    def _cut_off(self) -> Iterator[None]:
-        """End connections when the time is up: their own limit begins again with each byte.
+    def _fetch(self, request: urllib.request.Request) -> tuple[bytes, tuple[int, HTTPMessage]]:
+        """Return what is answered, with status and headers.
+
+        A thread asks, and is left alone when the time is up: the limit of a socket begins again
+        with each byte.
 
         Raises
         ------
         TimeoutError
-            That was so.
+            The time is up.
         """
-        late = threading.Event()
+        answers: Queue[Any] = Queue()
 
-        def cut() -> None:
-            late.set()
-            for one in self._sockets:
-                with contextlib.suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+        def ask() -> None:
+            try:
+                with self._opener.open(request, timeout=self._timeout) as answer:
+                    answers.put((self._read(answer), (answer.status, answer.headers)))
+            except Exception as error:
+                answers.put(error)
 
-        timer = threading.Timer(self._timeout, cut)
-        timer.daemon = True
-        timer.start()
+        threading.Thread(target=ask, daemon=True).start()
         try:
-            yield
-            if late.is_set():  # an answer without a length looks whole
-                raise TimeoutError
-        except (OSError, HTTPException, ValueError) as error:
-            if late.is_set():
-                raise TimeoutError from error
-            raise
-        finally:
-            timer.cancel()
-            timer.join()
-            for one in self._sockets:
-                one.close()
-            self._sockets.clear()
+            found = answers.get(timeout=self._timeout)
+        except Empty:
+            raise TimeoutError from None
+        if isinstance(found, Exception):
+            raise found
+        return found  # type: ignore[no-any-return]
 
     def _read(self, answer: Any) -> bytes:
         """Read a response in parts, so that neither size nor slowness is unbounded."""
         ends = time.monotonic() + self._timeout
-        parts: list[bytes] = []
-        size = 0
+        data = bytearray()
         while chunk := answer.read1(_CHUNK):
-            size += len(chunk)
+            data += chunk
             self._bytes += len(chunk)
-            if size > MAX_RESPONSE or self._bytes > MAX_TOTAL:
+            if len(data) > MAX_RESPONSE or self._bytes > MAX_TOTAL:
                 raise ValueError(f"more than {MAX_RESPONSE} bytes, or {MAX_TOTAL} in all")
             if time.monotonic() > ends:
                 raise TimeoutError
-            parts.append(chunk)
         if answer.length:
             raise ValueError(f"it ends {answer.length} bytes early")
-        return b"".join(parts)
+        return bytes(data)
 
 
 def quoted(segment: str) -> str:

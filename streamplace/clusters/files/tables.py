@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
@@ -72,8 +72,7 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
         name = instance.tasks.ids[int(np.flatnonzero(~seen)[0])]
         reason = f"and {int((~seen).sum()) - 1} more tasks are not in the table"
         problems.append(Problem("table", name, reason, "use moves for a part"))
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
     return Places(node, slot if with_slots and (slot >= 0).any() else None)
 
 

@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.document import PositiveCount
 from optim.format.plan import Plan
 from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
 from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.placements import places_of_plan
+from streamplace.clusters.exchange.sources import MAX_SOURCE
 from streamplace.present.numbers import listed
 from streamplace.present.table import markdown
 
@@ -46,7 +47,6 @@ JOB = "job "
 """Label of an instance: with the topology after it, the job's id."""
 _KEY_LENGTH = 6
 _REMEDY = "export an instance that `streamplace import flink` made"
-_MAX_FILE = 256 << 20
 _NAMED = 5
 _HEADS = ("group and resource", "parallelism", "vertices", "slots by task manager")
 _HOW_TO = """\
@@ -176,18 +176,14 @@ class Sheet:
         if sheet.key != document.key:
             reason = f"does not match groups and counts ({sheet.key}): they were changed"
             raise InvalidInput(Problem("key", document.key, reason, "export the plan again"))
-        problems = [
-            Problem(
-                f"groups[{i}].counts",
-                sum(group.counts.values()),
-                f"slots are not the parallelism of {group.parallelism}",
-                "export the plan again",
-            )
-            for i, group in enumerate(sheet.groups)
-            if sum(group.counts.values()) != group.parallelism
-        ]
-        if problems:
-            raise InvalidInput(problems)
+        problems = []
+        for i, group in enumerate(sheet.groups):
+            slots = sum(group.counts.values())
+            if slots != group.parallelism:
+                reason = f"slots are not the parallelism of {group.parallelism}"
+                remedy = "export the plan again"
+                problems.append(Problem(f"groups[{i}].counts", slots, reason, remedy))
+        raise_any(problems)
         return sheet
 
 
@@ -222,8 +218,7 @@ def sheet_of(instance: Instance, places: Places) -> Sheet:
                 counts=dict(sorted(counts.items())),
             )
         )
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
     return Sheet(tuple(groups), _labelled(instance.labels, JOB))
 
 
@@ -240,8 +235,8 @@ def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
     InvalidInput
         The file is neither, or the plan is for another instance.
     """
-    try:
-        value = parse_json(read_bytes(name, _MAX_FILE))
+    with problems_in(name):
+        value = parse_json(read_bytes(name, MAX_SOURCE))
         kind = value.get("format") if isinstance(value, dict) else None
         if kind == SHEET_FORMAT:
             return Sheet.from_dict(value)
@@ -250,8 +245,6 @@ def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
             raise InvalidInput(Problem("format", kind, "is no plan", remedy))
         plan = Plan.from_dict(value)
         return plan if instance is None else sheet_of(instance, places_of_plan(instance, plan))
-    except InvalidInput as error:
-        raise error.within(name) from None
 
 
 def write(

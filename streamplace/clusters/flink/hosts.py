@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.errors import InvalidInput, Problem
-from optim.format.read import check, parse_json
+from optim.errors import InvalidInput, Problem, problems_in
+from optim.format.read import parse_json, validate
 from streamplace.clusters.exchange.sources import read_text
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ class _Host(BaseModel):
     link: str | None = None
     cores: float | None = Field(None, gt=0, le=1e6)
     rack: str | None = Field(None, min_length=1, max_length=1000)
+
+
+_HOSTS = TypeAdapter(dict[str, _Host])
 
 
 class Hosts:
@@ -154,16 +157,8 @@ def megabytes(text: str, path: str = "--option link_rate") -> float:
 
 
 def _read_file(name: str) -> dict[str, _Host]:
-    problems: list[Problem] = []
-    try:
-        value = parse_json(read_text(Path(name)).encode())
-        from pydantic import TypeAdapter
-
-        found = check(TypeAdapter(dict[str, _Host]), value, problems, "$")
-        if problems or found is None:
-            raise InvalidInput(problems)
-    except InvalidInput as error:
-        raise error.within(name) from None
+    with problems_in(name):
+        found = validate(_HOSTS, parse_json(read_text(Path(name)).encode()))
     for host, said in found.items():
         if said.link:
             megabytes(said.link, f"{name}: {host}.link")

@@ -324,11 +324,7 @@ def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
 
 
 def _tasks(
-    unit: Unit,
-    contents: Contents,
-    shares: dict[tuple[str, str], float],
-    place: str,
-    ledger: Ledger,
+    unit: Unit, contents: Contents, shares: dict[tuple[str, str], float], place: str, ledger: Ledger
 ) -> list[dict[str, Any]]:
     """Return the tasks of a unit, with load, share of a slot, and where they are now."""
     cpu, fullest = (values.tolist() for values in contents.cpu(unit))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -373,8 +373,7 @@ def _check_widths(groups: list[Group], vertices: Mapping[str, tuple[str, int]]) 
             reason = f"is its parallelism, the plan places {group.parallelism}"
             remedy = "-D parallelism.default=N, or import and solve again; nothing was submitted"
             problems.append(Problem(group.operator, width, reason, remedy))
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
 
 
 def check_quotas(sheet: Sheet, groups: list[Group], managers: list[TaskManager]) -> None:
@@ -407,5 +406,4 @@ def check_quotas(sheet: Sheet, groups: list[Group], managers: list[TaskManager])
                 reason = f"are free, the plan takes {planned}"
                 remedy = "cancel the job that runs there; nothing was submitted"
                 problems.append(Problem(where, f"{free.amount(name):g}", reason, remedy))
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.model import edges_of, stays_inside
@@ -153,8 +153,7 @@ def _check_parallelism(groups: list[Group], job: Job) -> None:
             path = f"job {job.name}: {group.operator}"
             reason = f"is its parallelism; the plan places {group.parallelism}"
             problems.append(Problem(path, width, reason, "import and solve again"))
-    if problems:
-        raise InvalidInput(problems)
+    raise_any(problems)
 
 
 def _shares(sheet: Sheet, owners: dict[str, Job]) -> tuple[float | None, float | None]:

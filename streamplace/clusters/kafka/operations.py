@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from streamplace.clusters.kafka.cluster import least_limit, some
 
 if TYPE_CHECKING:
@@ -126,8 +126,7 @@ class Operation:
         topics = {partition.topic for partition in cluster.partitions}
         for topic in sorted(self.topics - topics):
             problems.append(Problem("--option topics", topic, "is no topic of the cluster"))
-        if problems:
-            raise InvalidInput(problems)
+        raise_any(problems)
 
     def asked(self, cluster: Cluster, ledger: Ledger) -> list[Asked]:
         """Return the partitions that are touched.
@@ -335,9 +334,7 @@ def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> 
     at_least = min(len(cluster.racks_of(partition.replicas)), len(racks), count)
     replicas = [
         Replica(
-            b,
-            b == partition.leader,
-            None if b in cluster.alive and not partition.lost else takers,
+            b, b == partition.leader, None if b in cluster.alive and not partition.lost else takers
         )
         for b in partition.replicas
     ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import PlainValidator
 
-from optim.errors import InvalidInput
+from optim.errors import problems_in
 from optim.format.read import Fault, parse_json
 from streamplace.clusters.exchange.pages import (
     MaybeNumber,
@@ -276,10 +276,8 @@ def parsed(text: str, path: str) -> Any:
     InvalidInput
         It is none.
     """
-    try:
+    with problems_in(path):
         return parse_json(text.encode())
-    except InvalidInput as error:
-        raise error.within(path) from None
 
 
 # -- brokers, rates, the current assignment --------------------------------------------------------

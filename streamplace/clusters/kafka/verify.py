@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.plan import PLAN_FORMAT, Plan
 from optim.util.files import write_atomic
 from streamplace.clusters.exchange.declarations import Ledger
@@ -52,10 +52,8 @@ def wanted_of(name: str) -> dict[Key, Wanted]:
     """
     value = parsed(read_text(Path(name)), name)
     if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
-        try:
+        with problems_in(name):
             return _of_plan(Plan.from_dict(value))
-        except InvalidInput as error:
-            raise error.within(name) from None
     ledger = Ledger()
     lists = read_assignment(value, name, ledger)
     ledger.check()
@@ -89,9 +87,8 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> list[Di
         A partition is not described: it cannot be told.
     """
     lost = [f"{topic}-{number}" for topic, number in wanted if (topic, number) not in running]
-    if lost:
-        remedy = "save --describe of the whole cluster"
-        raise InvalidInput([Problem("--describe", n, "is not described", remedy) for n in lost])
+    remedy = "save --describe of the whole cluster"
+    raise_any([Problem("--describe", name, "is not described", remedy) for name in lost])
     found = []
     for key, planned in wanted.items():
         name, line = f"{key[0]}-{key[1]}", running[key]

@@ -128,17 +128,11 @@ def _needs(
     busy = sum(cpu) if whole and len(cpu) == len(at) else 0.0
     default = _MEMORY if any(part.memory for part in parts) else 0.0
     asked = _CPU if any(part.cpu_request for part in parts) else None
-    return (
-        spare / missing if spare > 0 else default,
-        busy / missing if busy > 0 else asked,
-    )
+    return (spare / missing if spare > 0 else default, busy / missing if busy > 0 else asked)
 
 
 def _named(
-    topology: Topology,
-    at: list[tuple[Worker, list[Component]]],
-    listed: set[str],
-    missing: int,
+    topology: Topology, at: list[tuple[Worker, list[Component]]], listed: set[str], missing: int
 ) -> dict[str, list[Worker]]:
     """Return system components that workers name, with the worker of each executor."""
     found: dict[str, list[Worker]] = {}
