@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from optim.plugins import Plugins
+from streamplace.present.numbers import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +40,8 @@ class Importer:
     options
         Typed, with defaults.
     read
-        Makes the document of an instance.
+        Makes the document of an instance; raises `InvalidInput` where a document or field that is
+        needed is missing, or not what it should be, by path or line.
     follow
         Moves tasks of that document (id of the task to id of the node) with all that hangs on where
         they are; ``None`` where that is the node alone.
@@ -76,11 +78,13 @@ class Exporter:
         Typed, with defaults.
     write
         Gives the texts to write: the ending after the chosen file's stem to its content; the
-        empty ending is the file itself.
+        empty ending is the file itself. Raises `InvalidInput` where the format or the system
+        cannot take the plan.
     needs_plan
         Whether there is anything to write without a plan.
     read_back
-        Reads where tasks are out of a file that `write` made; ``None`` where nothing says so.
+        Reads where tasks are out of a file that `write` made; raises `InvalidInput` where it is
+        none, or is of other tasks and nodes. ``None`` where nothing in the file says it.
     next_step
         How the files are put to use, with ``{0}``, ``{1}``, … for their names; empty for nothing
         to say.
@@ -163,12 +167,9 @@ class Ledger:
             raise InvalidInput(self._problems)
 
     def ignored_text(self) -> str:
-        """Tell the ignored fields in one line; empty if there are none."""
-        total = sum(self.ignored.values())
-        if not total:
+        """Return the ignored fields in one line; empty if there are none."""
+        if not self.ignored:
             return ""
-        names = sorted(self.ignored, key=lambda name: (-self.ignored[name], name))
-        shown = [f"{n} ×{self.ignored[n]}" for n in names[:_SHOWN_FIELDS]]
-        rest = "" if len(names) <= _SHOWN_FIELDS else f", and {len(names) - _SHOWN_FIELDS} more"
-        word = "field" if total == 1 else "fields"
-        return f"ignored {total} unknown {word}: {', '.join(shown)}{rest}"
+        ordered = sorted(self.ignored.items(), key=lambda item: (-item[1], item[0]))
+        shown = listed([f"{name} ×{number}" for name, number in ordered], _SHOWN_FIELDS)
+        return f"ignored {plural(self.ignored.total(), 'unknown field')}: {shown}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, count
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
@@ -130,11 +130,7 @@ def as_number(value: Any) -> float | None:
             return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) and 0 <= number <= MAX_NUMBER else None
+    return float(value) if 0 <= value <= MAX_NUMBER else None
 
 
 def _as_percent(value: Any) -> float | None:
@@ -237,24 +233,16 @@ class UniqueNames:
         self._taken: set[str] = set()
 
     def take(self, wanted: str, mark: str = "") -> str:
-        """Return an id that nobody has yet.
+        """Return an id that nobody has yet: the wanted one, cut to 200 characters, if it is free.
 
         Parameters
         ----------
-        wanted
-            Preferred; cut to 200 characters.
         mark
             Tried after the wanted id before numbers are, such as a part of a hash.
         """
         base = wanted[:200].strip() or "unnamed"
-        tries = [base] + ([f"{base} ({mark[:40]})"] if mark else [])
-        for name in tries:
-            if name not in self._taken:
-                self._taken.add(name)
-                return name
-        number = 2
-        while f"{base} ({number})" in self._taken:
-            number += 1
-        name = f"{base} ({number})"
+        marks = chain([mark[:40]] if mark else [], map(str, count(2)))
+        names = chain([base], (f"{base} ({mark})" for mark in marks))
+        name = next(name for name in names if name not in self._taken)
         self._taken.add(name)
         return name

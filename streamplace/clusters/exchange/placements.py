@@ -32,26 +32,17 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
         The plan is for another instance, or leaves tasks out.
     """
     problems = []
-    if plan.instance_sha256 not in (None, instance.sha256):
-        problems.append(
-            Problem(
-                "instance_sha256",
-                plan.instance_sha256,
-                f"is not the hash of this instance ({instance.sha256[:12]}…)",
-                "export with the instance the plan was made for",
-            )
-        )
+    told = plan.instance_sha256
+    if told not in (None, instance.sha256):
+        reason = f"is not the hash of this instance ({instance.sha256[:12]}…)"
+        remedy = "export with the instance the plan was made for"
+        problems.append(Problem("instance_sha256", told, reason, remedy))
     node = plan.node_indices(instance)
-    lost = np.flatnonzero(node < 0)
-    for t in lost[:20].tolist():
-        name = instance.tasks.ids[t]
-        problems.append(
-            Problem(f"assignment.{name}", plan.assignment.get(name), "is no node of the instance")
-        )
-    extra = sorted(set(plan.assignment) - set(instance.tasks.ids))
-    problems += [
-        Problem(f"assignment.{name}", None, "is no task of the instance") for name in extra[:20]
-    ]
+    for name in [instance.tasks.ids[t] for t in np.flatnonzero(node < 0)[:20]]:
+        place = plan.assignment.get(name)
+        problems.append(Problem(f"assignment.{name}", place, "is no node of the instance"))
+    for name in sorted(set(plan.assignment) - set(instance.tasks.ids))[:20]:
+        problems.append(Problem(f"assignment.{name}", None, "is no task of the instance"))
     raise_any(problems)
     return Places(node, plan.slot_indices(instance))
 

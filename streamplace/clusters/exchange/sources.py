@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.read import parse_json
 from optim.util.files import read_bytes
 from streamplace.clusters.exchange.web import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
 MAX_SOURCE = 256 << 20
 """Largest source file, unpacked: 256 MiB."""
@@ -75,27 +77,13 @@ def saved_documents(sources: Sequence[str]) -> list[Document]:
     Raises
     ------
     InvalidInput
-        As `files_of` and `read_documents`.
-    """
-    return read_documents(files_of(sources, JSON_ENDINGS))
-
-
-def read_documents(paths: Iterable[Path]) -> list[Document]:
-    """Read JSON files.
-
-    Raises
-    ------
-    InvalidInput
-        A file cannot be read or is not JSON.
+        As `files_of`, or a file cannot be read or is not JSON.
     """
     documents = []
-    for path in paths:
-        try:
-            documents.append(Document(path.as_posix(), parse_json(read_bytes(path, MAX_SOURCE))))
-        except InvalidInput as error:
-            if any(problem.path == str(path) for problem in error.problems):
-                raise
-            raise error.within(str(path)) from None
+    for path in files_of(sources, JSON_ENDINGS):
+        data = read_bytes(path, MAX_SOURCE)
+        with problems_in(str(path)):
+            documents.append(Document(path.as_posix(), parse_json(data)))
     return documents
 
 
@@ -113,6 +101,22 @@ def read_text(path: Path) -> str:
         raise InvalidInput(Problem(str(path), None, "is no UTF-8 text")) from None
 
 
+def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV text that are not empty, each with the number of its last line.
+
+    Raises
+    ------
+    InvalidInput
+        It is no table, by line.
+    """
+    reader = csv.reader(io.StringIO(text))
+    try:
+        yield from ((reader.line_num, row) for row in reader if row)
+    except csv.Error as error:
+        remedy = "a quote may have been left open"
+        raise InvalidInput(Problem(f"line {reader.line_num}", None, str(error), remedy)) from None
+
+
 def one_file(sources: Sequence[str], format_name: str) -> Path:
     """Return the only source of a format that reads one file.
 
@@ -122,9 +126,8 @@ def one_file(sources: Sequence[str], format_name: str) -> Path:
         There are several, or it is no file.
     """
     if len(sources) != 1 or Path(sources[0]).is_dir():
-        raise InvalidInput(
-            Problem("SOURCE", list(sources), f"{format_name} reads one file", "one instance a run")
-        )
+        reason, remedy = f"{format_name} reads one file", "one instance a run"
+        raise InvalidInput(Problem("SOURCE", list(sources), reason, remedy))
     return files_of(sources, ())[0]
 
 

@@ -52,12 +52,10 @@ def import_instance(
 
     Parameters
     ----------
-    format_name
-        Name of one of `IMPORTERS`.
+    format_name, options
+        One of `IMPORTERS`, and its options as texts.
     sources
         Files, folders or an address, as the format takes them.
-    options
-        Those of the format, as texts.
     placement
         A file that says where tasks are, in place of what the sources say.
     name
@@ -76,7 +74,7 @@ def import_instance(
     """
     importer = IMPORTERS.get(format_name)
     typed = read_options(importer.name, importer.options, options)
-    bounds = read_limits(limits)
+    bounds = _read_limits(limits)
     ledger = Ledger() if ledger is None else ledger
     with collection_paused():
         document = importer.read(Request(tuple(sources), typed, timeout), ledger)
@@ -107,19 +105,10 @@ def _instance(document: dict[str, Any], source: str) -> Instance:
         return Instance.from_dict(document)
 
 
-def read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return ``limits`` as an instance file has them.
+def _read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return ``limits`` as an instance file has them, of names and values as texts.
 
-    Parameters
-    ----------
-    given
-        Names and values as texts; ``max_utilisation.RESOURCE`` is a share of a capacity.
-
-    Raises
-    ------
-    InvalidInput
-        Unknown limits, limits given twice, values that are no numbers, all at once. Whether a
-        number does is for the instance to say.
+    ``max_utilisation.RESOURCE`` is a share of a capacity. Whether a number does the instance says.
     """
     limits: dict[str, Any] = {}
     shares: dict[str, float] = {}
@@ -212,12 +201,10 @@ def export_plan(
 
     Parameters
     ----------
-    format_name
-        Name of one of `EXPORTERS`.
+    format_name, options
+        One of `EXPORTERS`, and its options as texts.
     plan
         For this instance; ``None`` only where the format needs none.
-    options
-        Those of the format, as texts.
     ledger
         Takes what is noticed, so that it is known where the export fails, too.
 

@@ -7,11 +7,12 @@ scaled so that the largest is `scale`, rounded, and at least 1 for an edge.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Exporter, Importer, Request
@@ -44,18 +45,12 @@ OPTIONS = (
 def write_partition(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return one line a task, in the instance's order: the index of its node, from 0."""
+    """As `Exporter.write`: one line a task, in the instance's order, the index of its node."""
     return {"": "".join(f"{node}\n" for node in places.node.tolist())}
 
 
 def read_partition(text: str, instance: Instance) -> Places:
-    """Read a partition file.
-
-    Raises
-    ------
-    InvalidInput
-        A line is no part, or there are more or fewer than tasks.
-    """
+    """As `Exporter.read_back`, of a partition file."""
     words = text.split()
     if len(words) != instance.num_tasks:
         reason = f"lines are not the {instance.num_tasks} tasks of the instance"
@@ -65,8 +60,7 @@ def read_partition(text: str, instance: Instance) -> Places:
         for i, word in enumerate(words)
         if not (is_whole(word) and int(word) < instance.num_nodes)
     ]
-    if problems:
-        raise InvalidInput(problems[:1000])
+    raise_any(problems[:1000])
     return Places(np.array([int(word) for word in words], dtype=np.int32))
 
 
@@ -82,13 +76,7 @@ PARTITION = Exporter(
 def write_graph(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return the graph: sizes where there is state, a weight a resource, undirected edges.
-
-    Raises
-    ------
-    InvalidInput
-        There are more task pairs than are spread out.
-    """
+    """As `Exporter.write`: sizes where there is state, a weight a resource, undirected edges."""
     u, v, rate = instance.pairs
     weights = np.column_stack(
         [
@@ -100,11 +88,11 @@ def write_graph(
     state = instance.tasks.state
     sized = bool(len(state)) and not np.isnan(state).any()
     sizes = _whole(state, "states", options["scale"], ledger) if sized else None
-    _tell_flat(weights, instance, ledger)
-    lines: list[list[str]] = [
-        [*([str(int(sizes[t]))] if sizes is not None else []), *map(str, weights[t].tolist())]
-        for t in range(instance.num_tasks)
-    ]
+    for r, name in enumerate(instance.resources):
+        if not weights[:, r].any():
+            ledger.warn(f"no task has any {name}: its weights are all 0")
+    columns = weights if sizes is None else np.column_stack([sizes, weights])
+    lines = [[str(number) for number in row] for row in columns.tolist()]
     for a, b, weight in zip(u.tolist(), v.tolist(), edges.tolist(), strict=True):
         lines[a] += [str(b + 1), str(int(weight))]
         lines[b] += [str(a + 1), str(int(weight))]
@@ -121,60 +109,78 @@ def _whole(values: Floats, what: str, scale: int, ledger: Ledger) -> Any:
     return np.round(values * (scale / largest)).astype(np.int64)
 
 
-def _tell_flat(weights: Any, instance: Instance, ledger: Ledger) -> None:
-    for r, name in enumerate(instance.resources):
-        if not weights[:, r].any():
-            ledger.warn(f"no task has any {name}: its weights are all 0")
-
-
 GRAPH = Exporter(
     name="metis-graph",
     summary="the instance as a METIS graph file; needs no plan",
     options=(
-        Option(
-            "scale",
-            "int",
-            1_000_000,
-            "largest number that scaling gives",
-            minimum=1,
-            maximum=_EXACT,
-        ),
+        Option("scale", "int", 1_000_000, "the largest scaled number", minimum=1, maximum=_EXACT),
     ),
     write=write_graph,
     needs_plan=False,
 )
 
 
-class _Header:
-    """First line: vertices, edges, what each vertex line begins with, weights a vertex."""
+class _Header(NamedTuple):
+    """The first line: how many vertices and edges, and what the line of a vertex holds."""
 
-    def __init__(self, words: list[str], path: str, ledger: Ledger) -> None:
-        numbers = [int(w) if _DIGITS.fullmatch(w) else -1 for w in words]
-        if not 2 <= len(words) <= 4 or min(numbers) < 0:
-            ledger.problem(
-                f"{path} line 1", " ".join(words)[:60], "is no header", "n m [format [weights]]"
-            )
-            ledger.check()
-        self.vertices, self.edges = numbers[:2]
-        code = words[2] if len(words) > 2 else "0"
-        if len(code) > 3 or set(code) - {"0", "1"}:
-            ledger.problem(f"{path} line 1", code, "is no format", "three digits of 0 and 1")
-            ledger.check()
-        self.sizes, weighted, self.edge_weights = (digit == "1" for digit in code.zfill(3))
-        self.weights = (numbers[3] if len(words) > 3 else 1) if weighted else 0
-        if not 0 < self.vertices <= MAX_TASKS or self.weights > 64:
-            ledger.problem(f"{path} line 1", words, f"asks for 1 to {MAX_TASKS} vertices")
-        ledger.check()
+    vertices: int
+    edges: int
+    sizes: bool
+    weights: int
+    edge_weights: bool
+
+
+def _header(words: list[str], path: str, ledger: Ledger) -> _Header:
+    numbers = [int(w) if _DIGITS.fullmatch(w) else -1 for w in words]
+    code = words[2] if len(words) > 2 else "0"
+    if not 2 <= len(words) <= 4 or min(numbers) < 0:
+        ledger.problem(path, " ".join(words)[:60], "is no header", "n m [format [weights]]")
+    elif len(code) > 3 or set(code) - {"0", "1"}:
+        ledger.problem(path, code, "is no format", "three digits of 0 and 1")
+    ledger.check()
+    sizes, weighted, edge_weights = (digit == "1" for digit in code.zfill(3))
+    weights = (numbers[3] if len(words) > 3 else 1) if weighted else 0
+    if not 0 < numbers[0] <= MAX_TASKS or weights > 64:
+        ledger.problem(path, words, f"asks for 1 to {MAX_TASKS} vertices")
+    ledger.check()
+    return _Header(numbers[0], numbers[1], sizes, weights, edge_weights)
+
+
+@dataclass
+class _Graph:
+    header: _Header
+    sizes: list[int] = field(default_factory=list)
+    weights: list[list[int]] = field(default_factory=list)
+    rates: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def read_line(self, vertex: int, words: list[str], where: str, ledger: Ledger) -> None:
+        """Read a vertex: its size, its weights, then neighbours with or without a weight."""
+        bad = next((word for word in words if not _DIGITS.fullmatch(word)), None)
+        if bad is not None:
+            ledger.problem(where, bad[:60], "is no whole number of at least 0")
+            return
+        numbers = [int(word) for word in words]
+        header = self.header
+        first = int(header.sizes) + header.weights
+        step = 2 if header.edge_weights else 1
+        if len(numbers) < first or (len(numbers) - first) % step:
+            ledger.problem(where, len(numbers), "numbers do not fit the header's format")
+            return
+        self.sizes += numbers[: int(header.sizes)]
+        self.weights.append(numbers[int(header.sizes) : first] or [1])
+        for at in range(first, len(numbers), step):
+            other = numbers[at] - 1
+            if not 0 <= other < header.vertices or other == vertex:
+                ledger.problem(where, numbers[at], "is no other vertex", "they count from 1")
+                return
+            if (vertex, other) in self.rates:
+                ledger.problem(where, numbers[at], "stands twice")
+                return
+            self.rates[vertex, other] = numbers[at + 1] if step == 2 else 1
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Make the document of an instance out of a graph file.
-
-    Raises
-    ------
-    InvalidInput
-        Not a graph file, with the line.
-    """
+    """As `Importer.read`, of a graph file."""
     path = one_file(request.sources, "metis")
     lines = [
         (number, line)
@@ -186,7 +192,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if not lines:
         ledger.problem(str(path), None, "is empty", "expected a METIS graph")
         ledger.check()
-    header = _Header(lines[0][1].split(), path.name, ledger)
+    header = _header(lines[0][1].split(), f"{path.name} line 1", ledger)
     while len(lines) - 1 > header.vertices and not lines[-1][1].strip():
         lines.pop()
     if len(lines) - 1 != header.vertices:
@@ -199,62 +205,27 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         if vertex % 1000 == 0:
             ledger.check()
     ledger.check()
-    return _document(path, header, graph, request.options, ledger)
+    return _document(path, graph, request.options, ledger)
 
 
-class _Graph:
-    def __init__(self, header: _Header) -> None:
-        self.header = header
-        self.sizes: list[int] = []
-        self.weights: list[list[int]] = []
-        self.rates: dict[tuple[int, int], int] = {}
-
-    def read_line(self, vertex: int, words: list[str], where: str, ledger: Ledger) -> None:
-        """Read a vertex: its size, its weights, then neighbours with or without a weight."""
-        if not all(_DIGITS.fullmatch(word) for word in words):
-            bad = next(word for word in words if not _DIGITS.fullmatch(word))
-            ledger.problem(where, bad[:60], "is no whole number of at least 0")
-            return
-        numbers = [int(word) for word in words]
-        header = self.header
-        first = int(header.sizes) + header.weights
-        step = 2 if header.edge_weights else 1
-        if len(numbers) < first or (len(numbers) - first) % step:
-            ledger.problem(where, len(numbers), "numbers do not fit the header's format")
-            return
-        if header.sizes:
-            self.sizes.append(numbers[0])
-        self.weights.append(numbers[int(header.sizes) : first] if header.weights else [1])
-        for at in range(first, len(numbers), step):
-            other = numbers[at] - 1
-            if not 0 <= other < header.vertices or other == vertex:
-                ledger.problem(where, numbers[at], "is no other vertex", "they count from 1")
-                return
-            if (vertex, other) in self.rates:
-                ledger.problem(where, numbers[at], "stands twice")
-                return
-            self.rates[vertex, other] = numbers[at + 1] if step == 2 else 1
-
-
-def _document(
-    path: Path, header: _Header, graph: _Graph, options: Any, ledger: Ledger
-) -> dict[str, Any]:
-    width = max(1, header.weights)
-    resources = ["weight", *(f"weight {r + 1}" for r in range(1, width))]
-    totals = np.array(graph.weights, dtype=np.float64).sum(axis=0)
-    if max(totals.max(), sum(graph.rates.values(), 0)) > MAX_NUMBER:
+def _document(path: Path, graph: _Graph, options: Any, ledger: Ledger) -> dict[str, Any]:
+    weights = np.array(graph.weights, dtype=np.float64)
+    resources = ["weight", *(f"weight {r + 1}" for r in range(1, weights.shape[1]))]
+    totals = weights.sum(axis=0)
+    if max(totals.max(), sum(graph.rates.values())) > MAX_NUMBER:
         ledger.problem(path.name, None, f"has weights above {MAX_NUMBER:g} in all")
         ledger.check()
     parts = options["parts"]
     share = totals / parts * (1 + options["imbalance"])
-    heaviest = np.array(graph.weights).max(axis=0)
-    capacity = {
-        r: max(float(s), float(h)) for r, s, h in zip(resources, share, heaviest, strict=True)
-    }
+    capacity = dict(zip(resources, np.maximum(share, weights.max(axis=0)).tolist(), strict=True))
     ledger.reading(
         f"{parts} equal nodes, each for 1/{parts} of the weight and {options['imbalance']:g} more, "
         "and for the heaviest vertex"
     )
+    loads = [dict(zip(resources, row, strict=True)) for row in weights.tolist()]
+    tasks: list[dict[str, Any]] = [{"id": str(v + 1), "load": x} for v, x in enumerate(loads)]
+    for task, size in zip(tasks, graph.sizes, strict=False):
+        task["state"] = float(size)
     return {
         "format": INSTANCE_FORMAT,
         "name": stem_of(path),
@@ -262,19 +233,12 @@ def _document(
         "labels": {"system": "metis"},
         "resources": resources,
         "nodes": [{"id": str(k), "capacity": capacity} for k in range(parts)],
-        "tasks": [
-            {
-                "id": str(v + 1),
-                "load": dict(zip(resources, map(float, weights), strict=True)),
-                **({"state": float(graph.sizes[v])} if header.sizes else {}),
-            }
-            for v, weights in enumerate(graph.weights)
-        ],
-        "traffic": _traffic(header, graph, ledger),
+        "tasks": tasks,
+        "traffic": _traffic(graph, ledger),
     }
 
 
-def _traffic(header: _Header, graph: _Graph, ledger: Ledger) -> list[list[Any]]:
+def _traffic(graph: _Graph, ledger: Ledger) -> list[list[Any]]:
     """Return each undirected edge once; the larger weight where the two directions differ."""
     one_way = different = 0
     edges: dict[tuple[int, int], int] = {}
@@ -288,8 +252,8 @@ def _traffic(header: _Header, graph: _Graph, ledger: Ledger) -> list[list[Any]]:
         ledger.warn(f"{one_way} edges stand in one direction only: taken as they are")
     if different:
         ledger.warn(f"{different} edges differ in their two directions: the larger weight counts")
-    if len(edges) != header.edges:
-        ledger.warn(f"the header tells {header.edges} edges, the file holds {len(edges)}")
+    if len(edges) != graph.header.edges:
+        ledger.warn(f"the header tells {graph.header.edges} edges, the file holds {len(edges)}")
     return [[str(a + 1), str(b + 1), float(r)] for (a, b), r in sorted(edges.items()) if r > 0]
 
 

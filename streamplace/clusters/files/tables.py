@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from optim.errors import InvalidInput, Problem, raise_any
 from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
+from streamplace.clusters.exchange.sources import csv_rows
 from streamplace.present.numbers import plural
 from streamplace.present.table import from_cell, to_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from optim.format.instance import Instance
     from streamplace.clusters.exchange.declarations import Ledger
@@ -40,7 +42,7 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
         Columns are missing, a row names what the instance does not have, tasks are left out, or the
         text is no table.
     """
-    rows = _rows(text)
+    rows = csv_rows(text)
     _, headings = next(rows, (1, []))
     missing = [name for name in ("task", column) if name not in headings]
     if missing:
@@ -81,18 +83,6 @@ def _meant(cell: str, index: Mapping[str, int]) -> int:
     return index.get(from_cell(cell), index.get(cell, -1))
 
 
-def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that are not empty, each with the number of its last line."""
-    reader = csv.reader(io.StringIO(text))
-    try:
-        for row in reader:
-            if row:
-                yield reader.line_num, row
-    except csv.Error as error:
-        remedy = "a quote may have been left open"
-        raise InvalidInput(Problem(f"line {reader.line_num}", None, str(error), remedy)) from None
-
-
 def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, str]:
     """Return a table as CSV: its texts so that no spreadsheet takes them for formulas."""
     text = io.StringIO()
@@ -102,39 +92,32 @@ def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str
     return {"": text.getvalue()}
 
 
+def _name(names: Sequence[str], index: int) -> str:
+    return names[index] if index >= 0 else ""
+
+
 def write_table(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return the table, one row a task in the instance's order."""
-    tasks, nodes, operators = instance.tasks, instance.nodes.ids, instance.operators.ids
-    rows = []
-    for t, name in enumerate(tasks.ids):
-        now, then, operator = int(tasks.node[t]), int(places.node[t]), int(tasks.operator[t])
-        slot = -1 if places.slot is None else int(places.slot[t])
-        rows.append(
-            (
-                name,
-                operators[operator] if operator >= 0 else "",
-                nodes[then],
-                slot if slot >= 0 else "",
-                nodes[now] if now >= 0 else "",
-                ("yes" if now != then else "no") if now >= 0 else "",
-            )
+    """As `Exporter.write`: one row a task in the instance's order."""
+    tasks, nodes = instance.tasks, instance.nodes.ids
+    slots = np.full(len(tasks.ids), -1) if places.slot is None else places.slot
+    columns = (x.tolist() for x in (tasks.operator, places.node, slots, tasks.node))
+    rows = [
+        (
+            name,
+            _name(instance.operators.ids, operator),
+            nodes[then],
+            slot if slot >= 0 else "",
+            _name(nodes, now),
+            "" if now < 0 else "yes" if now != then else "no",
         )
+        for name, operator, then, slot, now in zip(tasks.ids, *columns, strict=True)
+    ]
     return _written(TABLE, rows)
 
 
-def read_table(text: str, instance: Instance) -> Places:
-    """Read the table again.
-
-    Raises
-    ------
-    InvalidInput
-        Columns are missing, or a row names what the instance does not have.
-    """
-    return places_of_table(text, instance, "node", whole=True)
-
-
+read_table = partial(places_of_table, column="node", whole=True)
 CSV = Exporter(
     name="csv",
     summary="all tasks with node and slot, and where they are now, as CSV",
@@ -147,36 +130,22 @@ CSV = Exporter(
 def write_moves(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return the moves in the instance's order, as CSV; ``from`` is empty where it is unknown."""
+    """As `Exporter.write`: moves in the instance's order; ``from`` is empty where it is unknown."""
     nodes, tasks = instance.nodes.ids, instance.tasks
     rows = [
-        (
-            tasks.ids[t],
-            nodes[tasks.node[t]] if tasks.node[t] >= 0 else "",
-            nodes[places.node[t]],
-            f"{tasks.migration_cost[t]:.10g}",
-        )
-        for t in np.flatnonzero(places.node != tasks.node).tolist()
+        (tasks.ids[t], _name(nodes, tasks.node[t]), nodes[places.node[t]], f"{cost:.10g}")
+        for t, cost in enumerate(tasks.migration_cost.tolist())
+        if places.node[t] != tasks.node[t]
     ]
     if places.slot is not None:
         same = (places.node == tasks.node) & (places.slot != tasks.slot) & (tasks.slot >= 0)
         if same.any():
-            tasks_told = plural(int(same.sum()), "task")
-            ledger.warn(f"not listed, for they change their slot only: {tasks_told}")
+            change = plural(int(same.sum()), "task")
+            ledger.warn(f"not listed, for they change their slot only: {change}")
     return _written(MOVED, rows)
 
 
-def read_moves(text: str, instance: Instance) -> Places:
-    """Read moves again; tasks that they do not name stay.
-
-    Raises
-    ------
-    InvalidInput
-        Columns are missing, or a row names what the instance does not have.
-    """
-    return places_of_table(text, instance, "to", whole=False)
-
-
+read_moves = partial(places_of_table, column="to", whole=False)
 MOVES = Exporter(
     name="moves",
     summary="only the tasks that move: task, from, to, cost, as CSV",

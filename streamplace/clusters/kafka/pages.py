@@ -7,9 +7,7 @@ racks and capacities, and rates.
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
 import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -31,11 +29,10 @@ from streamplace.clusters.exchange.pages import (
     read_page,
     words,
 )
+from streamplace.clusters.exchange.sources import csv_rows
 from streamplace.clusters.kafka.cluster import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from streamplace.clusters.exchange.declarations import Ledger
 
 Key = tuple[str, int]
@@ -321,8 +318,9 @@ def read_rates(
     text: str, path: str, ledger: Ledger
 ) -> tuple[list[str], dict[Key, dict[str, float]]]:
     """Read bytes in and out a second and CPU by partition; which of these columns there are."""
-    rows = _rows(text, path, ledger)
-    _, headings = next(rows, (1, []))
+    with problems_in(path):
+        lines = [(number, [value.strip() for value in row]) for number, row in csv_rows(text)]
+    _, headings = lines[0] if lines else (1, [])
     columns = [name for name in RATES if name in headings]
     missing = [name for name in ("topic", "partition") if name not in headings]
     if missing or not columns:
@@ -330,8 +328,8 @@ def read_rates(
         ledger.problem(f"{path}:1", ",".join(headings)[:60], f"lacks {what}", "a line of headings")
         return [], {}
     found: dict[Key, dict[str, float]] = {}
-    for number, values in rows:
-        row = dict(zip(headings, (value.strip() for value in values), strict=False))
+    for number, values in lines[1:]:
+        row = dict(zip(headings, values, strict=False))
         where, name = f"{path}:{number}", f"{row.get('topic')}-{row.get('partition')}"
         rates = {column: as_number(row.get(column)) for column in columns}
         wrong = [column for column, rate in rates.items() if rate is None]
@@ -345,16 +343,6 @@ def read_rates(
         else:
             found[row["topic"], int(row["partition"])] = {k: r or 0.0 for k, r in rates.items()}
     return columns, found
-
-
-def _rows(text: str, path: str, ledger: Ledger) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text))
-    try:
-        for row in reader:
-            if row:
-                yield reader.line_num, [value.strip() for value in row]
-    except csv.Error as error:
-        ledger.problem(f"{path}:{reader.line_num}", None, str(error), "a quote may be left open")
 
 
 class _Assigned(Page):
