@@ -36,7 +36,7 @@ class _Answer(NamedTuple):
 
     document: Any
     status: int = HTTPStatus.OK
-    headers: Mapping[str, str] = {}
+    headers: Any = None
 
 
 def is_url(text: str) -> bool:
@@ -223,7 +223,7 @@ class WebClient:
             raise TimeoutError from None
         if isinstance(found, Exception):
             raise found
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _read(self, answer: Any) -> bytes:
         """Read a response in parts, so that neither size nor slowness is unbounded."""

@@ -33,15 +33,13 @@ from streamplace.clusters.storm.pages import (
     take_visualization,
     topology_of,
 )
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.declarations import Ledger
 
 _MAX_EXECUTORS = 1_000_000
 _PREFIX = "/api/v1"
-
-#: Names told of many.
-_NAMED = 5
 
 OPTIONS = (
     Option("topology", "str", "", "only the topology with this name or id; default all active"),
@@ -57,13 +55,7 @@ OPTIONS = (
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Make the document of an instance out of a cluster's state.
-
-    Raises
-    ------
-    InvalidInput
-        A needed document or field is missing, by path.
-    """
+    """As `Importer.read`, of a cluster's state."""
     address = address_in(request.sources)
     if address is None:
         supervisors, topologies = read_files(saved_documents(request.sources), ledger)
@@ -73,9 +65,14 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         supervisors, topologies = cluster.read(request.options["topology"])
     ledger.check()
     wanted = request.options["topology"]
-    there = ", ".join(sorted({topology.name for topology in topologies})[:_NAMED])
+    there = listed(sorted({topology.name for topology in topologies}), 5)
     topologies = _chosen(topologies, wanted, ledger)
-    _one_each(topologies, ledger)
+    names: dict[str, str] = {}
+    for topology in topologies:
+        if topology.name in names:
+            reason = f"is also the name of the topology in {names[topology.name]}"
+            ledger.problem(f"{topology.path}.name", topology.name, reason, "give one page of each")
+        names[topology.name] = topology.path
     if not topologies:
         what = f"topology {wanted!r}" if wanted else "page of an active topology (spouts and bolts)"
         remedy = "save /api/v1/topology/ID too"
@@ -108,15 +105,6 @@ def _chosen(topologies: list[Topology], wanted: str, ledger: Ledger) -> list[Top
     return [t for t in topologies if t.status == ACTIVE]
 
 
-def _one_each(topologies: list[Topology], ledger: Ledger) -> None:
-    names: dict[str, str] = {}
-    for topology in topologies:
-        if topology.name in names:
-            reason = f"is also the name of the topology in {names[topology.name]}"
-            ledger.problem(f"{topology.path}.name", topology.name, reason, "give one page of each")
-        names[topology.name] = topology.path
-
-
 def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None:
     """Stand in for executors that no component page tells; settle what counts stand for."""
     if seconds:
@@ -126,14 +114,11 @@ def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None
         _stand_in(topology, part, ledger)
         for executor in part.executors:
             executor.seconds = topology.seconds(part, executor)
-    executors = [e for part in topology.components.values() for e in part.executors]
+    executors = topology.known_executors
     if any(e.seconds is None for e in executors):
-        ledger.problem(
-            f"{topology.path}.window",
-            None,
-            "tells no number of seconds, and neither uptimeSeconds nor uptime is told",
-            "say it: --option seconds=600",
-        )
+        reason = "tells no number of seconds, and neither uptimeSeconds nor uptime is told"
+        remedy = "say it: --option seconds=600"
+        ledger.problem(f"{topology.path}.window", None, reason, remedy)
     spans = [e.seconds for e in executors if e.seconds is not None]
     if spans and min(spans) < max(spans):
         ledger.reading(
@@ -175,17 +160,7 @@ def _stand_in(topology: Topology, part: Component, ledger: Ledger) -> None:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster by its UI.
-
-    Attributes
-    ----------
-    client
-        Of the UI's REST address.
-    window
-        Asked for, in seconds or ``:all-time``.
-    ledger
-        Takes warnings and problems.
-    """
+    """A cluster by the REST address of its UI; `window` is in seconds, or ``:all-time``."""
 
     client: WebClient
     window: str
@@ -224,17 +199,14 @@ class Cluster:
             else:
                 part = self._page(ComponentPage, at, window=self.window, sys="0")
             if part is not None:
-                self._check_owner(part, at, topology)
+                if part.topologyId not in (None, topology.id):
+                    reason = f"answers for {topology.id}"
+                    self.ledger.problem(f"{at}.topologyId", part.topologyId, reason, "import again")
                 take_component(part, at, self.ledger, topology)
         picture = self._optional(dict[str, Pictured], f"{path}/visualization")
         if picture is not None:
             take_visualization(picture, topology)
         return topology
-
-    def _check_owner(self, part: ComponentPage, at: str, topology: Topology) -> None:
-        if part.topologyId not in (None, topology.id):
-            reason = f"answers for {topology.id}"
-            self.ledger.problem(f"{at}.topologyId", part.topologyId, reason, "import again")
 
     def _add_system(self, page: TopologyPage, path: str) -> None:
         """Add system components to a page that counts executors which it does not list.
@@ -265,8 +237,7 @@ class Cluster:
             value = self.client.maybe(path, window=self.window, **query)
         except InvalidInput as error:
             reason = error.problems[0].reason
-            told = "taken from the other pages as far as they say it"
-            self.ledger.warn(f"{path} {reason}: {told}")
+            self.ledger.warn(f"{path} {reason}: taken from the other pages as far as they say it")
             return None
         return None if value is None else read_page(kind, value, path, self.ledger)
 

@@ -19,6 +19,7 @@ is background of the hosts of the topology's workers.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.exchange.pages import Reading, completed
 from streamplace.clusters.storm.pages import SYSTEM, Component, Executor, Worker, ports_of
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,31 +54,31 @@ _GLOBAL = {"global"}
 def add_system_executors(topology: Topology, ledger: Ledger) -> None:
     """Add the executors that run but that no component page tells."""
     _share_memory(topology, ledger)
-    rows = {p.name: p.count for p in topology.components.values() if p.is_system}
-    listed = {n for n, p in topology.components.items() if p.is_system and p.executors}
-    for name in rows.keys() - listed:
-        del topology.components[name]
-    told = sum(len(part.executors) for part in topology.components.values())
-    total = topology.executors
-    if total is None:
-        total = told + sum(count for name, count in rows.items() if name not in listed)
-    missing = total - told
+    system = [part for part in topology.components.values() if part.is_system]
+    known = {part.name for part in system if part.executors}
+    for part in system:
+        if part.name not in known:
+            del topology.components[part.name]
+    if topology.executors is None:
+        missing = sum(part.count for part in system if part.name not in known)
+    else:
+        missing = topology.executors - len(topology.known_executors)
     if missing <= 0:
         return
     at = _at_workers(topology)
     memory, cpu = _needs(topology, at, missing)
-    named = _named(topology, at, listed, missing)
-    for name, workers in named.items():
+    found = _named(at, known, missing)
+    for name, workers in found.items():
         part = Component(name, "bolt", len(workers), cpu_request=cpu, memory=memory)
         part.executors = [
             Executor.model_construct(name=f"#{i}", host=worker.host, port=worker.port)
             for i, worker in enumerate(workers)
         ]
         topology.components[name] = part
-    placed = sum(map(len, named.values()))
+    placed = sum(map(len, found.values()))
     if placed:
         ledger.reading(
-            f"{placed} system executors ({', '.join(sorted(named))}) are tasks, by what the "
+            f"{placed} system executors ({', '.join(sorted(found))}) are tasks, by what the "
             "topology's page says of its workers"
         )
     if missing > placed:
@@ -95,14 +97,17 @@ def _share_memory(topology: Topology, ledger: Ledger) -> None:
     ledger.reading("executors' memory is their part of what their workers are assigned")
 
 
-def _at_workers(topology: Topology) -> list[tuple[Worker, list[Component]]]:
-    """Return the topology's workers, each with the component of every executor known there."""
+_Workers = list[tuple[Worker, list[Component]]]
+"""Workers, each with the component of every executor that is known to be there."""
+
+
+def _at_workers(topology: Topology) -> _Workers:
     there: dict[tuple[str, int], list[Component]] = {}
     for part in topology.components.values():
         for executor in part.executors:
             if executor.host is not None and executor.port is not None:
                 there.setdefault((executor.host, executor.port), []).append(part)
-    found: list[tuple[Worker, list[Component]]] = []
+    found: _Workers = []
     for worker in topology.processes:
         if worker.host is not None and worker.port is not None:
             found.append((worker, there.pop((worker.host, worker.port), [])))
@@ -113,9 +118,7 @@ def _at_workers(topology: Topology) -> list[tuple[Worker, list[Component]]]:
     return sorted(found, key=lambda pair: (str(pair[0].host), pair[0].port or 0))
 
 
-def _needs(
-    topology: Topology, at: list[tuple[Worker, list[Component]]], missing: int
-) -> tuple[float, float | None]:
+def _needs(topology: Topology, at: _Workers, missing: int) -> tuple[float, float | None]:
     """Return memory and CPU of a missing executor: what workers are assigned beyond the known.
 
     Where that is not told, what Storm takes by default, if the others request any.
@@ -123,22 +126,20 @@ def _needs(
     parts = topology.components.values()
     memory = [w.memory - sum(p.memory for p in known) for w, known in at if w.memory is not None]
     cpu = [w.cpu - sum(p.cpu_request or 0.0 for p in known) for w, known in at if w.cpu is not None]
-    whole = bool(at) and bool(topology.processes)
-    spare = sum(memory) if whole and len(memory) == len(at) else 0.0
-    busy = sum(cpu) if whole and len(cpu) == len(at) else 0.0
+    spare, busy = (
+        sum(x) if topology.processes and len(x) == len(at) else 0.0 for x in (memory, cpu)
+    )
     default = _MEMORY if any(part.memory for part in parts) else 0.0
     asked = _CPU if any(part.cpu_request for part in parts) else None
     return (spare / missing if spare > 0 else default, busy / missing if busy > 0 else asked)
 
 
-def _named(
-    topology: Topology, at: list[tuple[Worker, list[Component]]], listed: set[str], missing: int
-) -> dict[str, list[Worker]]:
+def _named(at: _Workers, known: set[str], missing: int) -> dict[str, list[Worker]]:
     """Return system components that workers name, with the worker of each executor."""
     found: dict[str, list[Worker]] = {}
     for worker, _ in at:
         for name, count in sorted(worker.components.items()):
-            if name.startswith("__") and name != SYSTEM and name not in listed:
+            if name.startswith("__") and name != SYSTEM and name not in known:
                 number = min(count, missing)
                 missing -= number
                 if number:
@@ -147,11 +148,7 @@ def _named(
 
 
 def _reserve(
-    topology: Topology,
-    at: list[tuple[Worker, list[Component]]],
-    missing: int,
-    needs: tuple[float, float],
-    ledger: Ledger,
+    topology: Topology, at: _Workers, missing: int, needs: tuple[float, float], ledger: Ledger
 ) -> None:
     """Make what unnamed executors take background of the hosts that their workers are on."""
     lacking = [
@@ -181,8 +178,7 @@ def build_document(
     InvalidInput
         Slots or ports contradict each other.
     """
-    used, complete = _used_ports(supervisors, topologies)
-    _tell_shared_slots(topologies, ledger)
+    used, complete = _used_ports(supervisors, topologies, ledger)
     for topology in topologies:
         _settle_workers(topology, ledger)
     ports = _ports(supervisors, used, ledger)
@@ -199,7 +195,9 @@ def build_document(
     for topology in topologies:
         prefix = f"{topology.name}:" if several else ""
         for part in topology.components.values():
-            operators.append(_operator(prefix, topology, part))
+            role = "source" if part.kind == "spout" else "operator"
+            named = {"id": prefix + part.name, "topology": topology.name}
+            operators.append(named | {"role": "system" if part.is_system else role})
             tasks += [
                 _task(prefix, part, executor, cpu_and_busy, ports)
                 for executor, cpu_and_busy in zip(part.executors, _cpu_of(part, cpu), strict=True)
@@ -227,17 +225,6 @@ def build_document(
     }
 
 
-def _operator(prefix: str, topology: Topology, part: Component) -> dict[str, Any]:
-    system = part.name.startswith("__")
-    role = "system" if system else "source" if part.kind == "spout" else "operator"
-    return {"id": prefix + part.name, "topology": topology.name, "role": role}
-
-
-def task_id(prefix: str, component: str, executor: str) -> str:
-    """Return an executor's id: its component and Storm's own range of tasks."""
-    return f"{prefix}{component}{executor}"
-
-
 def _task(
     prefix: str,
     part: Component,
@@ -246,27 +233,19 @@ def _task(
     ports: dict[str, list[int]],
 ) -> dict[str, Any]:
     cpu, busy = cpu_and_busy
-    load = {"cpu": cpu}
-    # an executor is one thread: at capacity 1 it carries no more
-    limit = {"max_load": {"cpu": _most(cpu, busy)}} if busy else {}
-    if part.memory:
-        load["memory"] = part.memory
+    operator = prefix + part.name
     entry: dict[str, Any] = {
-        "id": task_id(prefix, part.name, executor.name),
-        "operator": prefix + part.name,
-        "load": load,
-        **limit,
+        "id": operator + executor.name,
+        "operator": operator,
+        "load": {"cpu": cpu} | ({"memory": part.memory} if part.memory else {}),
     }
+    if busy:  # an executor is one thread: at capacity 1 it carries no more; what runs can
+        entry["max_load"] = {"cpu": max(cpu, round(cpu / min(1.0, busy), 9))}
     if executor.host is not None:
         entry["node"] = executor.host
         if executor.port is not None:
             entry["slot"] = ports[executor.host].index(executor.port)
     return entry
-
-
-def _most(load: float, busy: float) -> float:
-    """Return what an executor can use that uses `load` in that share of its time; what runs can."""
-    return max(load, round(load / min(1.0, busy), 9))
 
 
 def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
@@ -281,18 +260,15 @@ def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
 
 
 def _tell_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
-    silent = [
-        part.name
-        for topology in topologies
-        for part in topology.components.values()
-        for _ in part.executors
-        if part.cpu_request is None and all(e.busy is None for e in part.executors)
-    ]
+    silent: Counter[str] = Counter()
+    for part in (part for topology in topologies for part in topology.components.values()):
+        if part.cpu_request is None and all(e.busy is None for e in part.executors):
+            silent[part.name] += len(part.executors)
     if cpu == "measured":
         ledger.reading("spouts tell no capacity: their CPU is what they request")
-    if silent:
-        names = ", ".join(sorted(set(silent))[:5])
-        ledger.warn(f"no CPU figure for {len(silent)} executors ({names}): counted as 0")
+    if silent.total():
+        names = listed(sorted(+silent), 5)
+        ledger.warn(f"no CPU figure for {silent.total()} executors ({names}): counted as 0")
 
 
 def _add_edge(
@@ -302,41 +278,34 @@ def _add_edge(
     streams: list[dict[str, Any]],
     traffic: list[list[Any]],
 ) -> None:
-    stream = {"from": prefix + edge.source, "to": prefix + edge.target, "rate": edge.rate}
-    streams.append(stream)
+    ends = [prefix + edge.source, prefix + edge.target]
+    streams.append({"from": ends[0], "to": ends[1], "rate": edge.rate})
     if edge.even or edge.pairs is None:
         return
-    senders = topology.components[edge.source].executors
-    receivers = topology.components[edge.target].executors
-    from_ids = [task_id(prefix, edge.source, e.name) for e in senders]
-    to_ids = [task_id(prefix, edge.target, e.name) for e in receivers]
+    senders, receivers = (topology.components[end].executors for end in (edge.source, edge.target))
     traffic += [
-        [from_ids[i], to_ids[j], rate]
-        for i, row in enumerate(edge.pairs.tolist())
-        for j, rate in enumerate(row)
+        [ends[0] + sender.name, ends[1] + receiver.name, rate]
+        for sender, row in zip(senders, edge.pairs.tolist(), strict=True)
+        for receiver, rate in zip(receivers, row, strict=True)
         if rate > 0
     ]
 
 
 def _used_ports(
-    supervisors: dict[str, Supervisor], topologies: list[Topology]
+    supervisors: dict[str, Supervisor], topologies: list[Topology], ledger: Ledger
 ) -> tuple[dict[str, set[int]], bool]:
-    """Return the worker ports of the topologies on each host, and whether these are all."""
+    """Return the worker ports of the topologies on each host, and whether these are all.
+
+    Slots in which several topologies are now are warned of: a worker serves one.
+    """
     used: dict[str, set[int]] = {host: set() for host in supervisors}
+    owners: dict[tuple[str, int], list[str]] = {}
     complete = True
     for topology in topologies:
         found, all_told = ports_of(topology)
         complete = complete and all_told
         for host, ports in found.items():
             used.setdefault(host, set()).update(ports)
-    return used, complete
-
-
-def _tell_shared_slots(topologies: list[Topology], ledger: Ledger) -> None:
-    """Warn of slots in which several topologies are now: a worker serves one."""
-    owners: dict[tuple[str, int], list[str]] = {}
-    for topology in topologies:
-        for host, ports in ports_of(topology)[0].items():
             for port in ports:
                 owners.setdefault((host, port), []).append(topology.name)
     for (host, port), names in sorted(owners.items()):
@@ -346,13 +315,14 @@ def _tell_shared_slots(topologies: list[Topology], ledger: Ledger) -> None:
                 "topology, so that the current placement breaks a rule, or the pages are of "
                 "different times"
             )
+    return used, complete
 
 
 def _settle_workers(topology: Topology, ledger: Ledger) -> None:
     """Take the number of workers that are seen, where another one is told."""
     found, complete = ports_of(topology)
     seen = sum(map(len, found.values()))
-    executors = sum(len(part.executors) for part in topology.components.values())
+    executors = len(topology.known_executors)
     told = topology.workers
     if told is None or not seen:
         return
@@ -422,8 +392,7 @@ def _nodes(
         entry: dict[str, Any] = {
             "id": host,
             "capacity": {r: offered[r] for r in resources if offered[r]},
-            "slots": len(ports[host]),
-            "labels": {PORTS: ",".join(map(str, ports[host]))} if ports[host] else {},
+            **_slots(ports[host]),
         }
         if not supervisor.cpu:
             ledger.warn(f"{host} tells no totalCpu: its CPU is unbounded")
@@ -441,19 +410,16 @@ def _nodes(
         if background:
             entry["background"] = background
         entries.append(entry)
-    for host, known_ports in ports.items():
-        if host not in supervisors:
-            ledger.warn(f"executors run on {host}, which the supervisor summary lacks: leaving")
-            entries.append(
-                {
-                    "id": host,
-                    "slots": len(known_ports),
-                    "leaving": True,
-                    "labels": {PORTS: ",".join(map(str, known_ports))} if known_ports else {},
-                }
-            )
+    for host in (host for host in ports if host not in supervisors):
+        ledger.warn(f"executors run on {host}, which the supervisor summary lacks: leaving")
+        entries.append({"id": host, "leaving": True, **_slots(ports[host])})
     weigh(entries, resources[0], ledger)
     return entries
+
+
+def _slots(ports: list[int]) -> dict[str, Any]:
+    labels = {PORTS: ",".join(map(str, ports))} if ports else {}
+    return {"slots": len(ports), "labels": labels}
 
 
 class Edge:
@@ -470,7 +436,8 @@ class Edge:
         part = rate * np.outer(senders, receivers)
         self.pairs = part if self.pairs is None else self.pairs + part
         self.rate += rate
-        self.even = self.even and _is_even(senders) and _is_even(receivers)
+        shares = (senders, receivers)
+        self.even = self.even and all(np.allclose(x, x[0], rtol=1e-9, atol=0.0) for x in shares)
 
 
 def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
@@ -492,7 +459,8 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
         if grouping is None:
             ledger.reading("groupings that no document names are split as measured")
         edge = found.setdefault((sender, target.name), Edge(sender, target.name))
-        senders, receivers = sender_shares(source), receiver_shares(target, grouping)
+        senders = _shares([executor.sent for executor in source.executors])
+        receivers = _receiver_shares(target, grouping)
         if len(senders) * len(receivers) > left:
             ledger.reading("edges with very many pairs of executors are spread evenly")
             edge.rate += rate
@@ -516,7 +484,7 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         readers.setdefault(sender, []).append((stream, receiver))
     for sender, subscriptions in readers.items():
         source = topology.components.get(sender)
-        sent = None if source is None else output_rate(topology, source)
+        sent = None if source is None else _output_rate(topology, source)
         for stream, receiver in subscriptions:
             target = topology.components.get(receiver)
             if target is None or sent is None or (sender, receiver) in known:
@@ -533,7 +501,7 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         if part.kind == "bolt" and part.executors and not part.is_system and part.name not in fed
     ]
     if silent:
-        ledger.warn(f"no page says what {', '.join(silent[:5])} reads: those streams are missing")
+        ledger.warn(f"no page says what {listed(silent, 5)} reads: those streams are missing")
     return measured
 
 
@@ -552,7 +520,7 @@ def input_rate(topology: Topology, part: Component, count: float) -> float:
     return count / seconds if seconds else 0.0
 
 
-def output_rate(topology: Topology, part: Component) -> float | None:
+def _output_rate(topology: Topology, part: Component) -> float | None:
     """Return tuples/s that a component sends; ``None`` where not told."""
     rates = completed([e.sent for e in part.executors])
     if rates is not None:
@@ -560,12 +528,7 @@ def output_rate(topology: Topology, part: Component) -> float | None:
     return Reading(part.transferred, topology.seconds(part)).rate
 
 
-def sender_shares(part: Component) -> Floats:
-    """(a,) share of each executor in what its component sends."""
-    return _shares([e.sent for e in part.executors])
-
-
-def receiver_shares(part: Component, grouping: str | None) -> Floats:
+def _receiver_shares(part: Component, grouping: str | None) -> Floats:
     """(b,) share of each executor in what its component receives under a grouping."""
     count = len(part.executors)
     plain = (grouping or "").lower().replace("_", "").replace(" ", "").replace("-", "")
@@ -580,12 +543,9 @@ def receiver_shares(part: Component, grouping: str | None) -> Floats:
 
 
 def _shares(rates: Sequence[float | None]) -> Floats:
+    """(a,) share of each executor in what all send or receive."""
     known = np.array(completed(rates) or (), dtype=np.float64)
     total = known.sum()
     if total <= 0:
         return np.full(len(rates), 1.0 / max(1, len(rates)))
     return np.asarray(known / total, dtype=np.float64)
-
-
-def _is_even(shares: Floats) -> bool:
-    return bool(len(shares)) and bool(np.allclose(shares, shares[0], rtol=1e-9, atol=0.0))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, PlainValidator
 
 from streamplace.clusters.exchange.pages import (
     Many,
@@ -39,25 +39,22 @@ UNUSED = words(
     assignedTotalMem blacklisted bolts boltStats bytesRead completeLatency componentErrors
     componentNumTasks configuration debug debug-exception-count emitted encodedBoltId
     encodedComponentId encodedExecutorId encodedId encodedSpoutId encodedTopologyId error
-    errorHost errorLapsedSecs errorPort errorTime errorWorkerLogLink eventLogLink
-    executed executorsTotal executeLatency failed fragmentedCpu fragmentedMem generic-resources
-    genericResources host id isDebugEnabled lastError logLink
-    loggersTotal memory msgTimeout name nimbuses outputStats owner port processLatency
-    profileActionEnabled profilerActive profilingAndDebuggingCapable rebalanceOptions
-    replicationCount requestedCpu requestedGenericResources requestedGenericResourcesComp
-    requestedMemOffHeap requestedMemOnHeap requestedTotalMem samplingPct schedulerDisplayResource
-    schedulerInfo schedulerResources
-    slotsFree slotsUsed spoutSummary spouts stats status statsTranslated stormVersion supervisorId
-    supervisors taskCount tasks tasksTotal topologyId topologyName topologyPage topologyStats
-    topologyStatus topologyVersion totalMem transferred
-    uiActionsEnabled uptime uptimeSeconds usedGenericResources usedMem user
-    version visualizationTable assignedGenericResources
-    assignedRegularOffHeapMemLimit assignedSharedOffHeapMemory
-    assignedSharedOnHeapMemory availCpu availMem
+    errorHost errorLapsedSecs errorPort errorTime errorWorkerLogLink eventLogLink executed
+    executorsTotal executeLatency failed fragmentedCpu fragmentedMem generic-resources
+    genericResources host id isDebugEnabled lastError logLink loggersTotal memory msgTimeout
+    name nimbuses outputStats owner port processLatency profileActionEnabled profilerActive
+    profilingAndDebuggingCapable rebalanceOptions replicationCount requestedCpu
+    requestedGenericResources requestedGenericResourcesComp requestedMemOffHeap
+    requestedMemOnHeap requestedTotalMem samplingPct schedulerDisplayResource schedulerInfo
+    schedulerResources slotsFree slotsUsed spoutSummary spouts stats status statsTranslated
+    stormVersion supervisorId supervisors taskCount tasks tasksTotal topologyId topologyName
+    topologyPage topologyStats topologyStatus topologyVersion totalMem transferred
+    uiActionsEnabled uptime uptimeSeconds usedGenericResources usedMem user version
+    visualizationTable assignedGenericResources assignedRegularOffHeapMemLimit
+    assignedSharedOffHeapMemory assignedSharedOnHeapMemory availCpu availMem
     availGenericResources usedMemory usedCPU totalCPU totalMemory totalGenericResources
-    supervisorTimeoutSecs weburl
-    window windowHint windowPretty workerLogLink workers workersTotal :capacity :link :latency
-    :uptime_secs :sani-stream :bolt :stats :transferred
+    supervisorTimeoutSecs weburl window windowHint windowPretty workerLogLink workers
+    workersTotal :capacity :link :latency :uptime_secs :sani-stream :bolt :stats :transferred
     :type componentType executors
     """
 )
@@ -81,11 +78,33 @@ class Supervisor:
     used_memory: float = 0.0
 
 
+def window_seconds(window: Any) -> float | None:
+    """Return the seconds of a window: infinity for all the time, ``None`` where none is told."""
+    if window is None:
+        return None
+    seconds = as_number(window)
+    return seconds if seconds and seconds < 1e12 else math.inf
+
+
+Span = Annotated[float | None, PlainValidator(seconds_of)]
+Window = Annotated[float | None, PlainValidator(window_seconds)]
+
+
 class _Page(Page):
     unused = UNUSED
 
 
-class Executor(_Page):
+class _Started(_Page):
+    uptimeSeconds: MaybeNumber = None
+    uptime: Span = None
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since it started; ``None`` where not told."""
+        return self.uptime if self.uptimeSeconds is None else self.uptimeSeconds
+
+
+class Executor(_Started):
     """An executor: where it runs, and what it did in the `seconds` that its counts stand for."""
 
     name: Text = Field(alias="id")
@@ -95,14 +114,7 @@ class Executor(_Page):
     transferred: MaybeNumber = None
     latency: MaybeNumber = Field(None, alias="executeLatency")
     capacity: MaybeNumber = None
-    uptimeSeconds: MaybeNumber = None
-    uptime: Any = None
     seconds: float | None = None
-
-    @property
-    def age(self) -> float | None:
-        """Seconds since it started; ``None`` where not told."""
-        return _first(self.uptimeSeconds, seconds_of(self.uptime))
 
     @property
     def reported(self) -> bool:
@@ -110,18 +122,15 @@ class Executor(_Page):
         young = self.age is not None and self.age < YOUNG
         return not young or bool(self.executed or self.transferred)
 
-    def _rate(self, count: float | None) -> float | None:
-        return Reading(count, self.seconds).rate if self.reported else None
-
     @property
     def done(self) -> float | None:
         """Tuples it executes a second."""
-        return self._rate(self.executed)
+        return Reading(self.executed, self.seconds).rate if self.reported else None
 
     @property
     def sent(self) -> float | None:
         """Tuples it sends a second."""
-        return self._rate(self.transferred)
+        return Reading(self.transferred, self.seconds).rate if self.reported else None
 
     @property
     def busy(self) -> float | None:
@@ -213,6 +222,11 @@ class Topology:
     processes: list[Worker] = field(default_factory=list)
     reserved: dict[str, tuple[float, float]] = field(default_factory=dict)
 
+    @property
+    def known_executors(self) -> list[Executor]:
+        """Those of which it is known which they are."""
+        return [e for part in self.components.values() for e in part.executors]
+
     def seconds(self, part: Component, executor: Executor | None = None) -> float | None:
         """Return what counts of a component, or of an executor, stand for.
 
@@ -281,21 +295,17 @@ class _Requests(_Page):
 
 
 class _Part(_Requests):
-    id: str
+    id: Text = Field(validation_alias=AliasChoices("spoutId", "id"))
     executors: Whole
     transferred: MaybeNumber = None
     capacity: MaybeNumber = None
-
-
-class _Spout(_Part):
-    id: Text = Field(validation_alias=AliasChoices("spoutId", "id"))
 
 
 class _Bolt(_Part):
     id: Text = Field(validation_alias=AliasChoices("boltId", "id"))
 
 
-class TopologyPage(_Page):
+class TopologyPage(_Started):
     """``/topology/:id``: components, executors' number, workers, window."""
 
     id: Text
@@ -303,10 +313,8 @@ class TopologyPage(_Page):
     status: MaybeText = None
     workersTotal: MaybeWhole = None
     executorsTotal: MaybeWhole = None
-    window: Any = None
-    uptimeSeconds: MaybeNumber = None
-    uptime: Any = None
-    spouts: list[_Spout]
+    window: Window = None
+    spouts: list[_Part]
     bolts: list[_Bolt]
     workers: Many[Worker] = ()
 
@@ -328,7 +336,7 @@ class ComponentPage(_Requests):
 
     topologyId: Any = None
     id: Text = Field(validation_alias=AliasChoices("id", "componentId"))
-    window: Any = None
+    window: Window = None
     executorStats: Many[Executor] = ()
     inputStats: Many[_Input] = ()
 
@@ -343,11 +351,6 @@ class Pictured(_Page):
     """A component of ``/topology/:id/visualization``: its subscriptions with their groupings."""
 
     inputs: Many[_Subscription] = Field((), validation_alias=AliasChoices(":inputs", "inputs"))
-
-
-def _first(*values: float | None) -> float | None:
-    """Return the value of the first spelling that is there."""
-    return next((value for value in values if value is not None), None)
 
 
 def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Ledger) -> None:
@@ -372,20 +375,27 @@ def topology_of(page: TopologyPage, path: str, ledger: Ledger) -> Topology:
         id=page.id,
         name=page.name or page.id,
         workers=page.workersTotal,
-        window=window_seconds(page.window),
-        uptime=_first(page.uptimeSeconds, seconds_of(page.uptime)) or None,
+        window=page.window,
+        uptime=page.age or None,
         path=path,
         status=page.status or ACTIVE,
         executors=page.executorsTotal,
         processes=list(page.workers),
     )
-    parts: dict[str, list[_Spout] | list[_Bolt]] = {"spout": page.spouts, "bolt": page.bolts}
-    for kind, entries in parts.items():
+    for kind, entries in {"spout": page.spouts, "bolt": page.bolts}.items():
         for i, entry in enumerate(entries):
             if entry.id in topology.components:
                 ledger.problem(f"{path}.{kind}s[{i}].{kind}Id", entry.id, "stands twice")
             if entry.id != SYSTEM:
-                topology.components[entry.id] = _component(entry, kind)
+                topology.components[entry.id] = Component(
+                    name=entry.id,
+                    kind=kind,
+                    count=entry.executors,
+                    transferred=entry.transferred,
+                    busy=entry.capacity,
+                    cpu_request=entry.requestedCpu,
+                    memory=entry.memory,
+                )
     return topology
 
 
@@ -399,25 +409,13 @@ def ports_of(topology: Topology) -> tuple[dict[str, set[int]], bool]:
         if worker.host is not None and worker.port is not None:
             found.setdefault(worker.host, set()).add(worker.port)
     listed = bool(found)
-    executors = [e for part in topology.components.values() for e in part.executors]
+    executors = topology.known_executors
     for executor in executors:
         if executor.host is not None:
             ports = found.setdefault(executor.host, set())
             ports.update(() if executor.port is None else (executor.port,))
     told = all(e.host is not None and e.port is not None for e in executors)
     return found, listed or (bool(executors) and told)
-
-
-def _component(entry: _Part, kind: str) -> Component:
-    return Component(
-        name=entry.id,
-        kind=kind,
-        count=entry.executors,
-        transferred=entry.transferred,
-        busy=entry.capacity,
-        cpu_request=entry.requestedCpu,
-        memory=entry.memory,
-    )
 
 
 def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Topology) -> None:
@@ -428,7 +426,7 @@ def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Top
     if part is None:
         ledger.problem(f"{path}.id", page.id, f"is no component of {topology.name}")
         return
-    part.window = window_seconds(page.window)
+    part.window = page.window
     part.cpu_request = page.requestedCpu or part.cpu_request
     part.memory = page.memory or part.memory
     seen: set[str] = set()
@@ -454,14 +452,6 @@ def take_visualization(page: dict[str, Pictured], topology: Topology) -> None:
             if source.grouping is not None:
                 key = (source.component, source.stream or "default", receiver)
                 topology.groupings[key] = source.grouping
-
-
-def window_seconds(window: Any) -> float | None:
-    """Return the seconds of a window: infinity for all the time, ``None`` where none is told."""
-    if window is None:
-        return None
-    seconds = as_number(window)
-    return seconds if seconds and seconds < 1e12 else math.inf
 
 
 # -- files of a user's folder ----------------------------------------------------------------------
@@ -532,9 +522,6 @@ def _pictured(path: str, page: dict[str, Pictured], topologies: list[Topology]) 
     The path tells, where it holds the topology's id; else the components do.
     """
     by_path = [t for t in topologies if t.id in path]
-    if len(by_path) == 1:
-        return by_path[0]
     fitting = [t for t in topologies if page.keys() & t.components.keys()]
     whole = [t for t in fitting if t.components.keys() <= page.keys()]
-    found = whole if len(whole) == 1 else fitting
-    return found[0] if len(found) == 1 else None
+    return next((found[0] for found in (by_path, whole, fitting) if len(found) == 1), None)
