@@ -68,13 +68,7 @@ def steps_text(steps: Steps) -> str:
 
 
 def load_steps(path: str, instance: Instance) -> StepsDocument:
-    """Read a file of steps.
-
-    Raises
-    ------
-    InvalidInput
-        It holds no steps, or those of another instance.
-    """
+    """Read a file of steps."""
     value = parse_json(read_bytes(path))
     refuse_other_kind(value, "streamplace.steps")
     document = validate(_ADAPTER, value)
@@ -150,11 +144,6 @@ def write_batches(
     """Write the files of each batch into a folder; return the main one of each.
 
     Warnings are for the ledger.
-
-    Raises
-    ------
-    InvalidInput
-        The system is unknown, or cannot take these moves.
     """
     if system not in SYSTEMS:
         raise InvalidInput(Problem("--files", system, "is unknown", f"one of {', '.join(SYSTEMS)}"))

@@ -163,13 +163,7 @@ class Command:
 
     @classmethod
     def of(cls, text: str) -> Command:
-        """Read a template.
-
-        Raises
-        ------
-        InvalidInput
-            It is empty, or its quotes do not match.
-        """
+        """Read a template."""
         try:
             words = tuple(shlex.split(text))
         except ValueError as error:
@@ -193,13 +187,7 @@ class Command:
 def run_tool(
     words: Sequence[str], lock: int, *, capture: bool = False, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end.
-
-    Raises
-    ------
-    BatchFailed
-        There is no such command.
-    """
+    """Run a command to its end."""
     try:
         return subprocess.run(
             list(words),

@@ -16,32 +16,23 @@ if TYPE_CHECKING:
 
 COSTS = (
     Option(
-        "crossing_cost",
-        "str",
-        "",
-        "units of the first resource that a unit of traffic costs its sender, and its receiver, "
-        "when it crosses nodes: 0.02,0.01, or one number for both",
+        "crossing_cost", "str", "", "units of the first resource that a unit of traffic costs its "
+        "sender, and its receiver, when it crosses nodes: 0.02,0.01, or one number for both",
     ),
     Option(
         "rate_driven", "str", "", "resources that grow with the input, by commas; else the first"
     ),
-)
+)  # fmt: skip
 LINKS = (
     Option(
-        "link_share",
-        "float",
-        0.0,
-        "capacity of each node's link over all traffic; 0 for no links",
+        "link_share", "float", 0.0, "capacity of each node's link over all traffic; 0 for no links",
         minimum=0.0,
     ),
     Option(
-        "direction",
-        "str",
-        "duplex",
-        "of these links; duplex: two a node, out and in",
+        "direction", "str", "duplex", "of these links; duplex: two a node, out and in",
         choices=("duplex", "both", "out", "in"),
     ),
-)
+)  # fmt: skip
 
 
 def add_network(document: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,11 +42,6 @@ def add_network(document: dict[str, Any], options: Mapping[str, Any]) -> dict[st
     ----------
     options
         Those of `COSTS` and `LINKS` that there are; others are not looked at.
-
-    Raises
-    ------
-    InvalidInput
-        A cost is no number of at least 0.
     """
     first = document.get("resources", ["cpu"])[0]
     if options.get("crossing_cost"):

@@ -22,7 +22,7 @@ from optim.format.document import MAX_NUMBER
 from optim.format.read import Fault, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from optim.errors import Problem
     from streamplace.clusters.exchange.declarations import Ledger
@@ -109,6 +109,16 @@ def read_pages(
         if page is not None:
             pages.setdefault(kind, []).append((document.name, page))
     return pages
+
+
+def kind_by_field(
+    document: Document, kinds: Mapping[str, Any], expected: str, ledger: Ledger
+) -> Any:
+    """Return the kind of the first field that a document has; ``None`` if it has none of them."""
+    if not isinstance(document.value, dict):
+        ledger.problem(document.name, document.value, "is not an object", expected)
+        return None
+    return next((kind for name, kind in kinds.items() if name in document.value), None)
 
 
 @cache

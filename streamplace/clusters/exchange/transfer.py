@@ -172,13 +172,7 @@ class Exported:
     ledger: Ledger
 
     def save(self, path: str | Path) -> list[Path]:
-        """Write all files; those with an ending of their own stand beside the first.
-
-        Raises
-        ------
-        InvalidInput
-            A file cannot be written.
-        """
+        """Write all files; those with an ending of their own stand beside the first."""
         chosen = Path(path)
         stem = chosen.name.removesuffix(".json")
         written = []

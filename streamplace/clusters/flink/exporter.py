@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.errors import InvalidInput, Problem, problems_in, raise_any
+from optim.errors import InvalidInput, Problem, problems_in
 from optim.format.document import PositiveCount
 from optim.format.plan import Plan
 from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
-from streamplace.clusters.exchange.declarations import Exporter
+from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.placements import places_of_plan
 from streamplace.clusters.exchange.sources import MAX_SOURCE
 from streamplace.present.numbers import listed
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from optim.format.instance import Instance
-    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.exchange.placements import Places
 
 
@@ -104,15 +103,7 @@ _ADAPTER = TypeAdapter(_Sheet)
 
 @dataclass(frozen=True)
 class Sheet:
-    """A plan as Flink carries it out.
-
-    Attributes
-    ----------
-    groups
-        All groups, of all jobs.
-    jobs
-        Name of a job to the id it had when it was imported.
-    """
+    """A plan as Flink carries it out; `jobs` are names, each with its id when it was imported."""
 
     groups: tuple[Group, ...]
     jobs: Mapping[str, str]
@@ -120,19 +111,16 @@ class Sheet:
     @cached_property
     def by_job(self) -> dict[str, list[Group]]:
         """The groups of each job."""
-        found: dict[str, list[Group]] = {}
-        for group in self.groups:
-            found.setdefault(group.job, []).append(group)
-        return found
+        names = dict.fromkeys(group.job for group in self.groups)
+        return {name: [group for group in self.groups if group.job == name] for name in names}
 
     @cached_property
     def key(self) -> str:
         """Hash of groups and counts: in the names, so that plans may stand side by side."""
-        content = [
-            [g.job, g.operator, sorted(g.vertices), sorted(g.counts.items())] for g in self.groups
+        parts = [
+            (g.job, g.operator, sorted(g.vertices), sorted(g.counts.items())) for g in self.groups
         ]
-        text = json.dumps(content, ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_KEY_LENGTH]
 
     def resource(self, group: Group) -> str:
         """Return the name of a group, and of its resource."""
@@ -164,26 +152,19 @@ class Sheet:
 
     @classmethod
     def from_dict(cls, value: Any) -> Sheet:
-        """Read a document that `to_dict` made.
-
-        Raises
-        ------
-        InvalidInput
-            It is none, or was changed.
-        """
+        """Read a document that `to_dict` made."""
         document = validate(_ADAPTER, value)
         sheet = cls(tuple(document.groups), document.jobs)
         if sheet.key != document.key:
             reason = f"does not match groups and counts ({sheet.key}): they were changed"
             raise InvalidInput(Problem("key", document.key, reason, "export the plan again"))
-        problems = []
+        ledger = Ledger()
         for i, group in enumerate(sheet.groups):
             slots = sum(group.counts.values())
             if slots != group.parallelism:
                 reason = f"slots are not the parallelism of {group.parallelism}"
-                remedy = "export the plan again"
-                problems.append(Problem(f"groups[{i}].counts", slots, reason, remedy))
-        raise_any(problems)
+                ledger.problem(f"groups[{i}].counts", slots, reason, "export the plan again")
+        ledger.check()
         return sheet
 
 
@@ -195,16 +176,16 @@ def sheet_of(instance: Instance, places: Places) -> Sheet:
     InvalidInput
         The instance does not say which vertices its operators are, or a task has no operator.
     """
-    problems = []
+    ledger = Ledger()
     groups = []
     loose = int((instance.tasks.operator < 0).sum())
     if loose:
-        problems.append(Problem("tasks[].operator", None, f"is missing of {loose} tasks", _REMEDY))
+        ledger.problem("tasks[].operator", None, f"is missing of {loose} tasks", _REMEDY)
     for o, name in enumerate(instance.operators.ids):
         vertices = _labelled(instance.operators.labels.get(o, {}), VERTEX)
         if not vertices:
             reason = "has no label that names a vertex"
-            problems.append(Problem(f"operators[{o}].labels", name, reason, _REMEDY))
+            ledger.problem(f"operators[{o}].labels", name, reason, _REMEDY)
             continue
         tasks = instance.tasks_of(o)
         topology = int(instance.operators.topology[o])
@@ -218,8 +199,21 @@ def sheet_of(instance: Instance, places: Places) -> Sheet:
                 counts=dict(sorted(counts.items())),
             )
         )
-    raise_any(problems)
+    ledger.check()
     return Sheet(tuple(groups), _labelled(instance.labels, JOB))
+
+
+def check_parallelism(
+    groups: list[Group], widths: Mapping[str, int], path: str, remedy: str
+) -> None:
+    """Refuse groups whose vertices have another parallelism (`widths`, by id) than is planned."""
+    ledger = Ledger()
+    for group in groups:
+        width = max(widths[vertex] for vertex in group.vertices)
+        if width != group.parallelism:
+            reason = f"is its parallelism; the plan places {group.parallelism}"
+            ledger.problem(path + group.operator, width, reason, remedy)
+    ledger.check()
 
 
 def _labelled(labels: Mapping[str, str], mark: str) -> dict[str, str]:
@@ -250,13 +244,7 @@ def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
 def write(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return the sheet, the blocks of configuration, and the how-to.
-
-    Raises
-    ------
-    InvalidInput
-        As from `sheet_of`.
-    """
+    """As `Exporter.write`: the sheet, the blocks of configuration, and the how-to."""
     sheet = sheet_of(instance, places)
     ledger.reading("counts of subtasks by task manager are kept; which index goes where is Flink's")
     _warn_of_unequal(instance, ledger)
@@ -283,10 +271,9 @@ def _warn_of_unequal(instance: Instance, ledger: Ledger) -> None:
 
 
 def _block(sheet: Sheet, manager: str) -> str:
-    lines = [f"# task manager {' '.join(manager.split())}"]
-    for key, value in sheet.configuration(manager).items():
-        lines.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
-    return "\n".join(lines) + "\n"
+    settings = sheet.configuration(manager).items()
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings]
+    return f"# task manager {' '.join(manager.split())}\n" + "".join(lines)
 
 
 def _how_to(sheet: Sheet) -> str:
@@ -296,13 +283,9 @@ def _how_to(sheet: Sheet) -> str:
         counts = ", ".join(f"{manager}: {n}" for manager, n in group.counts.items())
         rows.append((f"`{sheet.resource(group)}`", group.parallelism, vertices, counts))
     slots = sum(group.parallelism for group in sheet.groups)
+    table = markdown(_HEADS, rows, right=()).rstrip()
     managers = len(sheet.task_managers)
-    return _HOW_TO.format(
-        key=sheet.key,
-        slots=slots,
-        managers=managers,
-        table=markdown(_HEADS, rows, right=()).rstrip(),
-    )
+    return _HOW_TO.format(key=sheet.key, slots=slots, managers=managers, table=table)
 
 
 EXPORTER = Exporter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +37,7 @@ from streamplace.clusters.flink.rates import (
     take_processors,
     twice,
 )
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,14 +71,7 @@ class Found(NamedTuple):
 class Cluster:
     """A cluster whose pages are read, each as its type, so that they fit each other.
 
-    Attributes
-    ----------
-    client
-        Of its REST address.
-    wanted
-        Name or id of the only job to import; empty for all that run.
-    ledger
-        Takes readings and problems.
+    `wanted` is name or id of the only job to import; empty for all that run.
     """
 
     client: WebClient
@@ -113,16 +108,9 @@ class Cluster:
     def _page(
         self, kind: Any, path: str, entry: Listed | None = None, own: bool = True, name: str = ""
     ) -> Any:
-        """Return a page as its type; ``None`` with its problems noted.
+        """Return a page as its type; ``None`` with its problems noted, by `name` or the path.
 
-        That of a job that is not imported may be gone, which is no problem.
-
-        Parameters
-        ----------
-        entry, own
-            The job whose page it is, and whether it is imported.
-        name
-            Of the page in problems, where that is not its path.
+        That of a job (`entry`) that is not imported (not `own`) may be gone, which is no problem.
         """
         value = self.client.get(path) if entry is None else self.client.maybe(path)
         if entry is not None and value is None:
@@ -139,8 +127,8 @@ class Cluster:
 
     def managers(self) -> list[TaskManager]:
         """Return the task managers."""
-        found: list[TaskManager] = self._needed(TaskManagers, "taskmanagers").taskmanagers
-        return found
+        page: TaskManagers = self._needed(TaskManagers, "taskmanagers")
+        return page.taskmanagers
 
     def _overview(self) -> dict[str, Listed]:
         """Return the jobs that are listed, by id."""
@@ -153,14 +141,12 @@ class Cluster:
 
     def _entries(self) -> list[tuple[Listed, bool]]:
         """Return the jobs that run or are wanted, and whether each is to be imported."""
-        listed = self._overview().values()
-        found = []
-        for entry in listed:
-            own = self.wanted in (entry.id, entry.name) if self.wanted else entry.runs
-            if own or entry.runs:
-                found.append((entry, own))
+        jobs = self._overview().values()
+        wanted = self.wanted
+        found = [(e, wanted in (e.id, e.name) if wanted else e.runs) for e in jobs]
+        found = [(entry, own) for entry, own in found if own or entry.runs]
         if not any(own for _, own in found):
-            there = ", ".join(sorted(f"{e.title} ({e.state or '?'})" for e in listed)[:5])
+            there = listed(sorted(f"{e.title} ({e.state or '?'})" for e in jobs), 5)
             what = f"job {self.wanted!r}" if self.wanted else "running job"
             remedy = f"there is {there}" if there else "submit one first"
             raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
@@ -257,13 +243,7 @@ class Cluster:
             self.ledger.problem(f"task manager {manager}", None, reason, _AGAIN)
 
     def all_run(self) -> bool:
-        """Whether all subtasks of the wanted job, or of all jobs, run.
-
-        Raises
-        ------
-        InvalidInput
-            The job ended, or the server does not answer.
-        """
+        """Whether all subtasks of the wanted job, or of all jobs, run."""
         own = [e for e in self._overview().values() if self.wanted in ("", e.id, e.name)]
         open_jobs = [entry for entry in own if entry.state not in _ENDED]
         if own and not open_jobs and self.wanted:
@@ -283,20 +263,7 @@ def _at(job: Job, vertex: str) -> str:
 
 
 def read_live(client: WebClient, job: str, interval: float | None) -> Found:
-    """Read a cluster, of its jobs those that run and are wanted.
-
-    Parameters
-    ----------
-    job
-        Name or id of the only job to read; empty for all that run.
-    interval
-        Seconds between the readings of rates; ``None`` for what the cluster is set to.
-
-    Raises
-    ------
-    InvalidInput
-        As from `Cluster.read`.
-    """
+    """As `Cluster.read`, of jobs that run: the one of that name or id, or all if it is empty."""
     found = Cluster(client, job, Ledger()).read(interval)
     wanted = [j for j in found.jobs if j.running and (not job or job in (j.id, j.name))]
     return found._replace(jobs=wanted)
@@ -306,11 +273,6 @@ def read_managers(client: WebClient) -> list[TaskManager]:
     """Read the task managers, once each has said what it offers.
 
     One that has just registered is listed with nothing at all, until its report of slots is there.
-
-    Raises
-    ------
-    InvalidInput
-        The server does not answer, or not with this document.
     """
     cluster = Cluster(client, "", Ledger())
     ends = time.monotonic() + _REPORTED
@@ -322,19 +284,12 @@ def read_managers(client: WebClient) -> list[TaskManager]:
 
 
 def wait_until_running(client: WebClient, job: str, limit: float) -> bool:
-    """Wait until all subtasks of a job, or of all jobs, run.
+    """Wait until all subtasks of a job (name or id), or of all jobs (empty), run; whether they do.
 
     Parameters
     ----------
-    job
-        Name or id; empty for all jobs.
     limit
         Most seconds to wait.
-
-    Returns
-    -------
-    bool
-        Whether they do; what does not is for the reader of the pages to tell.
 
     Raises
     ------
@@ -343,13 +298,13 @@ def wait_until_running(client: WebClient, job: str, limit: float) -> bool:
     """
     cluster = Cluster(client, job, Ledger())
     ends = time.monotonic() + limit
-    since: float | None = None
+    since = math.inf
     while True:
         runs = cluster.all_run()
         now = time.monotonic()
-        since = (now if since is None else since) if runs else None
-        if since is not None and now - since >= min(_SETTLED, limit):
+        since = min(now, since) if runs else math.inf
+        if now - since >= min(_SETTLED, limit):
             return True
-        if now >= ends and since is None:
+        if now >= ends and not runs:
             return False
         time.sleep(_PAUSE)

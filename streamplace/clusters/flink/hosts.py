@@ -142,13 +142,7 @@ class Hosts:
 
 
 def megabytes(text: str, path: str = "--option link_rate") -> float:
-    """Return the rate of a link in MB/s: ``1Gbit`` is 125, ``40 MB/s`` is 40.
-
-    Raises
-    ------
-    InvalidInput
-        It is no rate.
-    """
+    """Return the rate of a link in MB/s: ``1Gbit`` is 125, ``40 MB/s`` is 40."""
     found = _LINK.fullmatch(text.strip())
     rate = float(found[1]) * _SCALE[found[2]] if found else 0.0
     if found is None or not 0 < rate <= 1e12:

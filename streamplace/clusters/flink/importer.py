@@ -13,84 +13,50 @@ from streamplace.clusters.flink.fetch import Cluster
 from streamplace.clusters.flink.model import build_document
 from streamplace.clusters.flink.pages import ENDED, Job, read_files
 from streamplace.clusters.flink.rates import share_processors, tell_waiting
-
-#: Names told of many.
-_NAMED = 5
+from streamplace.present.numbers import listed
 
 OPTIONS = (
     Option("job", "str", "", "only the job with this name or id; default all running"),
     Option(
-        "place",
-        "str",
-        "subtasks",
-        "subtasks: each vertex by itself, as export flink has it run; slots: those of the job's "
-        "own sharing groups",
-        choices=("subtasks", "slots"),
+        "place", "str", "subtasks", "subtasks: each vertex by itself, as export flink has it run; "
+        "slots: those of the job's own sharing groups", choices=("subtasks", "slots"),
     ),
     Option(
-        "slots",
-        "str",
-        "auto",
-        "sharing: a slot takes a subtask of every vertex of its group; single: one subtask; auto "
-        "tells by use; free: they bind nothing",
+        "slots", "str", "auto", "sharing: a slot takes a subtask of every vertex of its group; "
+        "single: one subtask; auto tells by use; free: they bind nothing",
         choices=("auto", "sharing", "single", "free"),
     ),
     Option(
-        "loads",
-        "str",
-        "auto",
-        "mean: subtasks of a vertex are alike, as Flink deals them out; measured: each its own; "
-        "auto: mean where subtasks are placed, measured where slots are",
+        "loads", "str", "auto", "mean: subtasks of a vertex are alike, as Flink deals them out; "
+        "measured: each its own; auto: mean where subtasks are placed, measured where slots are",
         choices=("auto", "mean", "measured"),
     ),
     Option(
-        "cpu",
-        "str",
-        "busy",
-        "busy: the share of time a subtask is busy; process: its part, by that, of what the "
-        "process of its task manager computes",
-        choices=("busy", "process"),
+        "cpu", "str", "busy", "busy: the share of time a subtask is busy; process: its part, by "
+        "that, of what the process of its task manager computes", choices=("busy", "process"),
     ),
     Option(
-        "standing",
-        "float",
-        0.0,
-        "cores that the process of a task manager takes while nothing flows: background of its "
-        "node, and no subtask's",
-        minimum=0,
-        maximum=1e6,
+        "standing", "float", 0.0, "cores that the process of a task manager takes while nothing "
+        "flows: background of its node, and no subtask's", minimum=0, maximum=1e6,
     ),
     Option(
-        "cores",
-        "str",
-        "auto",
-        "configured: what a task manager is told to have; hardware: its part of what its machine "
-        "has; auto: configured, but no more on a host than its machine has",
-        choices=("auto", "configured", "hardware"),
+        "cores", "str", "auto", "configured: what a task manager is told to have; hardware: its "
+        "part of what its machine has; auto: configured, but no more on a host than its machine "
+        "has", choices=("auto", "configured", "hardware"),
     ),
     Option("link_rate", "str", "", "of every host, each way, such as 1Gbit or 40MB/s"),
     Option("hosts", "str", "", "a JSON file: host or task manager to link, cores, rack"),
     Option(
-        "interval",
-        "float",
-        None,
-        "seconds between two readings of rates; default what the cluster is set to",
-        minimum=0,
-        maximum=3600,
+        "interval", "float", None, "seconds between two readings of rates; default what the "
+        "cluster is set to", minimum=0, maximum=3600,
     ),
     Option("idle", "bool", False, "take a job through which nothing flows"),
     *COSTS,
-)
+)  # fmt: skip
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Make the document of an instance out of jobs and task managers.
-
-    Raises
-    ------
-    InvalidInput
-        A needed document or field is missing, by path.
-    """
+    """As `Importer.read`, of jobs and task managers."""
     if request.options["place"] == "slots" and request.options["slots"] == "free":
         remedy = "leave one of them out"
         ledger.problem("--option slots", "free", "and place=slots exclude each other", remedy)
@@ -115,15 +81,15 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         what = f"job {wanted!r}" if wanted else "running job (/jobs/ID, with vertices)"
         remedy = "save that page too"
         if wanted and everyone:
-            there = ", ".join(sorted({job.name for job in everyone})[:_NAMED])
+            there = listed(sorted({job.name for job in everyone}), 5)
             remedy = f"there is {there}; to take another one, save its pages too"
         ledger.problem("SOURCE", None, f"holds no {what}", remedy)
     if not managers:
-        ledger.problem(
-            "SOURCE", None, "holds no task managers: there are no nodes", "save /taskmanagers too"
-        )
+        reason = "holds no task managers: there are no nodes"
+        ledger.problem("SOURCE", None, reason, "save /taskmanagers too")
     for job in jobs:
-        _take_past(job, ledger)
+        if not job.running:
+            _take_past(job, ledger)
         if not job.planned:
             remedy = f"save /jobs/{job.id}/plan too"
             ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
@@ -137,8 +103,6 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
 
 def _take_past(job: Job, ledger: Ledger) -> None:
     """Take the figures of a job that was named though it ended; refuse one between two states."""
-    if job.running:
-        return
     if job.state not in ENDED:
         remedy = f"wait until it runs; /jobs/{job.id}/exceptions may say why it does not"
         ledger.problem(f"{job.path}.state", job.state, "is neither running nor ended", remedy)

@@ -253,12 +253,6 @@ def build_document(
         Running jobs that are not imported: their slots and CPU are taken off.
     options
         Of the importer.
-
-    Raises
-    ------
-    InvalidInput
-        Subtasks contradict the parallelism of their vertex or do not run, nothing flows, or what is
-        said of hosts is of none.
     """
     whereabouts = _Whereabouts(managers, ledger)
     _place_all(jobs, whereabouts, ledger)

@@ -21,6 +21,7 @@ from streamplace.clusters.exchange.pages import (
     as_number,
     completed,
     is_whole,
+    kind_by_field,
     read_pages,
     words,
 )
@@ -359,14 +360,9 @@ def job_of(page: JobPage, path: str, ledger: Ledger) -> Job:
     for i, entry in enumerate(page.vertices):
         if entry.id in job.vertices:
             ledger.problem(f"{path}.vertices[{i}].id", entry.id, "stands twice")
-        job.vertices[entry.id] = Vertex(
-            entry.id,
-            entry.name or "",
-            entry.parallelism,
-            entry.slotSharingGroupId,
-            entry.maxParallelism,
-            entry.status if entry.status in ENDED else None,
-        )
+        state = entry.status if entry.status in ENDED else None
+        told = (entry.parallelism, entry.slotSharingGroupId, entry.maxParallelism, state)
+        job.vertices[entry.id] = Vertex(entry.id, entry.name or "", *told)
     if page.plan is not None:
         take_plan(page.plan, f"{path}.plan", job, ledger)
     return job
@@ -399,21 +395,20 @@ def take_vertex(page: VertexPage, path: str, vertex: Vertex, ledger: Ledger) -> 
 
 def _subtask(entry: _Subtask, state: str | None) -> Subtask:
     host = entry.endpoint if entry.host is None else entry.host
-    place = tuple(None if word == _UNASSIGNED else word for word in (entry.manager, host))
-    subtask = Subtask(entry.subtask, (place[0], place[1]), state=entry.status or state)
-    counters = entry.metrics
-    subtask.seconds = life = None if entry.duration is None else entry.duration / 1000.0
-    if counters is not None:
+    manager, host = (None if word == _UNASSIGNED else word for word in (entry.manager, host))
+    life = None if entry.duration is None else entry.duration / 1000.0
+    subtask = Subtask(entry.subtask, (manager, host), life, entry.status or state)
+    if counters := entry.metrics:
         subtask.readings = {
             "read": Reading(counters.read, life),
             "written": Reading(counters.write, life),
-            "busy": _share(counters.busy, life),
-            "held": _share(counters.held, life),
+            "busy": _time_of(counters.busy, life),
+            "held": _time_of(counters.held, life),
         }
     return subtask
 
 
-def _share(milliseconds: float | None, seconds: float | None) -> Reading:
+def _time_of(milliseconds: float | None, seconds: float | None) -> Reading:
     """Return the reading of time spent in some way, which is at most the time that passed."""
     if milliseconds is None or seconds is None:
         return Reading(None, seconds)
@@ -447,26 +442,17 @@ def kind_of(document: Document, ledger: Ledger) -> Any:
     value = document.value
     if isinstance(value, list):
         return list[Metric]
-    if not isinstance(value, dict):
-        ledger.problem(document.name, value, "is not an object", "expected a REST document")
-        return None
-    if "taskmanagers" in value and "subtasks" not in value and "name" not in value:
+    if isinstance(value, dict) and "taskmanagers" in value and not {"subtasks", "name"} & {*value}:
         return TaskManagers
     marks = {"vertices": JobPage, "subtasks": VertexPage, "plan": PlanPage, "jobs": Overview}
-    found = next((kind for mark, kind in marks.items() if mark in value), None)
-    if found is None:
+    found = kind_by_field(document, marks, "expected a REST document", ledger)
+    if found is None and isinstance(value, dict):
         ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
     return found
 
 
 def read_files(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
-    """Read saved pages, recognised once by what they hold, into task managers and jobs.
-
-    Raises
-    ------
-    InvalidInput
-        Documents cannot be read, or do not belong together.
-    """
+    """Read saved pages, recognised once by what they hold, into task managers and jobs."""
     whole = (VertexPage, Overview)
     pages = read_pages(
         documents, kind_of, ledger, lambda kind, name: name if kind in whole else _short(name)
@@ -505,10 +491,9 @@ def _place_plan(plan: _Plan, path: str, jobs: list[Job], ledger: Ledger) -> None
 
 
 def _place_vertex(page: VertexPage, path: str, jobs: list[Job], ledger: Ledger) -> None:
-    """Find the job of a vertex, which its page does not name.
+    """Give a vertex of a job its page, which does not name the job.
 
-    Vertex ids come from the shape of the graph, so that two runs of the same program share them:
-    then the file's path has to tell which job is meant.
+    Two runs of a program share the ids of vertices: then the file's path tells which is meant.
     """
     owners = [job for job in jobs if page.id in job.vertices]
     if len(owners) > 1:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from streamplace.clusters.exchange.pages import Reading, is_whole
 from streamplace.clusters.exchange.web import quoted
 from streamplace.clusters.flink.pages import Metric
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,23 +95,18 @@ def twice(
 
     def read() -> dict[str, Sample]:
         wake()
-        _rest(min(_FILLED, interval / 4))
+        time.sleep(min(_FILLED, interval / 4))
         return ask()
 
     first = read()
     if not any(first.values()):
         return first, first
     for _ in range(2):
-        _rest(interval + _MARGIN if interval > 0 else 0.0)
+        time.sleep(interval + _MARGIN if interval > 0 else 0.0)
         second = read()
         if not _some_stand(first, second):
             break
     return first, second
-
-
-def _rest(seconds: float) -> None:
-    if seconds > 0:
-        time.sleep(seconds)
 
 
 def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
@@ -139,13 +135,17 @@ def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
 
 def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
     """Whether the clocks of some subtasks, but not of all, stood still from answer to answer."""
-    moved = {
-        elapsed(first.get(at, {}).get(index, {}), now) > 0
+    return {span > 0 for span in _spans(first, second)} == {True, False}
+
+
+def _spans(first: dict[str, Sample], second: dict[str, Sample]) -> list[float]:
+    """Return how long each subtask that has a clock ran from answer to answer, in s."""
+    return [
+        elapsed(first.get(at, {}).get(index, {}), now)
         for at, sample in second.items()
         for index, now in sample.items()
         if all(name in now for name in CLOCK)
-    }
-    return moved == {True, False}
+    ]
 
 
 def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
@@ -159,13 +159,7 @@ def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
 def ask_processors(
     ask: Callable[[str, Sequence[str]], list[Metric] | None], managers: Iterable[str]
 ) -> dict[str, Sample]:
-    """Return the processor time of each task manager, beside the samples of vertices.
-
-    Parameters
-    ----------
-    ask
-        Gives the metrics of a path, by their names.
-    """
+    """Return the processor time of each task manager; `ask` gives metrics of a path by name."""
     found: dict[str, Sample] = {}
     for manager in managers:
         for entry in ask(f"taskmanagers/{quoted(manager)}", [_TIME]) or ():
@@ -181,12 +175,7 @@ def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict
          if name.startswith(_PROCESS)}
         for reading in (first, second)
     ]  # fmt: skip
-    spans = [
-        span
-        for at, sample in second.items()
-        for index, now in sample.items()
-        if (span := elapsed(first.get(at, {}).get(index, {}), now)) > 0
-    ]
+    spans = [span for span in _spans(first, second) if span > 0]
     if not spans:
         return {}
     before, after = times
@@ -200,12 +189,7 @@ def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict
 def tell_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledger) -> None:
     """Warn of task managers whose subtasks are busy for longer than their process computes.
 
-    Parameters
-    ----------
-    used
-        Cores in use, by task manager.
-    jobs
-        Those that are imported.
+    `used` are cores in use, by task manager.
     """
     busy = _busy(jobs)
     waiting = [m for m in used if busy.get(m, 0.0) > max(_TIMES * used[m], used[m] + _CORES)]
@@ -232,8 +216,8 @@ def share_processors(
     ----------
     used, standing
         Cores in use, by task manager, and what of them no subtask causes.
-    jobs, others
-        The jobs that are imported, whose subtasks are changed, and others that run.
+    others
+        Jobs that run and are not imported.
     """
     option = "--option cpu", "process"
     if others:
@@ -254,7 +238,7 @@ def share_processors(
             subtask.readings["busy"] = Reading.mean(part * (used[place] - standing), 1.0)
     untold = sorted(str(manager) for manager in busy if manager not in used)
     if untold:
-        ledger.warn(f"no processor time of {', '.join(untold[:5])}: CPU there is the busy time")
+        ledger.warn(f"no processor time of {listed(untold, 5)}: CPU there is the busy time")
     ledger.reading(
         "a subtask's CPU is its part, by busy time, of what its process computes, in cores"
     )

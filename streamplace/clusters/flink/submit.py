@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.flink.exporter import check_parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,13 +113,7 @@ def java_options() -> list[str]:
 
 
 def flink_jars(home: str | None = None) -> list[str]:
-    """Return Flink's jars: of an unpacked distribution, or of the package.
-
-    Raises
-    ------
-    InvalidInput
-        There are none.
-    """
+    """Return Flink's jars: of an unpacked distribution, or of the package."""
     if home is not None:
         folder = Path(home) / "lib"
     else:
@@ -281,16 +277,11 @@ class FlinkClient:
 
 def reason_of(error: Any) -> str:
     """Return what a Java exception says, with its last cause."""
-    thrown = error.java_exception
-    said = [_first_line(thrown)]
-    while (cause := thrown.getCause()) is not None:
-        thrown = cause
-        said.append(_first_line(thrown))
-    return said[0] if said[0] == said[-1] else f"{said[0]}; {said[-1]}"
-
-
-def _first_line(thrown: Any) -> str:
-    return str(thrown.toString()).strip().partition("\n")[0][:_LONGEST]
+    first = last = error.java_exception
+    while (cause := last.getCause()) is not None:
+        last = cause
+    said = [str(one.toString()).strip().partition("\n")[0][:_LONGEST] for one in (first, last)]
+    return "; ".join(dict.fromkeys(said))
 
 
 def submit(
@@ -353,7 +344,8 @@ def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list
     for groups in sheet.by_job.values():
         planned = {vertex for group in groups for vertex in group.vertices}
         if planned == vertices.keys():
-            _check_widths(groups, vertices)
+            remedy = "-D parallelism.default=N, or import and solve again; nothing was submitted"
+            check_parallelism(groups, {v: width for v, (_, width) in vertices.items()}, "", remedy)
             return groups
         if nearest is None or len(planned ^ vertices.keys()) < len(nearest):
             nearest = planned ^ vertices.keys()
@@ -365,27 +357,10 @@ def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list
     raise InvalidInput(Problem("the program", None, reason, remedy))
 
 
-def _check_widths(groups: list[Group], vertices: Mapping[str, tuple[str, int]]) -> None:
-    problems = []
-    for group in groups:
-        width = max(vertices[v][1] for v in group.vertices)
-        if width != group.parallelism:
-            reason = f"is its parallelism, the plan places {group.parallelism}"
-            remedy = "-D parallelism.default=N, or import and solve again; nothing was submitted"
-            problems.append(Problem(group.operator, width, reason, remedy))
-    raise_any(problems)
-
-
 def check_quotas(sheet: Sheet, groups: list[Group], managers: list[TaskManager]) -> None:
-    """See that the task managers offer what the plan takes, and that it is free.
-
-    Raises
-    ------
-    InvalidInput
-        Some do not: the job would wait for slots that nobody offers, or go elsewhere.
-    """
+    """See that the task managers offer what the plan takes, and that it is free."""
     by_name = {manager.id: manager for manager in managers}
-    problems = []
+    ledger = Ledger()
     for group in groups:
         name = sheet.resource(group)
         for manager in sorted(by_name.keys() | group.counts.keys()):
@@ -397,13 +372,13 @@ def check_quotas(sheet: Sheet, groups: list[Group], managers: list[TaskManager])
             where = f"task manager {manager}: {name}"
             if planned and there is None:
                 remedy = "start it, with its block of the export"
-                problems.append(Problem(where, None, "is not there", remedy))
+                ledger.problem(where, None, "is not there", remedy)
             elif offered != planned:
                 reason = f"are offered, the plan takes {planned}"
                 remedy = "give it its block of the export, and restart it; nothing was submitted"
-                problems.append(Problem(where, f"{offered:g}", reason, remedy))
+                ledger.problem(where, f"{offered:g}", reason, remedy)
             elif free is not None and free.amount(name) < planned:
                 reason = f"are free, the plan takes {planned}"
                 remedy = "cancel the job that runs there; nothing was submitted"
-                problems.append(Problem(where, f"{free.amount(name):g}", reason, remedy))
-    raise_any(problems)
+                ledger.problem(where, f"{free.amount(name):g}", reason, remedy)
+    ledger.check()

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.flink.exporter import Group, Sheet
+from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.clusters.flink.model import edges_of, stays_inside
 from streamplace.clusters.flink.units import Unit, units_of
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from optim.format.plan import Plan
@@ -86,16 +87,13 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> Verdic
             vertex = job.vertices[identity]
             alive = [s for s in vertex.subtasks.values() if not s.ended]
             gone = len(vertex.subtasks) - len(alive)
-            seen = Counter(_manager(s.place[0], known) for s in alive)
+            where = (subtask.place[0] for subtask in alive)
+            seen = Counter(m if m is not None and m in known else "(none)" for m in where)
             planned, ended = planned + vertex.parallelism - gone, ended + gone
             right += sum((seen & Counter(group.counts)).values())
             differences += _compare(job, vertex, group, seen, gone)
     predicted, measured = _shares(sheet, owners)
     return Verdict(planned, right, ended, tuple(differences), predicted, measured)
-
-
-def _manager(name: str | None, known: set[str]) -> str:
-    return name if name in known else "(none)"
 
 
 def _compare(
@@ -125,17 +123,17 @@ def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
             fitting = own or [job for job in fitting if job.name == name] or fitting
         if len(fitting) != 1:
             raise InvalidInput(_no_owner(name, wanted, jobs, len(fitting)))
-        found[name] = fitting[0]
-        _check_parallelism(groups, fitting[0])
+        found[name] = job = fitting[0]
+        widths = {identity: vertex.parallelism for identity, vertex in job.vertices.items()}
+        check_parallelism(groups, widths, f"job {job.name}: ", "import and solve again")
     return found
 
 
 def _no_owner(name: str, wanted: set[str], jobs: list[Job], fitting: int) -> Problem:
-    there = ", ".join(sorted(f"{job.name} ({job.id[:8]})" for job in jobs)[:_SHOWN]) or "none"
+    there = listed(sorted(f"{job.name} ({job.id[:8]})" for job in jobs), _SHOWN) or "none"
     if fitting:
-        return Problem(
-            f"job {name}", None, f"runs {fitting} times", f"name one: --job ID of {there}"
-        )
+        remedy = f"name one: --job ID of {there}"
+        return Problem(f"job {name}", None, f"runs {fitting} times", remedy)
     near = min(jobs, key=lambda job: len(wanted - job.vertices.keys()), default=None)
     lacking = sorted(wanted - near.vertices.keys())[:_SHOWN] if near else sorted(wanted)[:_SHOWN]
     reason = f"no running job has just the vertices of the plan (lacking {', '.join(lacking)})"
@@ -143,17 +141,6 @@ def _no_owner(name: str, wanted: set[str], jobs: list[Job], fitting: int) -> Pro
         reason = f"{near.name} has vertices that the plan does not place"
     remedy = f"running: {there}; a plan holds for the program it was imported from"
     return Problem(f"job {name}", None, reason, remedy)
-
-
-def _check_parallelism(groups: list[Group], job: Job) -> None:
-    problems = []
-    for group in groups:
-        width = max(job.vertices[v].parallelism for v in group.vertices)
-        if width != group.parallelism:
-            path = f"job {job.name}: {group.operator}"
-            reason = f"is its parallelism; the plan places {group.parallelism}"
-            problems.append(Problem(path, width, reason, "import and solve again"))
-    raise_any(problems)
 
 
 def _shares(sheet: Sheet, owners: dict[str, Job]) -> tuple[float | None, float | None]:
@@ -182,13 +169,7 @@ def _apart(sender: Group, receiver: Group) -> float:
 
 
 def sheet_by_names(plan: Plan, jobs: list[Job]) -> Sheet:
-    """Make the sheet of a plan whose instance is not at hand, by the names of running vertices.
-
-    Raises
-    ------
-    InvalidInput
-        Names of the plan's tasks are not those of vertices that run.
-    """
+    """Make the sheet of a plan whose instance is not at hand, by the names of running vertices."""
     counts: dict[str, Counter[str]] = {}
     for task, node in plan.assignment.items():
         counts.setdefault(task.rpartition("/")[0], Counter())[node] += 1

@@ -20,6 +20,7 @@ from streamplace.clusters.exchange.pages import (
     Text,
     Whole,
     as_number,
+    kind_by_field,
     read_page,
     words,
 )
@@ -228,13 +229,7 @@ class StatePage(_Page):
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Make the document of an instance out of broker and partition loads.
-
-    Raises
-    ------
-    InvalidInput
-        A needed document or field is missing, by path.
-    """
+    """As `Importer.read`, of the loads of brokers and partitions."""
     operation = operation_of(request.options)
     pages = _fetched(request, ledger)
     files = [source for source in request.sources if not is_url(source)]
@@ -305,20 +300,17 @@ def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
 
 def _kind_of(document: Document, ledger: Ledger) -> Any:
     """Recognise a file by what it holds; ``None``, noted, for what is no page that is read."""
-    value = document.value
-    if not isinstance(value, dict):
-        ledger.problem(document.name, value, "is not an object", "expected a response as JSON")
-        return None
-    marks: dict[str, type[Page]] = {
+    marks = {
         "records": PartitionLoadPage,
         "brokers": LoadPage,
         "brokerCapacities": CapacityPage,
         "KafkaPartitionState": StatePage,
         "partitions": AssignmentPage,
     }
-    found = next((kind for mark, kind in marks.items() if mark in value), None)
-    if found is None and _is_computed(value, document.name, ledger):
-        ledger.warn(f"{document.name} is no document that is known, and is left out")
+    found = kind_by_field(document, marks, "expected a response as JSON", ledger)
+    name, value = document
+    if found is None and isinstance(value, dict) and _is_computed(value, name, ledger):
+        ledger.warn(f"{name} is no document that is known, and is left out")
     return found
 
 

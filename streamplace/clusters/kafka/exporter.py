@@ -172,13 +172,7 @@ def reassignment(lists: Iterable[tuple[Listed, Sequence[int]]]) -> str:
 def write(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return the reassignment, its rollback, the elections and numbered parts, in Kafka's JSON.
-
-    Raises
-    ------
-    InvalidInput
-        Kafka would refuse it, by name.
-    """
+    """As `Exporter.write`: reassignment, rollback, elections and parts, in Kafka's JSON."""
     found = changes(instance, instance.tasks.node, places.node, ledger)
     ledger.check()
     moved = [change for change in found if change.is_listed]
@@ -358,14 +352,7 @@ def _broker_numbers(instance: Instance, ledger: Ledger) -> list[int]:
 
 
 def read_back(text: str, instance: Instance) -> Places:
-    """Return where replicas are after a reassignment; partitions it does not name stay.
-
-    Raises
-    ------
-    InvalidInput
-        Not a reassignment, of partitions or brokers the instance does not have, or with another
-        number of replicas than there are tasks.
-    """
+    """As `Exporter.read_back`, of a reassignment; partitions that it does not name stay."""
     ledger = Ledger()
     broker_of = _broker_numbers(instance, ledger)
     nodes = {broker: n for n, broker in enumerate(broker_of) if broker >= 0}

@@ -58,13 +58,7 @@ OPERATION = (
 
 
 def read_folder(folder: Path, ledger: Ledger) -> Cluster:
-    """Read what a folder holds.
-
-    Raises
-    ------
-    InvalidInput
-        There is no ``topics.txt``, or a file is not what it should be, by line or path.
-    """
+    """Read what a folder holds."""
     texts = {
         name: read_text(folder / name)
         for name in (TOPICS, LOGS, BROKERS, RATES, CURRENT)
@@ -247,13 +241,7 @@ def _number(node: str) -> int:
 
 
 def operation_of(options: Mapping[str, Any]) -> Operation:
-    """Return what the options ask for.
-
-    Raises
-    ------
-    InvalidInput
-        A broker is no number.
-    """
+    """Return what the options ask for."""
     words = [word.strip() for word in (options["brokers"] or "").split(",") if word.strip()]
     wrong = [word for word in words if not is_whole(word)]
     if wrong:
@@ -264,13 +252,7 @@ def operation_of(options: Mapping[str, Any]) -> Operation:
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Make the document of an instance.
-
-    Raises
-    ------
-    InvalidInput
-        A file is missing or is not what it should be, by line or path.
-    """
+    """As `Importer.read`, of a folder."""
     if len(request.sources) != 1 or not Path(request.sources[0]).is_dir():
         reason = "is no folder" if len(request.sources) == 1 else "are several sources"
         remedy = "name one folder that holds topics.txt"
@@ -288,13 +270,10 @@ IMPORTER = Importer(
     options=(
         *OPERATION,
         Option(
-            "balance",
-            "str",
-            None,
-            "the balanced resource; default disk, or nw_out for leadership",
+            "balance", "str", None, "the balanced resource; default disk, or nw_out for leadership",
             choices=(*CAPACITIES, COUNT, LEADERS),
         ),
     ),
     read=read,
     follow=follow,
-)
+)  # fmt: skip

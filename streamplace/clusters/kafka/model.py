@@ -34,11 +34,6 @@ def document_of(
     ----------
     balance
         The balanced resource; ``None`` for the first that is known and that the operation changes.
-
-    Raises
-    ------
-    InvalidInput
-        The operation does not fit the cluster, touches nothing, or a resource is not told.
     """
     if operation.mode == "remove-broker":
         cluster = replace(cluster, emptied=operation.brokers)

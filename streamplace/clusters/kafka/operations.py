@@ -90,13 +90,7 @@ class Operation:
     topics: frozenset[str] = frozenset()
 
     def check(self, cluster: Cluster) -> None:
-        """Refuse what does not go together.
-
-        Raises
-        ------
-        InvalidInput
-            Brokers or a factor are missing or of no use, or are not the cluster's.
-        """
+        """Refuse what does not go together."""
         problems = []
         for name, value, wanted in (
             ("brokers", sorted(self.brokers), self.mode in NEEDS_BROKERS),
@@ -230,13 +224,7 @@ class Operation:
     def _that_fit(
         self, cluster: Cluster, asked: list[Asked], why: list[tuple[str, str]], ledger: Ledger
     ) -> list[Asked]:
-        """Leave out partitions with more replicas than brokers to be on.
-
-        Raises
-        ------
-        InvalidInput
-            A broker that is to be emptied could not be.
-        """
+        """Leave out partitions with more replicas than brokers to be on."""
         fit: list[Asked] = []
         rest: list[Asked] = []
         fewest = len(cluster.alive)

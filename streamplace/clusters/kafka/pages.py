@@ -266,13 +266,7 @@ def _json_in(text: str, path: str, ledger: Ledger) -> Any:
 
 
 def parsed(text: str, path: str) -> Any:
-    """Return JSON; problems name the file.
-
-    Raises
-    ------
-    InvalidInput
-        It is none.
-    """
+    """Return JSON; problems name the file."""
     with problems_in(path):
         return parse_json(text.encode())
 

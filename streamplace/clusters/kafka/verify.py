@@ -43,13 +43,7 @@ class Difference(NamedTuple):
 
 
 def wanted_of(name: str) -> dict[Key, Wanted]:
-    """Read what is planned: a plan, or a reassignment that was exported.
-
-    Raises
-    ------
-    InvalidInput
-        The file is neither, or its tasks are no replicas.
-    """
+    """Read what is planned: a plan, or a reassignment that was exported."""
     value = parsed(read_text(Path(name)), name)
     if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
         with problems_in(name):
@@ -119,13 +113,7 @@ def election_text(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> s
 
 
 def run(plan: str, describe: str, as_json: bool, election: str | None = None) -> int:
-    """Verify, print what differs, write who is to be elected, and return the exit status.
-
-    Raises
-    ------
-    InvalidInput
-        A file is not what it should be, or a partition is not described.
-    """
+    """Verify, print what differs, write who is to be elected, and return the exit status."""
     from streamplace.present.problems import printable
 
     wanted, ledger = wanted_of(plan), Ledger()

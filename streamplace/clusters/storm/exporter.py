@@ -38,14 +38,7 @@ _PART = re.compile(r"(.+)#(\d{1,5}),(\d{1,9})")
 def write(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return the placement JSON.
-
-    Raises
-    ------
-    InvalidInput
-        Executors without a component, a node without enough slots, names that the format cannot
-        hold.
-    """
+    """As `Exporter.write`: the placement as JSON."""
     slot = decided_slots(instance, places, ledger)
     ledger.check()
     ports = Ports(instance)
@@ -96,11 +89,6 @@ def read_back(text: str, instance: Instance) -> Places:
 
     A component's executors that are in a worker of the file stay there as long as it has threads
     left; the others take what is left, in their order and the file's.
-
-    Raises
-    ------
-    InvalidInput
-        Not a placement, or of workers and components the instance does not have.
     """
     ledger = Ledger()
     value = parse_json(text.encode())

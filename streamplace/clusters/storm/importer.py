@@ -167,13 +167,7 @@ class Cluster:
     ledger: Ledger
 
     def read(self, wanted: str) -> tuple[dict[str, Supervisor], list[Topology]]:
-        """Return supervisors, and the active topologies or the one with a name or id.
-
-        Raises
-        ------
-        InvalidInput
-            The UI does not answer, or not with these pages.
-        """
+        """Return supervisors, and the active topologies or the one with a name or id."""
         supervisors: dict[str, Supervisor] = {}
         page: Supervisors = self._needed(Supervisors, "supervisor/summary")
         add_supervisors(page, supervisors, self.ledger)

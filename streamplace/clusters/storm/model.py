@@ -171,13 +171,7 @@ def _reserve(
 def build_document(
     supervisors: dict[str, Supervisor], topologies: list[Topology], cpu: str, ledger: Ledger
 ) -> dict[str, Any]:
-    """Put supervisors and topologies together.
-
-    Raises
-    ------
-    InvalidInput
-        Slots or ports contradict each other.
-    """
+    """Put supervisors and topologies together."""
     used, complete = _used_ports(supervisors, topologies, ledger)
     for topology in topologies:
         _settle_workers(topology, ledger)

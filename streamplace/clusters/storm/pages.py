@@ -24,6 +24,7 @@ from streamplace.clusters.exchange.pages import (
     Whole,
     as_number,
     as_whole,
+    kind_by_field,
     read_pages,
     seconds_of,
     words,
@@ -460,18 +461,15 @@ def take_visualization(page: dict[str, Pictured], topology: Topology) -> None:
 def kind_of(document: Document, ledger: Ledger) -> Any:
     """Recognise a file by what it holds; ``None``, noted, for what is no page that is read."""
     value = document.value
-    if not isinstance(value, dict):
-        ledger.problem(document.name, value, "is not an object", "expected a page of the UI")
-        return None
-    if "spouts" in value and "bolts" in value:
+    if isinstance(value, dict) and {"spouts", "bolts"} <= value.keys():
         return TopologyPage
-    if "executorStats" in value or "componentType" in value:
-        return ComponentPage
-    if "supervisors" in value:
-        return Supervisors
-    if value and all(
-        isinstance(v, dict) and v.keys() & {":type", ":inputs"} for v in value.values()
-    ):
+    marks: dict[str, Any] = {"executorStats": ComponentPage, "componentType": ComponentPage}
+    marks["supervisors"] = Supervisors
+    found = kind_by_field(document, marks, "expected a page of the UI", ledger)
+    if found is not None or not isinstance(value, dict):
+        return found
+    entries = [isinstance(v, dict) and v.keys() & {":type", ":inputs"} for v in value.values()]
+    if entries and all(entries):
         return dict[str, Pictured]
     if "topologies" not in value:
         ledger.warn(f"{document.name} is no page of the UI that is known, and is left out")
@@ -481,13 +479,7 @@ def kind_of(document: Document, ledger: Ledger) -> Any:
 def read_files(
     documents: list[Document], ledger: Ledger
 ) -> tuple[dict[str, Supervisor], list[Topology]]:
-    """Read saved pages, recognised once by what they hold, into supervisors and topologies.
-
-    Raises
-    ------
-    InvalidInput
-        Documents cannot be read, or do not belong together.
-    """
+    """Read saved pages, recognised once by what they hold, into supervisors and topologies."""
     pages = read_pages(documents, kind_of, ledger)
     supervisors: dict[str, Supervisor] = {}
     for _, page in pages.get(Supervisors, ()):
