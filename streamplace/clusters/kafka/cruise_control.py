@@ -245,7 +245,10 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         elif isinstance(page, PartitionLoadPage):
             _add_partitions(page, name, partitions, ledger)
     ledger.check()
-    partitions = _led(partitions, ledger)
+    led = {key: p for key, p in partitions.items() if p.leader is not None}
+    if lost := [f"{topic}-{number}" for topic, number in sorted(partitions.keys() - led.keys())]:
+        ledger.warn(f"left out for want of a leader, their load stays where it is: {some(lost)}")
+    partitions = led  # without a leader there is nothing that could move
     brokers = {
         number: Broker(number, load.Rack, not load.dead, load.capacity, load.load, load.Host or "")
         for number, load in loads.items()
@@ -265,8 +268,15 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if not partitions:
         what = "holds no partition_load response with a partition that has a leader"
         ledger.problem("SOURCE", None, what, "save /partition_load")
-    paths = [name for name, page in pages if isinstance(page, PartitionLoadPage)]
-    _check_references(brokers, partitions, paths, ledger)
+    path = ", ".join(name for name, page in pages if isinstance(page, PartitionLoadPage))
+    for partition in partitions.values():
+        where = f"{path}: {partition.name}"
+        unknown = [b for b in partition.replicas if b not in brokers]
+        if unknown and brokers:
+            reason = "are brokers that the load response lacks"
+            ledger.problem(where, unknown, reason, "save both responses at one time")
+        if len(set(partition.replicas)) < len(partition.replicas):
+            ledger.problem(where, partition.replicas, "lists a broker twice")
     ledger.check()
     _leave_out_failed(loads, brokers, by_dir, partitions, ledger)
     for partition in partitions.values():
@@ -405,30 +415,6 @@ def _take_order(
         known.replicas = entry.replicas
 
 
-def _led(partitions: dict[Key, Partition], ledger: Ledger) -> dict[Key, Partition]:
-    """Return the partitions that have a leader: without one there is nothing that could move."""
-    led = {key: p for key, p in partitions.items() if p.leader is not None}
-    lost = sorted(partitions.keys() - led.keys())
-    if lost:
-        names = some([f"{topic}-{number}" for topic, number in lost])
-        ledger.warn(f"left out for want of a leader, their load stays where it is: {names}")
-    return led
-
-
-def _check_references(
-    brokers: dict[int, Broker], partitions: dict[Key, Partition], paths: list[str], ledger: Ledger
-) -> None:
-    path = ", ".join(paths)
-    for partition in partitions.values():
-        where = f"{path}: {partition.name}"
-        unknown = [b for b in partition.replicas if b not in brokers]
-        if unknown and brokers:
-            reason = "are brokers that the load response lacks"
-            ledger.problem(where, unknown, reason, "save both responses at one time")
-        if len(set(partition.replicas)) < len(partition.replicas):
-            ledger.problem(where, partition.replicas, "lists a broker twice")
-
-
 def _leave_out_failed(
     loads: dict[int, BrokerLoad],
     brokers: dict[int, Broker],
@@ -440,7 +426,7 @@ def _leave_out_failed(
     for number, load in loads.items():
         if not load.failed:
             continue
-        told = f"broker {number}: log dir {', '.join(load.failed[:3])} failed"
+        told = f"broker {number}: log dir {some(load.failed)} failed"
         if load.dead:
             ledger.warn(f"{told}, and it has no other: taken for dead")
             continue
@@ -450,9 +436,8 @@ def _leave_out_failed(
                 capacity["disk"] *= 1 - len(load.failed) / len(load.dirs)
             told += f", its disk counts {capacity['disk']:,.0f} MB"
         lost = [p.name for p in partitions.values() if number in p.lost]
-        which = f"lost with it: {', '.join(lost[:3])}{', …' if len(lost) > 3 else ''}"
         unknown = "which replicas are lost is not told: add kafka_cluster_state?verbose=true"
-        ledger.warn(f"{told}; {which if lost else unknown}")
+        ledger.warn(f"{told}; {f'lost with it: {some(lost)}' if lost else unknown}")
 
 
 def _leave_rest(cluster: Cluster, ledger: Ledger) -> None:

@@ -69,18 +69,26 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         raise InvalidInput(Problem(str(folder / TOPICS), None, "does not exist", remedy))
     path = {name: (folder / name).as_posix() for name in texts}
     topics = read_topics(texts[TOPICS], path[TOPICS], ledger)
-    brokers: dict[int, Broker] = {}
-    if BROKERS in texts:
-        brokers = read_brokers(texts[BROKERS], path[BROKERS], ledger)
+    brokers = read_brokers(texts[BROKERS], path[BROKERS], ledger) if BROKERS in texts else {}
     logs = read_logs(texts[LOGS], path[LOGS], ledger) if LOGS in texts else Logs({}, {}, {}, [])
     sizes = logs.sizes
     columns, rates = read_rates(texts[RATES], path[RATES], ledger) if RATES in texts else ([], {})
-    if CURRENT in texts:
-        _compare(topics, read_current(texts[CURRENT], path[CURRENT], ledger), path[CURRENT], ledger)
+    current = read_current(texts[CURRENT], path[CURRENT], ledger) if CURRENT in texts else {}
+    for key, replicas in current.items():
+        if key in topics and topics[key].replicas != replicas:
+            reason = f"differs from {topics[key].replicas} of {TOPICS}"
+            where = f"{path[CURRENT]}: {key[0]}-{key[1]}"
+            ledger.problem(where, replicas, reason, "save both at one time")
     ledger.check()
     _complete(brokers, topics, logs.brokers, BROKERS in texts, ledger)
-    _tell_failed(brokers, logs, ledger)
-    _tell_missing(texts, ledger)
+    _leave_out_failed(brokers, logs, ledger)
+    for name, what in (
+        (LOGS, "sizes are unknown, a replica costs 1 to copy"),
+        (BROKERS, "racks and capacities are unknown"),
+        (RATES, "rates and CPU are unknown"),
+    ):
+        if name not in texts:
+            ledger.reading(f"no {name}: {what}")
     told = {"disk": bool(sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
     told["nw_out"] = told["nw_in"] and "bytes_out" in columns
     cluster = Cluster(
@@ -100,26 +108,6 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         if gone := [f"{t}-{n}" for t, n in found if (t, n) not in topics]:
             ledger.warn(f"a {what} of no partition of topics.txt, left out: {some(gone)}")
     return cluster
-
-
-def _tell_missing(texts: Mapping[str, str], ledger: Ledger) -> None:
-    for name, what in (
-        (LOGS, "sizes are unknown, a replica costs 1 to copy"),
-        (BROKERS, "racks and capacities are unknown"),
-        (RATES, "rates and CPU are unknown"),
-    ):
-        if name not in texts:
-            ledger.reading(f"no {name}: {what}")
-
-
-def _compare(
-    topics: dict[Key, Described], current: dict[Key, list[int]], path: str, ledger: Ledger
-) -> None:
-    for key, replicas in current.items():
-        known = topics.get(key)
-        if known is not None and known.replicas != replicas:
-            name, reason = f"{key[0]}-{key[1]}", f"differs from {known.replicas} of {TOPICS}"
-            ledger.problem(f"{path}: {name}", replicas, reason, "save both at one time")
 
 
 def _complete(
@@ -155,7 +143,7 @@ def _complete(
         ledger.check()
 
 
-def _tell_failed(brokers: dict[int, Broker], logs: Logs, ledger: Ledger) -> None:
+def _leave_out_failed(brokers: dict[int, Broker], logs: Logs, ledger: Ledger) -> None:
     """Leave out the room of failed disks; a broker all of whose disks failed is as good as dead."""
     for number, names in logs.failed.items():
         share, total = logs.left[number]
@@ -173,19 +161,13 @@ def _tell_failed(brokers: dict[int, Broker], logs: Logs, ledger: Ledger) -> None
             ledger.warn(told)
 
 
-def _size(sizes: dict[Key, dict[int, float]], key: Key, leader: int | None) -> float | None:
-    """Bytes of a partition: those of the leader's replica, else of the largest."""
-    stored = sizes.get(key, {})
-    if not sizes:
-        return None
-    return stored[leader] if leader in stored else max(stored.values(), default=0.0)
-
-
 def _partition(key: Key, line: Described, logs: Logs, rates: dict[str, float]) -> Partition:
-    replicas, leader, size = line.target, line.leader, _size(logs.sizes, key, line.leader)
+    replicas, leader, stored = line.target, line.leader, logs.sizes.get(key, {})
+    size = None  # bytes of the leader's replica, else of the largest
+    if logs.sizes:
+        size = stored[leader] if leader in stored else max(stored.values(), default=0.0)
     if leader is not None and leader not in replicas:
         leader = replicas[0]  # as it is once the reassignment has ended
-    stored = logs.sizes.get(key, {})
     lost = {b for b in logs.failed if b in replicas and b not in line.isr and b not in stored}
     into, cpu = rates.get("bytes_in", 0.0), rates.get("cpu", 0.0)
     out = rates.get("bytes_out", 0.0) + into * (len(replicas) - 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import PlainValidator
@@ -133,12 +134,10 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Described]:
             _take_partition(fields, where, found, ledger)
         elif is_whole(fields.get("PartitionCount", "")):
             counts[fields["Topic"]] = int(fields["PartitionCount"]), where
-    seen: dict[str, int] = {}
-    for topic, _ in found:
-        seen[topic] = seen.get(topic, 0) + 1
+    seen = Counter(topic for topic, _ in found)
     for topic, (count, where) in counts.items():
-        if seen.get(topic, 0) != count:
-            reason = f"partitions are told, and {seen.get(topic, 0)} are listed ({topic})"
+        if seen[topic] != count:
+            reason = f"partitions are told, and {seen[topic]} are listed ({topic})"
             ledger.problem(where, count, reason, _SAVE)
     if not found:
         ledger.problem(path, None, "holds no partition", _SAVE)
@@ -161,10 +160,8 @@ def _take_partition(
     if not replicas or isr is None:
         what = "Isr" if replicas else "Replicas"
         value = fields.get(what, "")[:60] or None
-        reason = (
-            f"is no list of brokers: {what} of {name}" if value else f"{what} is missing: {name}"
-        )
-        ledger.problem(where, value, reason, _SAVE)
+        reason = f"is no list of brokers: {what} of" if value else f"{what} is missing:"
+        ledger.problem(where, value, f"{reason} {name}", _SAVE)
         return
     if len(set(replicas)) < len(replicas):
         ledger.problem(where, fields["Replicas"], f"lists a broker twice ({name})", _SAVE)
@@ -177,27 +174,18 @@ def _take_partition(
     if coming is None or going is None:
         reason = f"is no list of brokers: Adding or Removing Replicas of {name}"
         ledger.problem(where, None, reason, _SAVE)
-        coming, going = [], []
     key = fields["Topic"], int(fields["Partition"])
     if key in found:
         ledger.problem(where, name, "stands twice", "one --describe of the whole cluster")
     now = int(leader) if is_whole(leader) else None
-    found[key] = Described(now, replicas, isr, tuple(coming), tuple(going))
-
-
-def _brokers(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    numbers = [_broker(word) for word in text.split(",")] if text else []
-    found = [number for number in numbers if number is not None]
-    return found if len(found) == len(numbers) else None
+    found[key] = Described(now, list(replicas), list(isr), coming or (), going or ())
 
 
 @functools.lru_cache(4096)
-def _broker(word: str) -> int | None:
-    """Return a broker's number; the same few stand in every line."""
-    word = word.strip()
-    return int(word) if is_whole(word) else None
+def _brokers(text: str | None) -> tuple[int, ...] | None:
+    """Return the brokers of a list; ``None`` for what is none. The same few stand in every line."""
+    words = [word.strip() for word in text.split(",")] if text else []
+    return None if text is None or not all(map(is_whole, words)) else tuple(map(int, words))
 
 
 # -- kafka-log-dirs.sh --describe ------------------------------------------------------------------
@@ -213,7 +201,7 @@ class _Stored(Page):
 class _Directory(Page):
     logDir: Any = None
     error: Any = None
-    totalBytes: Any = None
+    totalBytes: MaybeNumber = None
     usableBytes: Any = None
     partitions: list[_Stored]
 
@@ -231,16 +219,14 @@ class _Logs(Page):
 def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
     """Read bytes by partition and broker, and failed disks, out of ``kafka-log-dirs.sh``."""
     page: _Logs | None = read_page(_Logs, _json_in(text, path, ledger), path, ledger)
-    found: dict[Key, dict[int, float]] = {}
-    logs = Logs(found, {}, {}, [])
+    logs = Logs({}, {}, {}, [])
     for i, broker in enumerate(page.brokers if page else ()):
         logs.brokers.append(broker.broker)
         failed = [folder for folder in broker.logDirs if folder.error]
         if failed:
             logs.failed[broker.broker] = [str(folder.logDir)[:60] for folder in failed]
-            works = [as_number(folder.totalBytes) for folder in broker.logDirs if not folder.error]
-            told = [size for size in works if size]
-            total = sum(told) if told and len(told) == len(works) else None
+            works = [folder.totalBytes or 0.0 for folder in broker.logDirs if not folder.error]
+            total = sum(works) if works and all(works) else None
             logs.left[broker.broker] = len(works) / len(broker.logDirs), total
         for j, folder in enumerate(broker.logDirs):
             for k, stored in enumerate(folder.partitions):
@@ -249,7 +235,7 @@ def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
                     where = f"{path}.brokers[{i}].logDirs[{j}].partitions[{k}].partition"
                     ledger.problem(where, stored.partition, "is not of the form topic-number")
                 elif stored.isFuture is not True and not folder.error:
-                    found.setdefault((topic, int(number)), {})[broker.broker] = stored.size
+                    logs.sizes.setdefault((topic, int(number)), {})[broker.broker] = stored.size
     return logs
 
 
@@ -274,10 +260,8 @@ def parsed(text: str, path: str) -> Any:
 # -- brokers, rates, the current assignment --------------------------------------------------------
 
 
-def _is_alive(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Fault("is neither true nor false")
-    return value
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 class _Capacity(Page):
@@ -290,7 +274,7 @@ class _Capacity(Page):
 class _Broker(Page):
     id: Whole
     rack: MaybeText = None
-    alive: Annotated[bool, PlainValidator(_is_alive)] = True
+    alive: Annotated[bool, needed(_truth, "true or false")] = True
     capacity: _Capacity | None = None
     host: MaybeText = None
 

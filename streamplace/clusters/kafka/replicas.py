@@ -97,7 +97,8 @@ class Listed:
         if "" in self.roles:
             to = dict(zip(self.now.replicas, after, strict=False))
             found = {t: to.get(home[t], home[t]) for t in self.tasks}
-            return found if self.under(home, _by_task(found)).replicas == list(after) else None
+            placed = [found.get(t, -1) for t in range(max(found) + 1)]
+            return found if self.under(home, placed).replicas == list(after) else None
         if len(after) != len(self.tasks) or len(set(after)) < len(after):
             return None
         found = {t: after[0] for t, r in zip(self.tasks, self.roles, strict=True) if r == LEADS}
@@ -109,20 +110,12 @@ class Listed:
         return found | dict(zip((t for t in waiting if t not in found), rest, strict=False))
 
 
-def _by_task(found: Mapping[int, int]) -> list[int]:
-    return [found.get(t, -1) for t in range(max(found) + 1)]
-
-
 def _ordered(now: Sequence[int], there: Sequence[int], leader: int | None) -> list[int]:
     """The leader first, the others where they are, new ones in the places of those that go."""
     new = [b for b in there if b not in now]
-    kept = [b if b in there else None for b in now]
     filled: list[int] = []
-    for b in kept:
-        if b is not None:
-            filled.append(b)
-        elif new:
-            filled.append(new.pop(0))
+    for b in now:
+        filled += [b] if b in there else [new.pop(0)] if new else []
     filled += new
     filled += [b for b in dict.fromkeys(there) for _ in range(there.count(b) - filled.count(b))]
     return sorted(filled, key=lambda b: b != leader)
