@@ -96,7 +96,7 @@ def changes(
         become what they are now.
     """
     broker_of = _broker_numbers(instance, ledger)
-    dead = {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
+    dead = _dead(instance, broker_of)
     ids = instance.tasks.ids
     moved = np.flatnonzero(before != after).tolist()
     for t in moved:
@@ -128,6 +128,10 @@ def changes(
     if stays:
         ledger.warn(f"{stays:,} partitions go on having replicas on dead brokers")
     return found
+
+
+def _dead(instance: Instance, broker_of: list[int]) -> set[int]:
+    return {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
 
 
 def _lists(partition: Listed, home: list[int], broker: list[int], dead: set[int]) -> Lists:
@@ -182,8 +186,7 @@ def write(
         "": reassignment((c.partition, c.after.replicas) for c in moved),
         ROLLBACK: reassignment((c.partition, c.before.replicas) for c in moved),
     }
-    dead = {n for n, told in instance.nodes.labels.items() if told.get(DEAD)}
-    gone = {broker for n, broker in enumerate(_broker_numbers(instance, ledger)) if n in dead}
+    gone = _dead(instance, _broker_numbers(instance, ledger))
     _tell_disks(instance, places.node, moved, ledger)
     named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
     if moved:
@@ -338,16 +341,12 @@ def _broker_numbers(instance: Instance, ledger: Ledger) -> list[int]:
     found: list[int] = []
     for node, name in enumerate(instance.nodes.ids):
         text = instance.nodes.labels.get(node, {}).get("broker", name)
-        path = f"nodes[{node}].id"
-        if not is_whole(text):
-            if not instance.nodes.leaving[node]:
-                remedy = "name it in the label broker"
-                ledger.problem(path, text, "is no broker number", remedy)
-            found.append(-1)
-            continue
-        if int(text) in found:
-            ledger.problem(path, int(text), "is the broker of two nodes")
-        found.append(int(text))
+        number, path = int(text) if is_whole(text) else -1, f"nodes[{node}].id"
+        if number < 0 and not instance.nodes.leaving[node]:
+            ledger.problem(path, text, "is no broker number", "name it in the label broker")
+        elif number >= 0 and number in found:
+            ledger.problem(path, number, "is the broker of two nodes")
+        found.append(number)
     return found
 
 

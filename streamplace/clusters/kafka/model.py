@@ -10,7 +10,7 @@ from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.kafka.cluster import LEADERS, Cluster, some
 from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
-from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation, Replica
+from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation
 from streamplace.clusters.kafka.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
 
 if TYPE_CHECKING:
@@ -98,8 +98,14 @@ def _nodes(
     resources: list[str],
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
-    rest = _background(cluster, asked, operation, resources)
-    now = _loads(cluster, resources)
+    touched = {a.partition.name for a in asked}
+    rest, now = _unexplained(cluster, resources), _unexplained(cluster, resources)
+    for partition in cluster.partitions:
+        _add(now, partition, resources)
+        if partition.name not in touched:
+            _add(rest, partition, resources)
+        elif operation.mode in LEADERSHIP:  # every replica follows; leading comes on top
+            _add(rest, partition, resources, leads=False)
     repairs = operation.mode in ("rebalance", "leaders")  # others need not mend what they found
     nodes: list[dict[str, Any]] = []
     for number, broker in cluster.brokers.items():
@@ -124,43 +130,11 @@ def _nodes(
     if any(r.broker is None for a in asked for r in a.replicas):
         nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if cluster.has_racks else {})})
         ledger.reading(f"replicas to be made stand on a node {NEW!r} that is no broker")
-    if cluster.resources:
-        unbounded = [
-            r
-            for r in resources
-            if r in cluster.resources
-            and any(b.alive and r not in b.capacity for b in cluster.brokers.values())
-        ]
-        if unbounded:
-            told = ", ".join(unbounded)
-            ledger.warn(f"no capacity of {told} is told: unbounded on some brokers")
+    living = [broker for broker in cluster.brokers.values() if broker.alive]
+    bounded = [r for r in resources if all(r in broker.capacity for broker in living)]
+    if told := ", ".join(r for r in resources if r in cluster.resources and r not in bounded):
+        ledger.warn(f"no capacity of {told} is told: unbounded on some brokers")
     return nodes
-
-
-def _background(
-    cluster: Cluster, asked: Sequence[Asked], operation: Operation, resources: list[str]
-) -> dict[int, dict[str, float]]:
-    """Load of each broker by what is no task: what no partition explains, partitions left alone.
-
-    Where leadership alone is decided, every replica follows, and leading is what comes on top.
-    """
-    rest = _unexplained(cluster, resources)
-    leadership = operation.mode in LEADERSHIP
-    touched = {a.partition.name for a in asked}
-    for partition in cluster.partitions:
-        is_task = partition.name in touched
-        if is_task and not leadership:
-            continue
-        _add(rest, partition, resources, leads=not is_task)
-    return rest
-
-
-def _loads(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
-    """Load of each broker now."""
-    loads = _unexplained(cluster, resources)
-    for partition in cluster.partitions:
-        _add(loads, partition, resources)
-    return loads
 
 
 def _add(
@@ -174,11 +148,9 @@ def _add(
     following = partition.loads(resources, False).items()
     leading = partition.loads(resources, True).items() if leads else following
     for broker in partition.replicas:
-        if broker in partition.lost:
-            continue
-        load = loads[broker]
-        for r, x in leading if broker == partition.leader else following:
-            load[r] += x
+        if broker not in partition.lost:
+            for r, x in leading if broker == partition.leader else following:
+                loads[broker][r] += x
 
 
 def _unexplained(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
@@ -232,7 +204,7 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for a in asked:
         count = len(a.replicas)
-        if count < 2 or _is_fixed(a.replicas):
+        if count < 2 or all(r.allowed == (r.broker,) for r in a.replicas):
             continue
         name, ids = a.partition.name, [f"{a.partition.name}#{i + 1}" for i in range(count)]
         apart = {"id": name, "tasks": ids, "rule": "apart", "over": "node", "at_most": 1}
@@ -258,10 +230,6 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     return found
 
 
-def _is_fixed(replicas: Sequence[Replica]) -> bool:
-    return all(r.allowed == (r.broker,) for r in replicas)
-
-
 def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
     planned = {a.partition.name for a in asked}
     left = planned if operation.mode in LEADERSHIP else set[str]()
@@ -278,22 +246,19 @@ def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
         ledger.reading(
             f"not the first of its list leads, until the next preferred election: {some(drifted)}"
         )
-    few: dict[str, int] = {
-        a.partition.topic: a.partition.min_isr
-        for a in asked
-        if a.partition.min_isr is not None
-        and operation.mode not in LEADERSHIP
-        and len(a.replicas) < a.partition.min_isr
-    }
-    if few:
-        told = some([f"{topic} ({most})" for topic, most in few.items()])
-        ledger.warn(
-            f"fewer replicas than min.insync.replicas of {told}: Kafka may refuse what producers "
-            "send with acks=all; lower min.insync.replicas first"
-        )
     if operation.mode in LEADERSHIP:
         ledger.reading("leadership alone moves: nothing is copied, and no plan costs anything")
         return
+    few = {
+        f"{a.partition.topic} ({a.partition.min_isr})": None
+        for a in asked
+        if len(a.replicas) < (a.partition.min_isr or 0)
+    }
+    if few:
+        ledger.warn(
+            f"fewer replicas than min.insync.replicas of {some(few)}: Kafka may refuse what "
+            "producers send with acks=all; lower min.insync.replicas first"
+        )
     ledger.reading("a replica is a task; a move to a broker that holds the partition is free")
     if not cluster.has_racks:
         ledger.reading("racks are not told: replicas are kept apart by broker")

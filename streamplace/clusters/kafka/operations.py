@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.kafka.cluster import least_limit, some
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection
 
-    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.kafka.cluster import Cluster, Partition
 
 MODES = (
@@ -91,36 +91,30 @@ class Operation:
 
     def check(self, cluster: Cluster) -> None:
         """Refuse what does not go together."""
-        problems = []
-        for name, value, wanted in (
-            ("brokers", sorted(self.brokers), self.mode in NEEDS_BROKERS),
-            ("factor", self.factor, self.mode in NEEDS_FACTOR),
+        ledger, named, factor = Ledger(), "--option brokers", "--option factor"
+        for path, value, wanted, example in (
+            (named, sorted(self.brokers), self.mode in NEEDS_BROKERS, "3,4"),
+            (factor, self.factor, self.mode in NEEDS_FACTOR, "3"),
         ):
-            path = f"--option {name}"
             if wanted and not value:
-                remedy = f"--option {name}=" + ("3,4" if name == "brokers" else "3")
-                problems.append(Problem(path, None, f"is missing: {self.mode} needs it", remedy))
+                reason = f"is missing: {self.mode} needs it"
+                ledger.problem(path, None, reason, f"{path}={example}")
             elif value and not wanted:
-                problems.append(
-                    Problem(path, value, f"is of no use to {self.mode}", "leave it out")
-                )
+                ledger.problem(path, value, f"is of no use to {self.mode}", "leave it out")
         known = f"one of {', '.join(map(str, sorted(cluster.brokers)[:20]))}"
         for number in sorted(self.brokers - cluster.brokers.keys()):
-            problems.append(Problem("--option brokers", number, "is no broker", known))
+            ledger.problem(named, number, "is no broker", known)
         dead = sorted(n for n in self.brokers & cluster.brokers.keys() if n not in cluster.alive)
         if self.mode == "add-broker" and dead:
-            problems.append(Problem("--option brokers", dead, "are dead", "name living brokers"))
+            ledger.problem(named, dead, "are dead", "name living brokers")
         if self.mode == "remove-broker" and not cluster.alive.keys() - self.brokers:
-            problems.append(
-                Problem("--option brokers", sorted(self.brokers), "are all that live", "keep some")
-            )
+            ledger.problem(named, sorted(self.brokers), "are all that live", "keep some")
         if self.factor is not None and self.factor > len(cluster.alive):
             reason = f"is more than the {len(cluster.alive)} living brokers"
-            problems.append(Problem("--option factor", self.factor, reason, "add brokers first"))
-        topics = {partition.topic for partition in cluster.partitions}
-        for topic in sorted(self.topics - topics):
-            problems.append(Problem("--option topics", topic, "is no topic of the cluster"))
-        raise_any(problems)
+            ledger.problem(factor, self.factor, reason, "add brokers first")
+        for topic in sorted(self.topics - {partition.topic for partition in cluster.partitions}):
+            ledger.problem("--option topics", topic, "is no topic of the cluster")
+        ledger.check()
 
     def asked(self, cluster: Cluster, ledger: Ledger) -> list[Asked]:
         """Return the partitions that are touched.
@@ -133,16 +127,16 @@ class Operation:
         self.check(cluster)
         chosen = [p for p in cluster.partitions if not self.topics or p.topic in self.topics]
         why = self._left_alone(cluster, chosen, ledger)
-        online = [p for p in chosen if _is_online(cluster, p) and not p.is_moving]
-        rule = _RULES[self.mode]
-        found = [(p, rule(self, cluster, p)) for p in online]
+        ready = [p for p in chosen if p.leader in cluster.alive and not p.is_moving]
+        found = [(p, _RULES[self.mode](self, cluster, p)) for p in ready]
         why += self._skipped(cluster, [p for p, asked in found if asked is None], ledger)
         fit = self._that_fit(cluster, [a for _, a in found if a is not None], why, ledger)
         if not fit:
-            reasons = dict.fromkeys(reason for reason, _ in why)
-            remedies = dict.fromkeys(remedy for _, remedy in why if remedy)
-            told = "; ".join(["changes no partition", *reasons])
-            remedy = "; ".join(remedies) if why else "nothing is to be done"
+            told = "; ".join(
+                dict.fromkeys(["changes no partition", *(reason for reason, _ in why)])
+            )
+            remedy = "; ".join(dict.fromkeys(remedy for _, remedy in why if remedy))
+            remedy = remedy if why else "nothing is to be done"
             raise InvalidInput(Problem("--option mode", self.mode, told, remedy))
         return fit
 
@@ -191,7 +185,7 @@ class Operation:
     ) -> list[tuple[str, str]]:
         """Warn of partitions that cannot be planned; return reasons and remedies."""
         why = []
-        offline = [p for p in chosen if not _is_online(cluster, p)]
+        offline = [p for p in chosen if p.leader not in cluster.alive]
         if offline:
             names = some([p.name for p in offline])
             ledger.warn(f"offline, no living replica leads; not planned: {names}")
@@ -226,20 +220,17 @@ class Operation:
     ) -> list[Asked]:
         """Leave out partitions with more replicas than brokers to be on."""
         fit: list[Asked] = []
-        rest: list[Asked] = []
+        names: list[str] = []
         fewest = len(cluster.alive)
         for a in asked:
-            every = set(cluster.takers(a.partition))
-            places = every
-            if any(r.allowed is not None for r in a.replicas):
-                allowed = (every if r.allowed is None else r.allowed for r in a.replicas)
-                places = {b for each in allowed for b in each}
+            every = cluster.takers(a.partition)
+            allowed = (every if r.allowed is None else r.allowed for r in a.replicas)
+            places = set().union(*allowed)
             if len(places) >= len(a.replicas):
                 fit.append(a)
             else:
-                rest.append(a)
+                names.append(a.partition.name)
                 fewest = min(fewest, len(places))
-        names = [a.partition.name for a in rest]
         if names and self.mode == "remove-broker":
             reason = f"cannot be emptied: more replicas than other living brokers: {some(names)}"
             remedy = "lower the replication factor first, or add brokers"
@@ -250,10 +241,6 @@ class Operation:
             lower = f"--option mode=replication-factor --option factor={max(1, fewest)}"
             why.append((reason, f"add a broker, or take fewer replicas: {lower}"))
         return fit
-
-
-def _is_online(cluster: Cluster, partition: Partition) -> bool:
-    return partition.leader is not None and partition.leader in cluster.alive
 
 
 def _spread(
@@ -274,11 +261,8 @@ def _spread(
     Parameters
     ----------
     stays, targets
-        Brokers that go on holding a replica, and those that may take one.
-    more
-        How many are to be placed on targets.
-    preferred
-        Targets that are chosen first where only some of a rack's can be.
+        Brokers that go on holding a replica, and those of which `more` take one, `preferred` first
+        where only some of a rack can.
     moved_apart
         Whether the replicas that are placed are known, so that they can have a rule of their own.
     """
@@ -320,10 +304,9 @@ def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> 
     if partition.lost:
         at_most = least_limit(count, {rack: (0, n) for rack, n in racks.items()}, at_most)
     at_least = min(len(cluster.racks_of(partition.replicas)), len(racks), count)
+    anywhere = set() if partition.lost else cluster.alive.keys()
     replicas = [
-        Replica(
-            b, b == partition.leader, None if b in cluster.alive and not partition.lost else takers
-        )
+        Replica(b, b == partition.leader, None if b in anywhere else takers)
         for b in partition.replicas
     ]
     return Asked(partition, replicas, Racks(at_most, None, at_least))
@@ -476,10 +459,7 @@ def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     return asked._replace(replicas=[Replica(first, True, heirs)])
 
 
+_IN_ORDER = (_rebalance, _lead, _add, _remove, _rebuild, _demote, _repair, _change, _trim)
 _RULES: dict[str, Callable[[Operation, Cluster, Partition], Asked | None]] = dict(
-    zip(
-        MODES,
-        (_rebalance, _lead, _add, _remove, _rebuild, _demote, _repair, _change, _trim),
-        strict=True,
-    )
+    zip(MODES, _IN_ORDER, strict=True)
 )

@@ -103,15 +103,6 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> list[Di
     return found
 
 
-def election_text(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> str:
-    """Return the partitions that an election of preferred leaders brings to the planned one."""
-    return elections(
-        key
-        for key, planned in wanted.items()
-        if running[key].leader != planned.leader and running[key].replicas[0] == planned.leader
-    )
-
-
 def run(plan: str, describe: str, as_json: bool, election: str | None = None) -> int:
     """Verify, print what differs, write who is to be elected, and return the exit status."""
     from streamplace.present.problems import printable
@@ -120,21 +111,19 @@ def run(plan: str, describe: str, as_json: bool, election: str | None = None) ->
     running = read_topics(read_text(Path(describe)), describe, ledger)
     ledger.check()
     found = compare(wanted, running)
-    if election is not None:
-        write_atomic(Path(election), election_text(wanted, running))
+    if election is not None:  # of what an election of preferred leaders brings to the planned one
+        lines = ((key, running[key], planned.leader) for key, planned in wanted.items())
+        led = [key for key, line, leader in lines if line.leader != leader == line.replicas[0]]
+        write_atomic(Path(election), elections(led))
     right = len(wanted) - len({difference.partition for difference in found})
     if as_json:
-        content = {
-            "holds": not found,
-            "planned": len(wanted),
-            "as_planned": right,
-            "differences": [difference._asdict() for difference in found],
-        }
-        print_json(content, indent=None)
+        content = {"holds": not found, "planned": len(wanted), "as_planned": right}
+        differences = [difference._asdict() for difference in found]
+        print_json({**content, "differences": differences}, indent=None)
     else:
-        lines = [f"{right} of {len(wanted)} partitions as planned"]
-        lines += [f"  {d.partition}: {d.what} {d.running}, planned {d.planned}" for d in found]
-        if any(d.what == "leader" for d in found) and all(d.what == "leader" for d in found):
-            lines.append("leaders alone differ: elect the preferred ones (--election FILE)")
-        sys.stdout.write("\n".join(map(printable, lines)) + "\n")
+        told = [f"{right} of {len(wanted)} partitions as planned"]
+        told += [f"  {d.partition}: {d.what} {d.running}, planned {d.planned}" for d in found]
+        if {d.what for d in found} == {"leader"}:
+            told.append("leaders alone differ: elect the preferred ones (--election FILE)")
+        sys.stdout.write("\n".join(map(printable, told)) + "\n")
     return 1 if found else 0
