@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem
 from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.options import read_options
 from optim.util.files import read_bytes, write_atomic
@@ -89,32 +89,29 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
         A move takes a task from where it is not, or names what the instance does not have.
     """
     tasks = instance.tasks.index
-    nodes: dict[str | None, int] = {None: -1}
-    nodes.update(instance.nodes.index)
+    nodes: dict[str | None, int] = {None: -1, **instance.nodes.index}
     node = instance.tasks.node.copy()
-    problems: list[Problem] = []
-    met: set[str] = set()
-    found: list[Ints] = []
-    for first in (True, False):
-        for b, batch in enumerate(document.batches):
-            for m, move in enumerate(batch):
-                path = f"batches[{b}][{m}]"
-                if move.task not in tasks or {move.source, move.target} - nodes.keys():
-                    problems.append(Problem(path, move.task, "names what is not in the instance"))
-                    continue
-                t = tasks[move.task]
-                if first and move.task not in met:
-                    node[t] = nodes[move.source]
-                    met.add(move.task)
-                elif not first:
-                    if node[t] != nodes[move.source]:
-                        problems.append(Problem(f"{path}.from", move.source, "is not where it is"))
-                    node[t] = nodes[move.target]
-            if not first:
-                found.append(node.copy())
-        if first:
-            found.append(node.copy())
-        raise_any(problems)
+    ledger = Ledger()
+    batches = [
+        [(f"batches[{b}][{m}]", move) for m, move in enumerate(batch)]
+        for b, batch in enumerate(document.batches)
+    ]
+    starts: dict[str, str | None] = {}
+    for path, move in chain.from_iterable(batches):
+        if move.task not in tasks or {move.source, move.target} - nodes.keys():
+            ledger.problem(path, move.task, "names what is not in the instance")
+        starts.setdefault(move.task, move.source)
+    ledger.check()
+    for task, source in starts.items():
+        node[tasks[task]] = nodes[source]
+    found = [node.copy()]
+    for batch in batches:
+        for path, move in batch:
+            if node[tasks[move.task]] != nodes[move.source]:
+                ledger.problem(f"{path}.from", move.source, "is not where it is")
+            node[tasks[move.task]] = nodes[move.target]
+        found.append(node.copy())
+    ledger.check()
     return found
 
 
@@ -123,28 +120,23 @@ def batch_files(
 ) -> list[dict[str, str]]:
     """Return the files of each batch: ending to content, the empty ending for the file itself.
 
-    Parameters
-    ----------
-    states
-        As `streamplace.execute.batches.placements` returns them.
+    `states` are what `placements` returns.
     """
     if system == "moves":
-        return [{"": _moves(batch)} for batch in document.batches]
+        batches = [{"moves": [m.model_dump(by_alias=True) for m in b]} for b in document.batches]
+        return [{"": json.dumps(x, ensure_ascii=False, indent=1) + "\n"} for x in batches]
     if system in AT_ONCE:
         return [_written(system, instance, states[-1], ledger)] if document.batches else []
     if system in WHOLE:
         return [_written(system, instance, state, ledger) for state in states[1:]]
-    pairs = itertools.pairwise(states)
+    pairs = pairwise(states)
     return [reassignment(instance, *pair, ledger, back=document.back) for pair in pairs]
 
 
 def write_batches(
     folder: Path, system: str, instance: Instance, document: StepsDocument, ledger: Ledger
 ) -> list[Path]:
-    """Write the files of each batch into a folder; return the main one of each.
-
-    Warnings are for the ledger.
-    """
+    """Write the files of each batch into a folder; return the main one of each."""
     if system not in SYSTEMS:
         raise InvalidInput(Problem("--files", system, "is unknown", f"one of {', '.join(SYSTEMS)}"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,11 +147,6 @@ def write_batches(
         for ending, text in texts.items():
             write_atomic(paths[-1] if not ending else paths[-1].with_suffix(ending), text)
     return paths
-
-
-def _moves(batch: list[Any]) -> str:
-    moves = [move.model_dump(by_alias=True) for move in batch]
-    return json.dumps({"moves": moves}, ensure_ascii=False, indent=1) + "\n"
 
 
 def _written(system: str, instance: Instance, node: Ints, ledger: Ledger) -> dict[str, str]:

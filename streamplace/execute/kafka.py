@@ -88,7 +88,8 @@ class Kafka:
             known = self._wait(number, file, names, lock)
             if known["complete"] == len(names):
                 return
-        self._ask_tool(number, file, lock, "--execute", *self._throttled())
+        throttle = () if self.throttle is None else ("--throttle", str(self.throttle))
+        self._ask_tool(number, file, lock, "--execute", *throttle)
         known = self._wait(number, file, names, lock)
         lost = len(names) - known["complete"]
         if lost:
@@ -133,9 +134,6 @@ class Kafka:
         if silent:
             raise BatchFailed(f"batch {number}: {TOOL} --verify says nothing of {silent[0]}")
         return Counter(state[name] for name in names)
-
-    def _throttled(self) -> tuple[str, ...]:
-        return () if self.throttle is None else ("--throttle", str(self.throttle))
 
     def _ask_tool(self, number: int, file: Path, lock: int, *words: str) -> str:
         asked = (*self.connect, "--reassignment-json-file", str(file), *words)

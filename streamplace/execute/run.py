@@ -28,16 +28,12 @@ class Journal:
     Parameters
     ----------
     folder
-        Made where it is missing; it belongs to one file of steps.
-    sha256
-        Of that file.
+        Made where it is missing; it belongs to one file of steps, of this `sha256`.
 
     Attributes
     ----------
-    done
-        Number of batches that are made.
-    running
-        Whether the next one was begun.
+    done, running
+        Number of batches that are made, and whether the next one was begun.
 
     Raises
     ------
@@ -179,8 +175,7 @@ class Command:
             for word in self.template
         ]
         environment = {**os.environ, "STREAMPLACE_AGAIN": str(int(again))}
-        status = run_tool(words, lock, env=environment).returncode
-        if status:
+        if status := run_tool(words, lock, env=environment).returncode:
             raise BatchFailed(f"batch {number}: {words[0]} ended with status {status}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from optim.errors import InvalidInput, Problem, problems_in
 from optim.format.read import parse_json, validate
 from streamplace.clusters.exchange.sources import read_text
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,16 +38,9 @@ _HOSTS = TypeAdapter(dict[str, _Host])
 
 
 class Hosts:
-    """Hosts of task managers, with what the user says of them.
+    """Hosts of task managers, with what the user says of them (options of the importer).
 
-    Parameters
-    ----------
-    managers
-        The task managers; those of one host share its link and its cores.
-    options
-        ``link_rate`` (of every host), ``hosts`` (a file) and ``cores`` of the importer.
-    ledger
-        Takes readings and warnings.
+    Task managers of one host share its link and its cores.
     """
 
     def __init__(
@@ -60,18 +55,15 @@ class Hosts:
             self._on.setdefault(manager.host, []).append(manager)
         known = {_EVERY, *self._on, *(m.id for m in managers)}
         for name in sorted(self._said.keys() - known):
-            there = ", ".join(sorted(self._on)[:5])
+            there = listed(sorted(self._on), 5)
             ledger.problem(f"{options['hosts']}: {name}", None, "is no host", f"there is {there}")
         self._over = self._overcommitted()
 
     def _of(self, manager: TaskManager) -> _Host:
         """Return what is said of a task manager: by its id, its host, or for all."""
         found = [self._said[k] for k in (manager.id, manager.host, _EVERY) if k in self._said]
-        pick = {
-            key: next((getattr(h, key) for h in found if getattr(h, key) is not None), None)
-            for key in ("link", "cores", "rack")
-        }
-        return _Host.model_construct(**pick)
+        told = ChainMap(*(host.model_dump(exclude_none=True) for host in found))
+        return _Host.model_construct(**told)
 
     def cores(self, manager: TaskManager) -> float | None:
         """Return the CPU a task manager has, in cores."""

@@ -166,22 +166,18 @@ def _pairs(
     ]
 
 
-def labels_of(vertices: Sequence[Vertex]) -> dict[str, str]:
-    """Return labels of the operator that is made of vertices."""
-    pressed = [share for vertex in vertices if (share := _pressure(vertex)) is not None]
-    most = [vertex.most for vertex in vertices if vertex.most]
-    found = {
-        "back-pressured": f"{max(pressed):.2f}" if pressed else "",
-        "max parallelism": str(min(most)) if most else "",
-    }
-    return {name: text for name, text in found.items() if text}
-
-
-def tell_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
+def _tell_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
     """Warn of what has ended, of back-pressure, uneven key groups, and the adaptive scheduler."""
     for job in jobs:
-        _tell_ended(job, ledger)
-        _tell_pressure(job, ledger)
+        for vertex in job.vertices.values():
+            _tell_ended(vertex, ledger)
+        pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
+        names = [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]
+        if names:
+            ledger.warn(
+                f"{job.name} is back-pressured ({listed(names, _NAMED)} of the time): it is "
+                "at its limit, and the rates are what it carries, not what arrives"
+            )
         for vertex in job.vertices.values():
             _tell_key_groups(vertex, ledger)
         if (job.scheduler or "").lower().startswith("adaptive"):
@@ -192,13 +188,11 @@ def tell_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
             )
 
 
-def _tell_ended(job: Job, ledger: Ledger) -> None:
-    for vertex in job.vertices.values():
-        states = Counter(s.state or "" for s in vertex.everyone() if s.ended)
-        if not states:
-            continue
-        told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
-        again = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
+def _tell_ended(vertex: Vertex, ledger: Ledger) -> None:
+    states = Counter(s.state or "" for s in vertex.everyone() if s.ended)
+    told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    again = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
+    if states:
         ledger.warn(
             f"{vertex.title}: of {vertex.parallelism} subtasks {told}: no CPU, slot or "
             f"traffic of theirs is counted, though a new start runs them again{again}"
@@ -209,16 +203,6 @@ def _pressure(vertex: Vertex) -> float | None:
     """Return the share of time its running subtasks are held by back-pressure."""
     told = [share for share in vertex.rates("held") if share is not None]
     return fmean(told) if told else None
-
-
-def _tell_pressure(job: Job, ledger: Ledger) -> None:
-    pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
-    names = [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]
-    if names:
-        ledger.warn(
-            f"{job.name} is back-pressured ({listed(names, _NAMED)} of the time): it is "
-            "at its limit, and the rates are what it carries, not what arrives"
-        )
 
 
 def _tell_key_groups(vertex: Vertex, ledger: Ledger) -> None:
@@ -247,12 +231,7 @@ def build_document(
 ) -> dict[str, Any]:
     """Put task managers and jobs together.
 
-    Parameters
-    ----------
-    others
-        Running jobs that are not imported: their slots and CPU are taken off.
-    options
-        Of the importer.
+    Slots and CPU of `others`, running jobs that are not imported, are taken off.
     """
     whereabouts = _Whereabouts(managers, ledger)
     _place_all(jobs, whereabouts, ledger)
@@ -275,7 +254,7 @@ def build_document(
     operators = [_operator(unit, jobs) for unit in units]
     tasks = [entry for unit in units for entry in _tasks(unit, contents, shares, place, ledger)]
     _tell(jobs, options["cpu"] == "busy", ledger)
-    tell_of_jobs(jobs, ledger)
+    _tell_jobs(jobs, ledger)
     hosts = Hosts(managers, options, ledger)
     links = hosts.links()
     if len(managers) > 1 and not links and not options["crossing_cost"]:
@@ -312,7 +291,10 @@ def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
     reads = any(sender for vertex in unit.vertices for sender in vertex.inputs)
     role = {} if reads else {"role": "source"}
     labels = {f"vertex {vertex.id}": vertex.name for vertex in unit.vertices}
-    labels |= labels_of(unit.vertices)
+    if pressed := [x for vertex in unit.vertices if (x := _pressure(vertex)) is not None]:
+        labels["back-pressured"] = f"{max(pressed):.2f}"
+    if most := [vertex.most for vertex in unit.vertices if vertex.most]:
+        labels["max parallelism"] = str(min(most))
     told = {"id": unit.name, "topology": topology_of(unit.job, jobs), "labels": labels, **role}
     return {**told, "max_load": {"cpu": 1.0}}  # a subtask is one thread
 
@@ -365,13 +347,11 @@ def _check_running(jobs: list[Job], ledger: Ledger) -> None:
     for job in jobs:
         for vertex in job.vertices.values():
             for subtask in vertex.subtasks.values() if job.running else ():
-                if subtask.state not in (None, RUNNING) and subtask.state not in ENDED:
-                    ledger.problem(
-                        f"{job.path}: {vertex.title}/{subtask.index}",
-                        subtask.state,
-                        "is not running: the job starts, restarts or waits for slots",
-                        f"wait until all run; /jobs/{job.id}/exceptions may say why they do not",
-                    )
+                if subtask.state not in (None, RUNNING, *ENDED):
+                    path = f"{job.path}: {vertex.title}/{subtask.index}"
+                    reason = "is not running: the job starts, restarts or waits for slots"
+                    why = f"/jobs/{job.id}/exceptions may say why they do not"
+                    ledger.problem(path, subtask.state, reason, f"wait until all run; {why}")
                     break
 
 
@@ -380,12 +360,9 @@ def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger)
     for job in jobs:
         rates = [edge.rate for edge in edges if edge.job == job.id]
         if rates and not any(rates) and not idle:
-            ledger.problem(
-                f"{job.path}: rates",
-                0,
-                "nothing flows: the job stands still, or was never asked for its metrics",
-                "import again while it works, or --option idle=true takes it so",
-            )
+            reason = "nothing flows: the job stands still, or was never asked for its metrics"
+            remedy = "import again while it works, or --option idle=true takes it so"
+            ledger.problem(f"{job.path}: rates", 0, reason, remedy)
         running = [s for v in job.vertices.values() for s in v.subtasks.values() if not s.ended]
         ages = [subtask.seconds for subtask in running]
         youngest = min((age for age in ages if age is not None), default=MEAN)
@@ -439,12 +416,8 @@ def _place(vertex: Vertex, path: str, whereabouts: _Whereabouts, ledger: Ledger)
         if subtask.ended and subtask.node is None:
             subtask.node = whereabouts.first  # it uses nothing there
         elif subtask.place[0] is not None and subtask.place[0] not in whereabouts.ids:
-            ledger.problem(
-                f"{path}: subtask {index}",
-                subtask.place[0],
-                "is a task manager that is not listed: it left or came while pages were read",
-                "import again",
-            )
+            reason = "is a task manager that is not listed: it left or came while pages were read"
+            ledger.problem(f"{path}: subtask {index}", subtask.place[0], reason, "import again")
         unknown += subtask.node is None
     if unknown:
         ledger.warn(f"where {unknown} subtasks of {vertex.title} run is not known")

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.flink.exporter import check_parallelism
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -155,11 +156,8 @@ class FlinkClient:
             from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
         except ImportError:
             raise InvalidInput(Problem("py4j", None, "is not installed", _PACKAGE)) from None
-        self._address = {
-            "rest.address": host,
-            "rest.port": str(port),
-            "jobmanager.rpc.address": host,
-        }
+        self._address = {"rest.address": host, "rest.port": str(port)}
+        self._address["jobmanager.rpc.address"] = host
         self._settings = dict(settings)
         gate, self._process = launch_gateway(
             classpath=os.pathsep.join(jars),
@@ -245,8 +243,7 @@ class FlinkClient:
             unit = self._flink.api.common.resources.ExternalResource(name, 1.0)
             profile = types.ResourceProfile.newBuilder().setCpuCores(_CPU)
             profile = profile.setTaskHeapMemoryMB(_HEAP).setManagedMemoryMB(managed)
-            made = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
-            made.setSlotSharingGroupName(name)
+            made = self._sharing_group(name)
             made.setResourceProfile(profile.setExtendedResource(unit).build())
             sharing |= dict.fromkeys(group.vertices, made)
         for vertex in graph.getVerticesSortedTopologicallyFromSources():
@@ -255,9 +252,12 @@ class FlinkClient:
     def part(self, graph: Any) -> None:
         """Give each vertex a slot sharing group of its own, without any quota."""
         for vertex in graph.getVerticesSortedTopologicallyFromSources():
-            made = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
-            made.setSlotSharingGroupName(vertex.getID().toString())
-            vertex.setSlotSharingGroup(made)
+            vertex.setSlotSharingGroup(self._sharing_group(vertex.getID().toString()))
+
+    def _sharing_group(self, name: str) -> Any:
+        made = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
+        made.setSlotSharingGroupName(name)
+        return made
 
     def submit(self, graph: Any) -> str:
         """Send a job graph, and return the id of its job."""
@@ -340,18 +340,17 @@ def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list
     InvalidInput
         There is none, or a vertex has another parallelism: nothing may be submitted.
     """
-    nearest: set[str] | None = None
+    differences: list[set[str]] = []
     for groups in sheet.by_job.values():
-        planned = {vertex for group in groups for vertex in group.vertices}
-        if planned == vertices.keys():
+        differences.append({v for group in groups for v in group.vertices} ^ vertices.keys())
+        if not differences[-1]:
             remedy = "-D parallelism.default=N, or import and solve again; nothing was submitted"
             check_parallelism(groups, {v: width for v, (_, width) in vertices.items()}, "", remedy)
             return groups
-        if nearest is None or len(planned ^ vertices.keys()) < len(nearest):
-            nearest = planned ^ vertices.keys()
     names = {v: n for group in sheet.groups for v, n in group.vertices.items()}
     names |= {identity: name for identity, (name, _) in vertices.items()}
-    odd = ", ".join(f"{names.get(v, '')} ({v})" for v in sorted(nearest or ())[:_SHOWN])
+    nearest = sorted(min(differences, key=len, default=()))
+    odd = listed([f"{names.get(v, '')} ({v})" for v in nearest], _SHOWN)
     reason = f"is not the one that was planned: only one of both has {odd}"
     remedy = "import and solve for this program; nothing was submitted"
     raise InvalidInput(Problem("the program", None, reason, remedy))

@@ -63,12 +63,7 @@ def topology_of(job: Job, jobs: list[Job]) -> str:
 def units_of(jobs: list[Job], place: str, sharing: bool) -> list[Unit]:
     """Part the vertices of jobs into units, in their order.
 
-    Parameters
-    ----------
-    place
-        ``subtasks`` or ``slots``.
-    sharing
-        Whether the vertices of a sharing group share slots; else each has its own.
+    With `sharing` the vertices of a sharing group share slots; else each has its own.
     """
     unique = UniqueNames()
     found = []
@@ -192,9 +187,8 @@ def slot_shares(jobs: list[Job], sharing: bool) -> dict[tuple[str, str], float]:
     """Return what part of a slot a running subtask of each vertex takes.
 
     A slot holds one subtask of each vertex of its group, so that a subtask takes one part in so
-    many of it; vertices of which all subtasks have ended take none. A task manager then gets no
-    more than its slots hold when Flink fills them, which keeps what the plan gives it within the
-    memory that it was set up with.
+    many of it; vertices of which all subtasks have ended take none. So a task manager gets no more
+    than its slots hold when Flink fills them, and than the memory that it was set up with.
     """
     return {
         (job.id, vertex.id): 1.0 / max(1, sum(1 for member in members if member.running))
@@ -218,16 +212,8 @@ class Contents:
 
     A task is where the subtask of its unit's widest vertex is, or, once that has ended, where any
     of its other subtasks runs. No page says which subtasks share a slot: on each task manager those
-    of the other vertices are dealt to the tasks there, index by index where that can be.
-
-    Parameters
-    ----------
-    units
-        All units.
-    measured
-        Whether each subtask keeps its own CPU; else those of a vertex have its mean.
-    ledger
-        Takes readings and warnings.
+    of the other vertices are dealt to the tasks there, index by index where that can be. If
+    `measured`, each subtask keeps its own CPU; else those of a vertex have its mean.
     """
 
     def __init__(self, units: list[Unit], measured: bool, ledger: Ledger) -> None:
@@ -268,7 +254,14 @@ class Contents:
             self._ledger.reading(
                 "subtasks of a vertex get its mean load: Flink decides which index goes where"
             )
-            _warn_of_skew(vertex, [one for one in busy if one is not None], self._ledger)
+            known = [one for one in busy if one is not None]
+            mean = sum(known) / len(known) if known else 0.0
+            if mean > 0.05 and max(known) > _SKEWED * mean:
+                self._ledger.warn(
+                    f"subtasks of {vertex.title} are busy {min(known):.2f} to {max(known):.2f}; a "
+                    "plan cannot say where the busy ones go (--option loads=measured keeps each as "
+                    "it is)"
+                )
             told = [sum(told) / len(told)] * len(told)
         left = iter(told)
         return [next(left) if runs else 0.0 for runs in running]
@@ -295,14 +288,9 @@ class Contents:
         return whole, fullest
 
     def slots(self, unit: Unit, share: Mapping[tuple[str, str], float], whole: bool) -> Floats:
-        """(width,) what part of a slot each task takes.
+        """(width,) what part of a slot each task takes, of the `share` of one of its subtasks.
 
-        Parameters
-        ----------
-        share
-            Job and vertex to the part that one of its subtasks takes.
-        whole
-            Whether a task is a slot: then it is taken as long as anything in it runs.
+        If `whole`, a task is a slot, and is taken as long as anything in it runs.
         """
         found = np.zeros(unit.width)
         for vertex in unit.vertices:
@@ -315,19 +303,9 @@ def _deal(
 ) -> tuple[list[int], int]:
     """Give each subtask a task on its node: its own index first, then one that has none yet.
 
-    Parameters
-    ----------
-    nodes, running
-        Of the subtasks of one vertex; those that have ended, or of unknown place, keep their index.
-    where
-        Nodes of the tasks.
-    vacant
-        Tasks that are nowhere yet: the first subtask that needs one takes it to its own node.
-
-    Returns
-    -------
-    list of int, int
-        Task of each subtask, and how many subtasks are on a node where no task is.
+    Subtasks of one vertex that have ended, or of unknown place, keep their index. Tasks are on the
+    nodes `where`, or nowhere yet (`vacant`): the first subtask that needs one takes it to its node.
+    The task of each subtask is returned, and how many are on a node where no task is.
     """
     found, held = list(range(len(nodes))), [0] * len(where)
     left = []
@@ -357,12 +335,3 @@ def _deal(
         found[i] = best
         held[best] += 1
     return found, apart
-
-
-def _warn_of_skew(vertex: Vertex, busy: list[float], ledger: Ledger) -> None:
-    mean = sum(busy) / len(busy) if busy else 0.0
-    if mean > 0.05 and max(busy) > _SKEWED * mean:
-        ledger.warn(
-            f"subtasks of {vertex.title} are busy {min(busy):.2f} to {max(busy):.2f}; "
-            "a plan cannot say where the busy ones go (--option loads=measured keeps each as it is)"
-        )

@@ -79,17 +79,11 @@ def propose(
     before, after = current.objective(name), result.objective.value
     if before is None or after is None:
         return None
+    gain = gain_of(before, after, str(find_objective(name).sense))
+    moved = count_moves(instance, result.plan.node_indices(instance))
     sheet = sheet_of(instance, places_of_plan(instance, result.plan))
-    return Proposal(
-        name,
-        before,
-        after,
-        gain_of(before, after, str(find_objective(name).sense)),
-        not current.feasible,
-        count_moves(instance, result.plan.node_indices(instance)),
-        instance.num_tasks,
-        sheet,
-    )
+    broken, total = not current.feasible, instance.num_tasks
+    return Proposal(name, before, after, gain, broken, moved, total, sheet)
 
 
 def gain_of(before: float, after: float, sense: str) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from optim.rules.slots import SLOTS
 from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
-from streamplace.clusters.storm.model import FIRST_PORT, PORTS
+from streamplace.clusters.storm.model import FIRST_PORT, MOST_SLOTS, PORTS, fill_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,34 +55,30 @@ def write(
             "threads": str(len(tasks)),
         }
     ledger.check()
-    _tell_swaps(instance, Places(places.node, slot), content, ledger)
+    back = read_back(json.dumps(content), instance)
+    other = int(((back.node != places.node) | (back.slot != slot)).sum())
+    if other:  # with a scheduler that keeps what can stay
+        ledger.warn(
+            f"the file holds numbers of threads: {other} of {len(slot)} executors may "
+            "trade places with others of their component"
+        )
     return {"": json.dumps(content, ensure_ascii=False, indent=1) + "\n"}
 
 
 def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
-    """Yield each operator that has tasks, with its topology's and its component's name."""
+    """Yield each operator that has tasks, with its topology's and its component's name.
+
+    Where there is no topology it is called as the instance; a component is called as its operator,
+    without ``topology:`` before it.
+    """
     without = np.flatnonzero(instance.tasks.operator < 0)
     if len(without):
         name = instance.tasks.ids[without[0]]
         ledger.problem("tasks[].operator", name, "has no component", "give every task an operator")
     for operator in np.flatnonzero(instance.operators.num_tasks).tolist():
-        topology = topology_name(instance, operator)
-        yield operator, topology, component_name(instance, operator)
-
-
-def _tell_swaps(
-    instance: Instance, places: Places, content: dict[str, Any], ledger: Ledger
-) -> None:
-    """Say how many executors a scheduler that keeps what can stay would deal elsewhere."""
-    back = read_back(json.dumps(content), instance)
-    if back.slot is None or places.slot is None:
-        return
-    other = (back.node != places.node) | (back.slot != places.slot)
-    if other.any():
-        ledger.warn(
-            f"the file holds numbers of threads: {int(other.sum())} of {len(other)} executors may "
-            "trade places with others of their component"
-        )
+        at = instance.operators.topology[operator]
+        topology = instance.topologies.ids[at] if at >= 0 else instance.name
+        yield operator, topology, instance.operators.ids[operator].removeprefix(f"{topology}:")
 
 
 def read_back(text: str, instance: Instance) -> Places:
@@ -108,22 +105,18 @@ def read_back(text: str, instance: Instance) -> Places:
             reason = f"threads are placed, of {len(tasks)} executors"
             ledger.problem(f"{path}.conf", sum(room.values()), reason)
             continue
-        _deal(tasks, room, node, slot)
+        left = []
+        for t in tasks:
+            now = (int(node[t]), int(slot[t]))
+            if room.get(now, 0) > 0:
+                room[now] -= 1
+            else:
+                left.append(t)
+        free = [place for place, count in room.items() for _ in range(count)]
+        for t, (n, s) in zip(left, free, strict=True):
+            node[t], slot[t] = n, s
     ledger.check()
     return Places(node, slot)
-
-
-def _deal(tasks: list[int], room: dict[tuple[int, int], int], node: Any, slot: Any) -> None:
-    left = []
-    for t in tasks:
-        now = (int(node[t]), int(slot[t]))
-        if room.get(now, 0) > 0:
-            room[now] -= 1
-        else:
-            left.append(t)
-    free = [place for place, count in room.items() for _ in range(count)]
-    for t, (n, s) in zip(left, free, strict=True):
-        node[t], slot[t] = n, s
 
 
 def _room(conf: str, path: str, ports: Ports, ledger: Ledger) -> dict[tuple[int, int], int]:
@@ -149,18 +142,6 @@ EXPORTER = Exporter(
 )
 
 
-def topology_name(instance: Instance, operator: int) -> str:
-    """Return the topology of an operator; the instance's name where there is none."""
-    at = instance.operators.topology[operator]
-    return instance.topologies.ids[at] if at >= 0 else instance.name
-
-
-def component_name(instance: Instance, operator: int) -> str:
-    """Return an operator's component: its id without ``topology:`` before it."""
-    name = instance.operators.ids[operator]
-    return name.removeprefix(f"{topology_name(instance, operator)}:")
-
-
 class Ports:
     """Site and port of each slot, from the labels of the nodes."""
 
@@ -173,11 +154,7 @@ class Ports:
             labels = table.labels.get(n, {})
             site = labels.get("site", name)
             ports = [int(p) for p in labels.get(PORTS, "").split(",") if is_whole(p.strip())]
-            fresh = FIRST_PORT
-            while len(ports) < min(10_000, max(0, int(table.slots[n]))):
-                if fresh not in ports:
-                    ports.append(fresh)
-                fresh += 1
+            fill_ports(ports, min(MOST_SLOTS, int(table.slots[n])))
             self._sites.append(site)
             self._ports.append(ports)
             self._index.update({(site, port): (n, s) for s, port in enumerate(ports)})
@@ -193,12 +170,10 @@ class Ports:
 
     def place(self, site: str, port: int) -> tuple[int, int] | None:
         """Return node and slot of a worker, or ``None``."""
-        found = self._index.get((site, port))
-        if found is None and site in self._sites:
+        if (site, port) not in self._index and site in self._sites and port >= FIRST_PORT:
             node = self._sites.index(site)
-            if port >= FIRST_PORT and not self._ports[node]:
-                return node, port - FIRST_PORT
-        return found
+            return None if self._ports[node] else (node, port - FIRST_PORT)
+        return self._index.get((site, port))
 
 
 def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
@@ -240,19 +215,15 @@ def _keeping(instance: Instance, places: Places) -> Ints:
     stays = (places.node == table.node) & (table.slot >= 0)
     slot[stays] = table.slot[stays]
     used: dict[int, set[int]] = {}
-    workers: dict[tuple[int, int], dict[int, int]] = {}
-    for t in np.flatnonzero(stays).tolist():
-        _note(used, workers, int(places.node[t]), int(job[t]), int(slot[t]))
-    for t in np.flatnonzero(~stays).tolist():
-        node, topology = int(places.node[t]), int(job[t])
-        own = workers.get((node, topology), {})
-        if own:
-            chosen = min(own, key=lambda s: (-own[s], s))
-        else:
-            taken = used.get(node, set())
-            chosen = next(s for s in range(len(taken) + 1) if s not in taken)
-        slot[t] = chosen
-        _note(used, workers, node, topology, chosen)
+    workers: dict[tuple[int, int], Counter[int]] = {}
+    for t in [*np.flatnonzero(stays).tolist(), *np.flatnonzero(~stays).tolist()]:
+        own = workers.setdefault((int(places.node[t]), int(job[t])), Counter())
+        taken = used.setdefault(int(places.node[t]), set())
+        if not stays[t]:
+            idle = next(s for s in range(len(taken) + 1) if s not in taken)
+            slot[t] = min(own, key=lambda s: (-own[s], s), default=idle)
+        own[int(slot[t])] += 1
+        taken.add(int(slot[t]))
     return slot
 
 
@@ -274,15 +245,3 @@ def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
         _, number = linear_sum_assignment(common, maximize=True)
         found[here] = number[slot[here]]
     return found
-
-
-def _note(
-    used: dict[int, set[int]],
-    workers: dict[tuple[int, int], dict[int, int]],
-    node: int,
-    topology: int,
-    slot: int,
-) -> None:
-    used.setdefault(node, set()).add(slot)
-    counts = workers.setdefault((node, topology), {})
-    counts[slot] = counts.get(slot, 0) + 1

@@ -20,7 +20,7 @@ is background of the hosts of the topology's workers.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +46,7 @@ FIRST_PORT = 6700
 PORTS = "ports"
 """Node label: the worker ports in slot order."""
 MOST_PAIRS = 5_000_000
-_MOST_SLOTS = 10_000
+MOST_SLOTS = 10_000
 _EVEN = {"shuffle", "none", "localorshuffle", "all"}
 _GLOBAL = {"global"}
 
@@ -138,9 +138,9 @@ def _named(at: _Workers, known: set[str], missing: int) -> dict[str, list[Worker
     """Return system components that workers name, with the worker of each executor."""
     found: dict[str, list[Worker]] = {}
     for worker, _ in at:
-        for name, count in sorted(worker.components.items()):
+        for name, tasks in sorted(worker.components.items()):
             if name.startswith("__") and name != SYSTEM and name not in known:
-                number = min(count, missing)
+                number = min(tasks, missing)
                 missing -= number
                 if number:
                     found.setdefault(name, []).extend([worker] * number)
@@ -339,20 +339,24 @@ def _ports(
     for host, ports in used.items():
         supervisor = supervisors.get(host)
         slots = len(ports) if supervisor is None else supervisor.slots
-        if slots > _MOST_SLOTS:
-            ledger.problem(f"supervisors: {host}.slotsTotal", slots, f"is more than {_MOST_SLOTS}")
+        path = f"supervisors: {host}.slotsTotal"
+        if slots > MOST_SLOTS:
+            ledger.problem(path, slots, f"is more than {MOST_SLOTS}")
             continue
         if len(ports) > slots:
             reason = f"workers run on {len(ports)} ports of {host}, which has {slots} slots"
-            ledger.problem(f"supervisors: {host}.slotsTotal", slots, reason, "save all at one time")
+            ledger.problem(path, slots, reason, "save all at one time")
         found[host] = sorted(ports)
-        likely = FIRST_PORT
-        while len(found[host]) < slots:
-            if likely not in ports:
-                found[host].append(likely)
-                ledger.reading(f"ports of idle slots are unknown: counted up from {FIRST_PORT}")
-            likely += 1
+        if len(ports) < slots:
+            ledger.reading(f"ports of idle slots are unknown: counted up from {FIRST_PORT}")
+        fill_ports(found[host], slots)
     return found
+
+
+def fill_ports(ports: list[int], slots: int) -> None:
+    """Add the likely ports of further slots, so that there are as many as slots."""
+    fresh = (port for port in count(FIRST_PORT) if port not in ports)
+    ports += [next(fresh) for _ in range(slots - len(ports))]
 
 
 def _take_off(
