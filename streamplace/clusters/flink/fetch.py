@@ -11,32 +11,7 @@ from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.web import quoted
-from streamplace.clusters.flink.pages import (
-    Job,
-    JobPage,
-    Listed,
-    Metric,
-    Overview,
-    PlanPage,
-    TaskManager,
-    TaskManagers,
-    VertexPage,
-    job_of,
-    take_metrics,
-    take_plan,
-    take_vertex,
-)
-from streamplace.clusters.flink.rates import (
-    CLOCK,
-    METRICS,
-    Sample,
-    ask_processors,
-    difference,
-    interval_of,
-    sample_of,
-    take_processors,
-    twice,
-)
+from streamplace.clusters.flink import pages, rates
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -62,8 +37,8 @@ class Found(NamedTuple):
     `used` is how many cores the process of each task manager used between the two.
     """
 
-    managers: list[TaskManager]
-    jobs: list[Job]
+    managers: list[pages.TaskManager]
+    jobs: list[pages.Job]
     used: dict[str, float]
 
 
@@ -91,7 +66,7 @@ class Cluster:
         entries = self._entries()
         jobs = [self._job(entry, own) for entry, own in entries]
         if interval is None:
-            interval = interval_of(self.client.maybe("jobmanager/config"))
+            interval = rates.interval_of(self.client.maybe("jobmanager/config"))
         chosen = [job for job, (_, own) in zip(jobs, entries, strict=True) if own and job]
         metrics, used = self._metrics(chosen, interval, sorted(m.id for m in before))
         for job, (entry, own) in zip(jobs, entries, strict=True):
@@ -99,14 +74,19 @@ class Cluster:
         self.ledger.check()
         for job in chosen:
             for vertex in job.vertices.values():
-                take_metrics(metrics.get(_at(job, vertex.id), ()), vertex)
+                pages.take_metrics(metrics.get(_at(job, vertex.id), ()), vertex)
         after = self.managers()
         self._still(before, after, [entry for entry, own in entries if own])
         self.ledger.check()
         return Found(after, [job for job in jobs if job is not None], used)
 
     def _page(
-        self, kind: Any, path: str, entry: Listed | None = None, own: bool = True, name: str = ""
+        self,
+        kind: Any,
+        path: str,
+        entry: pages.Listed | None = None,
+        own: bool = True,
+        name: str = "",
     ) -> Any:
         """Return a page as its type; ``None`` with its problems noted, by `name` or the path.
 
@@ -125,21 +105,20 @@ class Cluster:
         self.ledger.check()
         return page
 
-    def managers(self) -> list[TaskManager]:
+    def managers(self) -> list[pages.TaskManager]:
         """Return the task managers."""
-        page: TaskManagers = self._needed(TaskManagers, "taskmanagers")
-        return page.taskmanagers
+        return self._needed(pages.TaskManagers, "taskmanagers").taskmanagers
 
-    def _overview(self) -> dict[str, Listed]:
+    def _overview(self) -> dict[str, pages.Listed]:
         """Return the jobs that are listed, by id."""
-        found: dict[str, Listed] = {}
-        for i, entry in enumerate(self._needed(Overview, "jobs/overview").jobs):
+        found: dict[str, pages.Listed] = {}
+        for i, entry in enumerate(self._needed(pages.Overview, "jobs/overview").jobs):
             if entry.id in found:
                 self.ledger.problem(f"jobs/overview.jobs[{i}].jid", entry.id, "stands twice")
             found[entry.id] = entry
         return found
 
-    def _entries(self) -> list[tuple[Listed, bool]]:
+    def _entries(self) -> list[tuple[pages.Listed, bool]]:
         """Return the jobs that run or are wanted, and whether each is to be imported."""
         jobs = self._overview().values()
         wanted = self.wanted
@@ -152,51 +131,51 @@ class Cluster:
             raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
         return found
 
-    def _job(self, entry: Listed, own: bool) -> Job | None:
+    def _job(self, entry: pages.Listed, own: bool) -> pages.Job | None:
         path = f"jobs/{quoted(entry.id)}"
-        page: JobPage | None = self._needed(JobPage, path, entry, own, quoted(entry.id))
+        page: pages.JobPage | None = self._needed(pages.JobPage, path, entry, own, quoted(entry.id))
         if page is None:
             return None
-        job = job_of(page, quoted(entry.id), self.ledger)
+        job = pages.job_of(page, quoted(entry.id), self.ledger)
         job.scheduler = job.scheduler or entry.schedulerType
         if job.id != entry.id:
             self.ledger.problem(f"{path}.jid", job.id, f"answers for {entry.id}", _AGAIN)
         if own and not job.planned:
-            plan: PlanPage = self._needed(PlanPage, f"{path}/plan", entry, own)
-            take_plan(plan.plan, f"{path}/plan.plan", job, self.ledger)
+            plan = self._needed(pages.PlanPage, f"{path}/plan", entry, own)
+            pages.take_plan(plan.plan, f"{path}/plan.plan", job, self.ledger)
         self.ledger.check()
         return job
 
-    def _take_vertices(self, job: Job | None, entry: Listed, own: bool) -> None:
+    def _take_vertices(self, job: pages.Job | None, entry: pages.Listed, own: bool) -> None:
         for vertex in job.vertices.values() if job else ():
             at = f"jobs/{quoted(entry.id)}/vertices/{quoted(vertex.id)}"
-            page: VertexPage | None = self._page(VertexPage, at, entry, own)
+            page: pages.VertexPage | None = self._page(pages.VertexPage, at, entry, own)
             if page is not None and page.id != vertex.id:
                 self.ledger.problem(f"{at}.id", page.id, f"answers for {vertex.id}", _AGAIN)
             elif page is not None:
-                take_vertex(page, at, vertex, self.ledger)
+                pages.take_vertex(page, at, vertex, self.ledger)
 
     def _metrics(
-        self, jobs: list[Job], interval: float, managers: list[str]
-    ) -> tuple[dict[str, list[Metric]], dict[str, float]]:
+        self, jobs: list[pages.Job], interval: float, managers: list[str]
+    ) -> tuple[dict[str, list[pages.Metric]], dict[str, float]]:
         """Return rates of all subtasks by vertex, and cores used, from two readings."""
 
-        def ask() -> dict[str, Sample]:
+        def ask() -> dict[str, rates.Sample]:
             samples = {at: self.sample(at, width) for at, width in asked.items()}
             known = managers if any(samples.values()) else ()
-            return samples | ask_processors(self._some_metrics, known)
+            return samples | rates.ask_processors(self._some_metrics, known)
 
         def wake() -> None:
             for at in list(asked)[:1]:
-                self.sample(at, 1, CLOCK)
+                self.sample(at, 1, rates.CLOCK)
 
         asked = {_at(job, v.id): v.parallelism for job in jobs for v in job.vertices.values()}
-        first, second = twice(ask, wake, interval)
-        used = take_processors(first, second)
+        first, second = rates.twice(ask, wake, interval)
+        used = rates.take_processors(first, second)
         found = {}
         counted = means = 0
         for at, sample in second.items():
-            found[at], exact = difference(first.get(at, {}), sample)
+            found[at], exact = rates.difference(first.get(at, {}), sample)
             counted, means = counted + exact, means + len(sample) - exact
         if counted:
             self.ledger.reading("rates are differences of counters between two readings")
@@ -204,29 +183,36 @@ class Cluster:
             self.ledger.reading(f"rates of {means} subtasks are Flink's own means over 60 s")
         return found, used
 
-    def sample(self, at: str, parallelism: int, metrics: tuple[str, ...] = METRICS) -> Sample:
+    def sample(
+        self, at: str, parallelism: int, metrics: tuple[str, ...] = rates.METRICS
+    ) -> rates.Sample:
         """Ask once for metrics of all subtasks of a vertex; empty where there are none."""
         names = [f"{i}.{m}" for i in range(min(parallelism, _MOST_SUBTASKS)) for m in metrics]
-        found: Sample = {}
+        found: rates.Sample = {}
         for start in range(0, len(names), _AT_ONCE):
             page = self._some_metrics(at, names[start : start + _AT_ONCE])
             if page is None:
                 break
-            for index, values in sample_of(page).items():
+            for index, values in rates.sample_of(page).items():
                 found.setdefault(index, {}).update(values)
         return found
 
-    def _some_metrics(self, at: str, names: Sequence[str]) -> list[Metric] | None:
+    def _some_metrics(self, at: str, names: Sequence[str]) -> list[pages.Metric] | None:
         """Return metrics; ``None`` where the server has none."""
         value = self.client.maybe(f"{at}/metrics", get=",".join(names))
         if value is None:
             return None
-        page: list[Metric] | None = read_page(list[Metric], value, f"{at}/metrics", self.ledger)
+        page: list[pages.Metric] | None = read_page(
+            list[pages.Metric], value, f"{at}/metrics", self.ledger
+        )
         self.ledger.check()
         return page
 
     def _still(
-        self, before: list[TaskManager], after: list[TaskManager], jobs: list[Listed]
+        self,
+        before: list[pages.TaskManager],
+        after: list[pages.TaskManager],
+        jobs: list[pages.Listed],
     ) -> None:
         """Note as problems what came, left or ended while the pages were read."""
         now = self._overview()
@@ -252,12 +238,12 @@ class Cluster:
             raise InvalidInput(Problem(f"job {name}", state, "has ended", remedy))
         return bool(open_jobs) and all(entry.runs and self._runs(entry) for entry in open_jobs)
 
-    def _runs(self, entry: Listed) -> bool:
-        page: JobPage | None = self._needed(JobPage, f"jobs/{quoted(entry.id)}", entry, False)
+    def _runs(self, entry: pages.Listed) -> bool:
+        page = self._needed(pages.JobPage, f"jobs/{quoted(entry.id)}", entry, False)
         return page is not None and page.runs
 
 
-def _at(job: Job, vertex: str) -> str:
+def _at(job: pages.Job, vertex: str) -> str:
     """Return the path of a vertex."""
     return f"jobs/{quoted(job.id)}/vertices/{quoted(vertex)}"
 
@@ -269,7 +255,7 @@ def read_live(client: WebClient, job: str, interval: float | None) -> Found:
     return found._replace(jobs=wanted)
 
 
-def read_managers(client: WebClient) -> list[TaskManager]:
+def read_managers(client: WebClient) -> list[pages.TaskManager]:
     """Read the task managers, once each has said what it offers.
 
     One that has just registered is listed with nothing at all, until its report of slots is there.

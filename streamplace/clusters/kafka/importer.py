@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Importer, Request
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.kafka import pages
 from streamplace.clusters.kafka.cluster import (
     LEADERS,
     Broker,
@@ -21,15 +22,6 @@ from streamplace.clusters.kafka.cluster import (
 from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
 from streamplace.clusters.kafka.model import document_of
 from streamplace.clusters.kafka.operations import MODES, Operation
-from streamplace.clusters.kafka.pages import (
-    CAPACITIES,
-    Logs,
-    read_brokers,
-    read_current,
-    read_logs,
-    read_rates,
-    read_topics,
-)
 from streamplace.clusters.kafka.replicas import (
     DEAD,
     LEADER,
@@ -40,12 +32,12 @@ from streamplace.clusters.kafka.replicas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from streamplace.clusters.exchange.declarations import Ledger
-    from streamplace.clusters.kafka.pages import Described, Key
 
 
+T = TypeVar("T")
 TOPICS, LOGS, BROKERS = "topics.txt", "log-dirs.json", "brokers.json"
 RATES, CURRENT = "rates.csv", "current.txt"
 UNITS = {"disk": "bytes", "nw_in": "bytes/s", "nw_out": "bytes/s", "cpu": "percent"}
@@ -68,12 +60,15 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         remedy = f"save what kafka-topics.sh --describe prints as {folder / TOPICS}"
         raise InvalidInput(Problem(str(folder / TOPICS), None, "does not exist", remedy))
     path = {name: (folder / name).as_posix() for name in texts}
-    topics = read_topics(texts[TOPICS], path[TOPICS], ledger)
-    brokers = read_brokers(texts[BROKERS], path[BROKERS], ledger) if BROKERS in texts else {}
-    logs = read_logs(texts[LOGS], path[LOGS], ledger) if LOGS in texts else Logs({}, {}, {}, [])
-    sizes = logs.sizes
-    columns, rates = read_rates(texts[RATES], path[RATES], ledger) if RATES in texts else ([], {})
-    current = read_current(texts[CURRENT], path[CURRENT], ledger) if CURRENT in texts else {}
+
+    def read(name: str, how: Callable[[str, str, Ledger], T], none: T) -> T:
+        return how(texts[name], path[name], ledger) if name in texts else none
+
+    topics = read(TOPICS, pages.read_topics, {})
+    brokers = read(BROKERS, pages.read_brokers, {})
+    logs = read(LOGS, pages.read_logs, pages.Logs({}, {}, {}, []))
+    columns, rates = read(RATES, pages.read_rates, ([], {}))
+    current = read(CURRENT, pages.read_current, {})
     for key, replicas in current.items():
         if key in topics and topics[key].replicas != replicas:
             reason = f"differs from {topics[key].replicas} of {TOPICS}"
@@ -89,7 +84,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     ):
         if name not in texts:
             ledger.reading(f"no {name}: {what}")
-    told = {"disk": bool(sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
+    told = {"disk": bool(logs.sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
     told["nw_out"] = told["nw_in"] and "bytes_out" in columns
     cluster = Cluster(
         name=folder.resolve().name or "kafka",
@@ -100,7 +95,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         resources=tuple(name for name in UNITS if told[name]),
         units=UNITS,
     )
-    for what, found in (("size in log-dirs.json", sizes), ("rate in rates.csv", rates)):
+    for what, found in (("size in log-dirs.json", logs.sizes), ("rate in rates.csv", rates)):
         led = [p for p in cluster.partitions if found and p.leader is not None]
         lost = [p.name for p in led if (p.topic, p.number) not in found]
         if lost:
@@ -112,7 +107,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
 
 def _complete(
     brokers: dict[int, Broker],
-    topics: dict[Key, Described],
+    topics: dict[pages.Key, pages.Described],
     answered: Collection[int],
     listed: bool,
     ledger: Ledger,
@@ -143,7 +138,7 @@ def _complete(
         ledger.check()
 
 
-def _leave_out_failed(brokers: dict[int, Broker], logs: Logs, ledger: Ledger) -> None:
+def _leave_out_failed(brokers: dict[int, Broker], logs: pages.Logs, ledger: Ledger) -> None:
     """Leave out the room of failed disks; a broker all of whose disks failed is as good as dead."""
     for number, names in logs.failed.items():
         share, total = logs.left[number]
@@ -161,7 +156,9 @@ def _leave_out_failed(brokers: dict[int, Broker], logs: Logs, ledger: Ledger) ->
             ledger.warn(told)
 
 
-def _partition(key: Key, line: Described, logs: Logs, rates: dict[str, float]) -> Partition:
+def _partition(
+    key: pages.Key, line: pages.Described, logs: pages.Logs, rates: dict[str, float]
+) -> Partition:
     replicas, leader, stored = line.target, line.leader, logs.sizes.get(key, {})
     size = None  # bytes of the leader's replica, else of the largest
     if logs.sizes:
@@ -253,7 +250,7 @@ IMPORTER = Importer(
         *OPERATION,
         Option(
             "balance", "str", None, "the balanced resource; default disk, or nw_out for leadership",
-            choices=(*CAPACITIES, COUNT, LEADERS),
+            choices=(*pages.CAPACITIES, COUNT, LEADERS),
         ),
     ),
     read=read,

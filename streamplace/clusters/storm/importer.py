@@ -12,27 +12,8 @@ from streamplace.clusters.exchange.nodes import COSTS
 from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import address_in, saved_documents
 from streamplace.clusters.exchange.web import WebClient, quoted, site_of
+from streamplace.clusters.storm import pages
 from streamplace.clusters.storm.model import add_system_executors, build_document
-from streamplace.clusters.storm.pages import (
-    ACTIVE,
-    SYSTEM,
-    YOUNG,
-    Component,
-    ComponentPage,
-    Executor,
-    Pictured,
-    Summary,
-    Supervisor,
-    Supervisors,
-    SystemRows,
-    Topology,
-    TopologyPage,
-    add_supervisors,
-    read_files,
-    take_component,
-    take_visualization,
-    topology_of,
-)
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -58,7 +39,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     """As `Importer.read`, of a cluster's state."""
     address = address_in(request.sources)
     if address is None:
-        supervisors, topologies = read_files(saved_documents(request.sources), ledger)
+        supervisors, topologies = pages.read_files(saved_documents(request.sources), ledger)
     else:
         client = WebClient(site_of(address, _PREFIX), request.timeout)
         cluster = Cluster(client, request.options["window"], ledger)
@@ -87,25 +68,25 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     ledger.check()
     for topology in topologies:
         add_system_executors(topology, ledger)
-        if topology.status != ACTIVE:
+        if topology.status != pages.ACTIVE:
             ledger.warn(f"{topology.name} is {topology.status}: its figures may be of the past")
     return build_document(supervisors, topologies, request.options["cpu"], ledger)
 
 
-def _chosen(topologies: list[Topology], wanted: str, ledger: Ledger) -> list[Topology]:
+def _chosen(topologies: list[pages.Topology], wanted: str, ledger: Ledger) -> list[pages.Topology]:
     """Return the topologies that are named, or else the active ones."""
     if wanted:
         return [t for t in topologies if wanted in (t.id, t.name)]
     for topology in topologies:
-        if topology.status != ACTIVE:
+        if topology.status != pages.ACTIVE:
             ledger.warn(
                 f"{topology.name} is {topology.status}: left out "
                 f"(--option topology={topology.id} takes it)"
             )
-    return [t for t in topologies if t.status == ACTIVE]
+    return [t for t in topologies if t.status == pages.ACTIVE]
 
 
-def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None:
+def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -> None:
     """Stand in for executors that no component page tells; settle what counts stand for."""
     if seconds:
         topology.window = seconds
@@ -125,7 +106,7 @@ def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None
             f"counts of {topology.name} are those of {min(spans):.0f} s to {max(spans):.0f} s, by "
             "executor: since it started, or the window"
         )
-    young = [e.age for e in executors if e.age is not None and e.age < YOUNG]
+    young = [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]
     if young:
         ledger.warn(
             f"{topology.name} has {len(young)} executors that run for {min(young):.0f} s to "
@@ -133,7 +114,7 @@ def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None
         )
 
 
-def _stand_in(topology: Topology, part: Component, ledger: Ledger) -> None:
+def _stand_in(topology: pages.Topology, part: pages.Component, ledger: Ledger) -> None:
     """Make executors of a component without a page; those of the system are settled later."""
     if part.executors:
         if part.count != len(part.executors):
@@ -154,7 +135,7 @@ def _stand_in(topology: Topology, part: Component, ledger: Ledger) -> None:
             "counts as busy as the busiest"
         )
     part.executors = [
-        Executor.model_construct(name=f"#{i}", capacity=part.busy) for i in range(part.count)
+        pages.Executor.model_construct(name=f"#{i}", capacity=part.busy) for i in range(part.count)
     ]
 
 
@@ -166,43 +147,43 @@ class Cluster:
     window: str
     ledger: Ledger
 
-    def read(self, wanted: str) -> tuple[dict[str, Supervisor], list[Topology]]:
+    def read(self, wanted: str) -> tuple[dict[str, pages.Supervisor], list[pages.Topology]]:
         """Return supervisors, and the active topologies or the one with a name or id."""
-        supervisors: dict[str, Supervisor] = {}
-        page: Supervisors = self._needed(Supervisors, "supervisor/summary")
-        add_supervisors(page, supervisors, self.ledger)
-        summary: Summary = self._needed(Summary, "topology/summary")
+        supervisors: dict[str, pages.Supervisor] = {}
+        page: pages.Supervisors = self._needed(pages.Supervisors, "supervisor/summary")
+        pages.add_supervisors(page, supervisors, self.ledger)
+        summary: pages.Summary = self._needed(pages.Summary, "topology/summary")
         found = [
             self._topology(entry.id)
             for entry in summary.topologies
             if wanted in (entry.id, entry.name)
-            or (not wanted and (entry.status or ACTIVE) == ACTIVE)
+            or (not wanted and (entry.status or pages.ACTIVE) == pages.ACTIVE)
         ]
         self.ledger.check()
         return supervisors, found
 
-    def _topology(self, identity: str) -> Topology:
+    def _topology(self, identity: str) -> pages.Topology:
         path = f"topology/{quoted(identity)}"
-        page: TopologyPage = self._needed(TopologyPage, path, window=self.window)
+        page: pages.TopologyPage = self._needed(pages.TopologyPage, path, window=self.window)
         self._add_system(page, path)
-        topology = topology_of(page, path, self.ledger)
+        topology = pages.topology_of(page, path, self.ledger)
         for name in topology.components:
             at = f"{path}/component/{quoted(name)}"
             if name.startswith("__"):
-                part = self._optional(ComponentPage, at, sys="1")
+                part = self._optional(pages.ComponentPage, at, sys="1")
             else:
-                part = self._page(ComponentPage, at, window=self.window, sys="0")
+                part = self._page(pages.ComponentPage, at, window=self.window, sys="0")
             if part is not None:
                 if part.topologyId not in (None, topology.id):
                     reason = f"answers for {topology.id}"
                     self.ledger.problem(f"{at}.topologyId", part.topologyId, reason, "import again")
-                take_component(part, at, self.ledger, topology)
-        picture = self._optional(dict[str, Pictured], f"{path}/visualization")
+                pages.take_component(part, at, self.ledger, topology)
+        picture = self._optional(dict[str, pages.Pictured], f"{path}/visualization")
         if picture is not None:
-            take_visualization(picture, topology)
+            pages.take_visualization(picture, topology)
         return topology
 
-    def _add_system(self, page: TopologyPage, path: str) -> None:
+    def _add_system(self, page: pages.TopologyPage, path: str) -> None:
         """Add system components to a page that counts executors which it does not list.
 
         The page that lists them counts their streams too, and so is read for nothing else.
@@ -210,8 +191,8 @@ class Cluster:
         rows = [*page.spouts, *page.bolts]
         if (page.executorsTotal or 0) <= sum(row.executors for row in rows):
             return
-        whole: SystemRows | None = self._optional(SystemRows, path, sys="1")
-        known = {SYSTEM, *(row.id for row in page.bolts)}
+        whole: pages.SystemRows | None = self._optional(pages.SystemRows, path, sys="1")
+        known = {pages.SYSTEM, *(row.id for row in page.bolts)}
         for row in whole.bolts if whole else ():
             if row.id.startswith("__") and row.id not in known:
                 page.bolts.append(row)
