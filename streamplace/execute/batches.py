@@ -89,7 +89,8 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
         A move takes a task from where it is not, or names what the instance does not have.
     """
     tasks = instance.tasks.index
-    nodes: dict[str | None, int] = {None: -1, **instance.nodes.index}
+    nodes: dict[str | None, int] = {None: -1}
+    nodes.update(instance.nodes.index)
     node = instance.tasks.node.copy()
     ledger = Ledger()
     batches = [

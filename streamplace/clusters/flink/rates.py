@@ -119,17 +119,15 @@ def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
     for index, now in sorted(second.items()):
         before = first.get(index, {})
         seconds = elapsed(before, now)
-        exact = seconds > 0
         for rate, counter in RATES.items():
             value, span = now.get(rate), None
             gain = now.get(counter, 0.0) - before.get(counter, 0.0)
-            if exact and counter in now and counter in before and gain >= 0:
+            if seconds > 0 and counter in now and counter in before and gain >= 0:
                 value, span = gain / seconds, seconds
             if value is not None:
-                found.append(
-                    Metric.model_construct(id=f"{index}.{rate}", value=value, seconds=span)
-                )
-        counted += exact
+                name = f"{index}.{rate}"
+                found.append(Metric.model_construct(id=name, value=value, seconds=span))
+        counted += seconds > 0
     return found, counted
 
 
@@ -170,15 +168,14 @@ def ask_processors(
 
 def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict[str, float]:
     """Take the processors out of two readings; return what each process used, in cores."""
-    times = [
+    before, after = (
         {name.removeprefix(_PROCESS): reading.pop(name)[0][_TIME] for name in list(reading)
          if name.startswith(_PROCESS)}
         for reading in (first, second)
-    ]  # fmt: skip
+    )  # fmt: skip
     spans = [span for span in _spans(first, second) if span > 0]
     if not spans:
         return {}
-    before, after = times
     return {
         name: (time - before[name]) / 1e9 / median(spans)
         for name, time in after.items()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from streamplace.present.numbers import listed
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -174,6 +176,5 @@ def follower_cpu(cpu: float, bytes_in: float, bytes_out: float) -> float:
 
 
 def some(names: Collection[object]) -> str:
-    """Write the first few names, and how many there are."""
-    shown = ", ".join(str(name) for name in list(names)[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown}, … ({len(names):,} in all)"
+    """Write the first few names, and how many more there are."""
+    return listed([str(name) for name in names], _NAMED)

@@ -291,10 +291,10 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
 def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
     """Get both loads of a running Cruise Control; further sources are files."""
     addresses = [s for s in request.sources if is_url(s)]
+    if len(addresses) > 1:
+        raise InvalidInput(Problem("SOURCE", addresses, "holds several addresses", "name one"))
     if not addresses:
         return []
-    if len(addresses) != 1:
-        raise InvalidInput(Problem("SOURCE", addresses, "holds several addresses", "name one"))
     base = addresses[0].rstrip("/")
     client = WebClient(base if base.endswith(_PREFIX) else f"{base}/{_PREFIX}", request.timeout)
     wait, found = request.options["wait"], []
@@ -310,7 +310,7 @@ def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
 
 def _kind_of(document: Document, ledger: Ledger) -> Any:
     """Recognise a file by what it holds; ``None``, noted, for what is no page that is read."""
-    marks = {
+    marks: dict[str, Any] = {
         "records": PartitionLoadPage,
         "brokers": LoadPage,
         "brokerCapacities": CapacityPage,

@@ -242,9 +242,8 @@ def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger
     first = [c for c in led if c.before.leader == c.before.replicas[0]]
     if first:
         texts[BACK] = elections((c.partition.topic, c.partition.number) for c in first)
-    if len(first) < len(led):
-        count = f"{len(led) - len(first):,}"
-        ledger.reading(f"{ROLLBACK}: {count} leaders were not the first replica: that will lead")
+    if other := len(led) - len(first):
+        ledger.reading(f"{ROLLBACK}: {other:,} leaders were not the first replica: that will lead")
 
 
 def _tell_throttle(
@@ -325,8 +324,7 @@ def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
     nth: Counter[int] = Counter()
     order = []
     for i, change in enumerate(moved):
-        for broker in change.copied_to:
-            nth[broker] += 1
+        nth.update(change.copied_to)
         turn = max((nth[broker] for broker in change.copied_to), default=len(moved))
         order.append((not change.copied_to, turn, i))
     if not parts:

@@ -61,7 +61,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         raise InvalidInput(Problem(str(folder / TOPICS), None, "does not exist", remedy))
     path = {name: (folder / name).as_posix() for name in texts}
 
-    def read(name: str, how: Callable[[str, str, Ledger], T], none: T) -> T:
+    def read(name: str, how: Callable[[str, str, Ledger], T], none: Any) -> T:
         return how(texts[name], path[name], ledger) if name in texts else none
 
     topics = read(TOPICS, pages.read_topics, {})

@@ -31,6 +31,8 @@ from streamplace.clusters.exchange.pages import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.exchange.sources import Document
 
@@ -383,7 +385,8 @@ def topology_of(page: TopologyPage, path: str, ledger: Ledger) -> Topology:
         executors=page.executorsTotal,
         processes=list(page.workers),
     )
-    for kind, entries in {"spout": page.spouts, "bolt": page.bolts}.items():
+    parts: dict[str, Sequence[_Part]] = {"spout": page.spouts, "bolt": page.bolts}
+    for kind, entries in parts.items():
         for i, entry in enumerate(entries):
             if entry.id in topology.components:
                 ledger.problem(f"{path}.{kind}s[{i}].{kind}Id", entry.id, "stands twice")
