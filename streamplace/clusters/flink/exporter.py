@@ -211,7 +211,7 @@ def check_parallelism(
     for group in groups:
         width = max(widths[vertex] for vertex in group.vertices)
         if width != group.parallelism:
-            reason = f"is its parallelism; the plan places {group.parallelism}"
+            reason = f"is its parallelism, the plan places {group.parallelism}"
             ledger.problem(path + group.operator, width, reason, remedy)
     ledger.check()
 

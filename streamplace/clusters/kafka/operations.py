@@ -20,31 +20,18 @@ if TYPE_CHECKING:
 
     from streamplace.clusters.kafka.cluster import Cluster, Partition
 
-MODES = (
-    "rebalance",
-    "leaders",
-    "add-broker",
-    "remove-broker",
-    "dead-broker",
-    "demote",
-    "rack-repair",
-    "replication-factor",
-    "trim",
-)
 NEEDS_BROKERS = frozenset({"add-broker", "remove-broker", "demote"})
 NEEDS_FACTOR = frozenset({"replication-factor", "trim"})
 LEADERSHIP = frozenset({"leaders", "demote"})
 
 
 class Replica(NamedTuple):
-    """A replica to be decided on.
+    """A replica to be decided on, and whether it is the leader's.
 
     Attributes
     ----------
     broker
         Where it is; ``None`` for one that is to be made.
-    leads
-        Whether it is the leader's.
     allowed
         Brokers it may be on; ``None`` for all that live.
     """
@@ -55,16 +42,9 @@ class Replica(NamedTuple):
 
 
 class Racks(NamedTuple):
-    """How the replicas of a partition spread over racks.
+    """How replicas of a partition spread: over so many racks, and at most so many in one.
 
-    Attributes
-    ----------
-    at_most
-        Most of them in one rack.
-    moved_at_most
-        Most in one rack of those that stay on no broker of now; ``None`` where `at_most` says it.
-    at_least
-        Racks that they are in.
+    `moved_at_most` is for those that stay on no broker of now; ``None`` where `at_most` says it.
     """
 
     at_most: int = 1
@@ -132,9 +112,8 @@ class Operation:
         why += self._skipped(cluster, [p for p, asked in found if asked is None], ledger)
         fit = self._that_fit(cluster, [a for _, a in found if a is not None], why, ledger)
         if not fit:
-            told = "; ".join(
-                dict.fromkeys(["changes no partition", *(reason for reason, _ in why)])
-            )
+            reasons = dict.fromkeys(reason for reason, _ in why)
+            told = "; ".join(["changes no partition", *reasons])
             remedy = "; ".join(dict.fromkeys(remedy for _, remedy in why if remedy))
             remedy = remedy if why else "nothing is to be done"
             raise InvalidInput(Problem("--option mode", self.mode, told, remedy))
@@ -459,7 +438,15 @@ def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     return asked._replace(replicas=[Replica(first, True, heirs)])
 
 
-_IN_ORDER = (_rebalance, _lead, _add, _remove, _rebuild, _demote, _repair, _change, _trim)
-_RULES: dict[str, Callable[[Operation, Cluster, Partition], Asked | None]] = dict(
-    zip(MODES, _IN_ORDER, strict=True)
-)
+_RULES: dict[str, Callable[[Operation, Cluster, Partition], Asked | None]] = {
+    "rebalance": _rebalance,
+    "leaders": _lead,
+    "add-broker": _add,
+    "remove-broker": _remove,
+    "dead-broker": _rebuild,
+    "demote": _demote,
+    "rack-repair": _repair,
+    "replication-factor": _change,
+    "trim": _trim,
+}
+MODES = tuple(_RULES)

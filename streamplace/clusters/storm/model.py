@@ -196,9 +196,10 @@ def build_document(
                 _task(prefix, part, executor, cpu_and_busy, ports)
                 for executor, cpu_and_busy in zip(part.executors, _cpu_of(part, cpu), strict=True)
             ]
-        room = MOST_PAIRS - len(traffic)
-        for edge in edges_of(topology, ledger, max(0, room)):
-            _add_edge(prefix, topology, edge, streams, traffic)
+        for edge in edges_of(topology, ledger, max(0, MOST_PAIRS - len(traffic))):
+            ends = [prefix + edge.source, prefix + edge.target]
+            streams.append({"from": ends[0], "to": ends[1], "rate": edge.rate})
+            traffic += _pairs(topology, edge, ends)
     _tell_loads(topologies, cpu, ledger)
     resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
     ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
@@ -265,19 +266,12 @@ def _tell_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
         ledger.warn(f"no CPU figure for {silent.total()} executors ({names}): counted as 0")
 
 
-def _add_edge(
-    prefix: str,
-    topology: Topology,
-    edge: Edge,
-    streams: list[dict[str, Any]],
-    traffic: list[list[Any]],
-) -> None:
-    ends = [prefix + edge.source, prefix + edge.target]
-    streams.append({"from": ends[0], "to": ends[1], "rate": edge.rate})
+def _pairs(topology: Topology, edge: Edge, ends: list[str]) -> list[list[Any]]:
+    """Return the pairs of executors that an edge is between, where they are not alike."""
     if edge.even or edge.pairs is None:
-        return
+        return []
     senders, receivers = (topology.components[end].executors for end in (edge.source, edge.target))
-    traffic += [
+    return [
         [ends[0] + sender.name, ends[1] + receiver.name, rate]
         for sender, row in zip(senders, edge.pairs.tolist(), strict=True)
         for receiver, rate in zip(receivers, row, strict=True)
@@ -382,9 +376,7 @@ def _nodes(
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
     entries = []
-    taken = {
-        what: [topology.assigned(what) for topology in topologies] for what in ("cpu", "memory")
-    }
+    taken = {what: [t.assigned(what) for t in topologies] for what in ("cpu", "memory")}
     for host, supervisor in supervisors.items():
         offered = {"cpu": supervisor.cpu, "memory": supervisor.memory}
         entry: dict[str, Any] = {

@@ -133,7 +133,7 @@ def test_narrow_vertices_fill_the_slots_they_like(
         (lambda d: d[f"jobs/{JOB}"]["vertices"].pop(), "is no vertex of orders"),
         (lambda d: d.update({"jobs/overview": {"jobs": []}}), "has no running job"),
         (lambda d: d.update(other_job(d)), "no running job has just the vertices of the plan"),
-        (lambda d: d.update(narrower(d)), "is its parallelism; the plan places 2"),
+        (lambda d: d.update(narrower(d)), "is its parallelism, the plan places 2"),
     ],
 )
 def test_what_cannot_be_told(
