@@ -165,6 +165,9 @@ def _take_partition(
         return
     if len(set(replicas)) < len(replicas):
         ledger.problem(where, fields["Replicas"], f"lists a broker twice ({name})", _SAVE)
+    if not set(isr) <= set(replicas):
+        reason = f"are in sync, and not all among the replicas of {name}"
+        ledger.problem(where, fields["Isr"], reason, _SAVE)
     leader = fields.get("Leader", "")
     if leader not in ("none", "-1") and not is_whole(leader):
         ledger.problem(where, leader[:60] or None, f"is no leader ({name})", "a number, or none")
@@ -174,6 +177,9 @@ def _take_partition(
     if coming is None or going is None:
         reason = f"is no list of brokers: Adding or Removing Replicas of {name}"
         ledger.problem(where, None, reason, _SAVE)
+    elif set(replicas) <= set(going):
+        reason = f"are all replicas of {name}, and being removed"
+        ledger.problem(where, fields["Removing Replicas"], reason, _SAVE)
     key = fields["Topic"], int(fields["Partition"])
     if key in found:
         ledger.problem(where, name, "stands twice", "one --describe of the whole cluster")
@@ -260,8 +266,10 @@ def parsed(text: str, path: str) -> Any:
 # -- brokers, rates, the current assignment --------------------------------------------------------
 
 
-def _truth(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Fault("is neither true nor false")
+    return value
 
 
 class _Capacity(Page):
@@ -274,7 +282,7 @@ class _Capacity(Page):
 class _Broker(Page):
     id: Whole
     rack: MaybeText = None
-    alive: Annotated[bool, needed(_truth, "true or false")] = True
+    alive: Annotated[bool, PlainValidator(_truth)] = True
     capacity: _Capacity | None = None
     host: MaybeText = None
 

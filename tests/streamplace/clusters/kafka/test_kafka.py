@@ -96,6 +96,16 @@ def line(number: int, old: str, new: str) -> Callable[[str], str]:
         ("topics.txt", line(2, "Replicas: 1,2,5", "Replicas: 1,1"), r"txt:2: '1,1' lists a broker"),
         ("topics.txt", line(2, "Leader: 1", "Leader: 4"), r"txt:2: 4 leads orders-0"),
         ("topics.txt", line(2, "Isr:", "Sri:"), "txt:2: .* is no list of brokers"),
+        (
+            "topics.txt",
+            line(2, "Isr: 1,2,5", "Isr: 1,2,9"),
+            "txt:2: '1,2,9' are in sync, and not all",
+        ),
+        (
+            "topics.txt",
+            line(2, "Elr: ", "Removing Replicas: 1,2,5"),
+            "txt:2: '1,2,5' are all replicas of orders-0, and being removed",
+        ),
         ("topics.txt", line(3, "Partition: 1", "Partition: 0"), "'orders-0' stands twice"),
         ("topics.txt", line(1, "Count: 12", "Count: 13"), r"txt:1: 13 partitions are told, and 12"),
         ("topics.txt", lambda text: "hello\n" + text, "txt:1: 'hello' is no line of --describe"),
