@@ -103,7 +103,7 @@ def line(number: int, old: str, new: str) -> Callable[[str], str]:
         ),
         (
             "topics.txt",
-            line(2, "Elr: ", "Removing Replicas: 1,2,5"),
+            line(2, "\tElr: ", "\tRemoving Replicas: 1,2,5"),
             "txt:2: '1,2,5' are all replicas of orders-0, and being removed",
         ),
         ("topics.txt", line(3, "Partition: 1", "Partition: 0"), "'orders-0' stands twice"),
