@@ -93,7 +93,7 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     """Return a store; imports rest in its time."""
     made = Store()
-    monkeypatch.setattr(flink_sampling, "_rest", made.rest)
+    monkeypatch.setattr(flink_sampling.time, "sleep", made.rest)
     return made
 
 
