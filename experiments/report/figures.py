@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from experiments.report.document import Drawing, Figure, Section, slug
-from experiments.report.tables import OBJECTIVES, WORDS, gap_words, mark
+from experiments.report.tables import METHOD, OBJECTIVES, WORDS, gap_words, mark
 from optim.figures import catalogue
 from streamplace.present.drawing import (
     INK,
@@ -22,17 +23,20 @@ from streamplace.present.drawing import (
     to_svg,
     zero_and_log_scale,
 )
-from streamplace.present.table import Column, Kind, Table, row, with_unit
+from streamplace.present.table import Column, Table, row, with_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
+
+    from matplotlib.axes import Axes
 
     from experiments.report.database import Columns
     from experiments.report.findings import Findings, MetricFindings
-    from experiments.report.tables import MetricWords
     from streamplace.present.drawing import Style
 
     Line = Sequence[tuple[float, float | None]]
+
+T = TypeVar("T")
 
 _SAME = 1e-6
 """Ratios this close to the best count as the best."""
@@ -40,17 +44,7 @@ _SAME = 1e-6
 
 @dataclass(frozen=True)
 class Profile:
-    """The profile of one contestant, a step function.
-
-    Attributes
-    ----------
-    contestant
-        Whose it is.
-    ratios
-        Where it steps, ascending.
-    shares
-        Its value from each step on.
-    """
+    """The profile of one contestant: a step function, its value from each ratio on."""
 
     contestant: str
     ratios: tuple[float, ...]
@@ -58,12 +52,8 @@ class Profile:
 
     def at(self, ratio: float) -> float:
         """Return the share of cases within `ratio` of the best."""
-        reached = 0.0
-        for step, share in zip(self.ratios, self.shares, strict=True):
-            if step > ratio * (1 + _SAME) + _SAME:
-                break
-            reached = share
-        return reached
+        steps = bisect_right(self.ratios, ratio * (1 + _SAME) + _SAME)
+        return self.shares[steps - 1] if steps else 0.0
 
     @property
     def total(self) -> float:
@@ -109,14 +99,11 @@ def profiles(
 
 def _area(profile: Profile) -> float:
     """Return a rank: cases solved, each counted the less the farther it is from the best."""
-    before, area = 0.0, 0.0
-    for ratio, share in zip(profile.ratios, profile.shares, strict=True):
-        area += (share - before) / (1.0 + max(0.0, ratio))
-        before = share
-    return area
+    steps = zip(profile.ratios, profile.shares, (0.0, *profile.shares), strict=False)
+    return sum((share - before) / (1.0 + max(0.0, ratio)) for ratio, share, before in steps)
 
 
-# -- drawings of plain numbers ---------------------------------------------------------------------
+# -- drawings of plain numbers: values and styles by contestant ------------------------------------
 
 _WIDTH = 10.0
 _MOST_POINTS = 400
@@ -126,115 +113,105 @@ _WIDE = 5.0
 """Axes that span more than this factor are logarithmic."""
 
 
+def _by_row(
+    values: Mapping[str, T],
+    style: Mapping[str, Style],
+    label: str,
+    draw: Callable[[Axes, int, str, T], object],
+    what: str,
+) -> Drawing:
+    """Draw one row a contestant, from the top down."""
+    with canvas(size=(_WIDTH, 1.0 + 0.34 * len(values))) as (figure, axes):
+        for number, name in enumerate(values):
+            draw(axes, number, style[name].color, values[name])
+        rows(axes, [style[name].label for name in values])
+        axes.set_xlabel(label)
+        return Drawing(figure, to_svg(figure), f"{label}: {what}, for each method")
+
+
 def spread_plot(
     values: Mapping[str, Sequence[float]], style: Mapping[str, Style], label: str
 ) -> Drawing:
-    """Draw one row of dots a contestant, a dot a case, and their mean as a bar.
+    """Draw a dot a case, and their mean as a bar."""
 
-    Parameters
-    ----------
-    values
-        By contestant, from the top down.
-    style
-        By contestant.
-    label
-        Label of the axis, with unit.
-    """
-    names = list(values)
-    with canvas(size=(_WIDTH, 1.0 + 0.34 * len(names))) as (figure, axes):
-        for number, name in enumerate(names):
-            found = _thinned(values[name])
-            axes.plot(
-                found,
-                [number] * len(found),
-                linestyle="none",
-                marker="o",
-                markersize=7,
-                color=style[name].color,
-                alpha=0.45,
-                markeredgewidth=0,
-                clip_on=False,
-            )
-            mean = math.fsum(values[name]) / len(values[name])
-            axes.plot(
-                [mean, mean],
-                [number - 0.34, number + 0.34],
-                color=INK,
-                linewidth=2.2,
-                solid_capstyle="butt",
-                clip_on=False,
-            )
-        rows(axes, [style[name].label for name in names])
-        axes.set_xlabel(label)
-        return Drawing(figure, to_svg(figure), f"{label}: one dot a case, for each method")
+    def draw(axes: Axes, number: int, color: str, found: Sequence[float]) -> None:
+        dots = _thinned(found)
+        axes.plot(
+            dots, [number] * len(dots), linestyle="none", marker="o", markersize=7, color=color,
+            alpha=0.45, markeredgewidth=0, clip_on=False,
+        )  # fmt: skip
+        mean, span = math.fsum(found) / len(found), [number - 0.34, number + 0.34]
+        bar: Any = {"linewidth": 2.2, "solid_capstyle": "butt", "clip_on": False}
+        axes.plot([mean, mean], span, color=INK, **bar)
+
+    return _by_row(values, style, label, draw, "one dot a case")
 
 
 def interval_plot(
-    values: Mapping[str, tuple[float, float, float]],
-    style: Mapping[str, Style],
-    label: str,
+    values: Mapping[str, tuple[float, float, float]], style: Mapping[str, Style], label: str
 ) -> Drawing:
-    """Draw a mean with its interval, one row a contestant, beside a line at 0.
+    """Draw means with their intervals (mean, low, high), beside a line at 0."""
 
-    Parameters
-    ----------
-    style, label
-        As in `spread_plot`.
-    values
-        By contestant, from the top down: mean, low, high.
-    """
-    names = list(values)
-    with canvas(size=(_WIDTH, 1.0 + 0.34 * len(names))) as (figure, axes):
-        axes.axvline(0.0, color=INK, linewidth=1.0)
-        for number, name in enumerate(names):
-            mean, low, high = values[name]
-            axes.plot([low, high], [number, number], color=style[name].color, linewidth=3)
-            axes.plot([mean], [number], color=style[name].color, marker="o", markersize=8)
-        rows(axes, [style[name].label for name in names])
-        axes.set_xlabel(label)
-        return Drawing(figure, to_svg(figure), f"{label}: mean and 95 % interval, for each method")
+    def draw(axes: Axes, number: int, color: str, found: tuple[float, float, float]) -> None:
+        if number == 0:
+            axes.axvline(0.0, color=INK, linewidth=1.0)
+        mean, *ends = found
+        axes.plot(ends, [number, number], color=color, linewidth=3)
+        axes.plot([mean], [number], color=color, marker="o", markersize=8)
+
+    return _by_row(values, style, label, draw, "mean and 95 % interval")
+
+
+def _in_lines(
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    style: Mapping[str, Style],
+    labels: tuple[str, str],
+    text: str,
+    finish: Callable[[Axes], object],
+    *,
+    steps: bool,
+    unmarked: int = 0,
+) -> Drawing:
+    """Draw one line a contestant; `unmarked` points at the end are no data."""
+    with canvas(size=(_WIDTH, 4.4)) as (figure, axes):
+        for name, line in lines.items():
+            axes.plot(
+                [x for x, _ in line],
+                [y for _, y in line],
+                drawstyle="steps-post" if steps else "default",
+                label=style[name].label,
+                markevery=markers(len(line) - unmarked),
+                **style[name].line,
+            )
+        finish(axes)
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+        legend(figure, axes)
+        return Drawing(figure, to_svg(figure), text)
 
 
 def profile_plot(
     profiles: Sequence[Profile], style: Mapping[str, Style], label: str, start: float
 ) -> Drawing:
-    """Draw performance profiles as steps.
-
-    Parameters
-    ----------
-    style, label
-        As in `spread_plot`.
-    profiles
-        What to draw.
-    start
-        The best possible ratio, at the left: 1, or 0 for differences.
-    """
+    """Draw performance profiles as steps from the best possible ratio `start`, 1 or 0, on."""
     most = max((max(p.ratios, default=start) for p in profiles), default=start)
     logarithmic = start > 0 and most > _NEAR
     end = most * 1.12 if logarithmic else most + 0.04 * max(most - start, 0.1)
-    with canvas(size=(_WIDTH, 4.4)) as (figure, axes):
-        for profile in profiles:
-            steps = [(start, profile.at(start))]
-            steps += [
-                (r, s) for r, s in zip(profile.ratios, profile.shares, strict=True) if r > start
-            ]
-            steps = [*_thinned(steps), (end, profile.total)]
-            axes.plot(
-                [x for x, _ in steps],
-                [100 * y for _, y in steps],
-                drawstyle="steps-post",
-                label=style[profile.contestant].label,
-                **style[profile.contestant].line,
-                markevery=markers(len(steps) - 1),
-            )
+    lines = {}
+    for one in profiles:
+        steps = [(r, s) for r, s in zip(one.ratios, one.shares, strict=True) if r > start]
+        points = [*_thinned([(start, one.at(start)), *steps]), (end, one.total)]
+        lines[one.contestant] = [(x, 100 * y) for x, y in points]
+
+    def finish(axes: Axes) -> None:
         if logarithmic:
             log_scale(axes, "x")
         axes.set_xlim(start if logarithmic else start - 0.015 * (end - start), end)
         axes.set_ylim(-3, 103)
-        axes.set_xlabel(label)
-        axes.set_ylabel("share of cases (%)")
-        legend(figure, axes)
-        return Drawing(figure, to_svg(figure), f"Performance profile: share of cases by {label}")
+
+    labels = (label, "share of cases (%)")
+    text = f"Performance profile: share of cases by {label}"
+    return _in_lines(lines, style, labels, text, finish, steps=True, unmarked=1)
 
 
 def line_plot(
@@ -245,52 +222,23 @@ def line_plot(
     steps: bool = False,
     logarithmic: bool = False,
 ) -> Drawing:
-    """Draw gaps as lines: by time (as steps) or by size.
+    """Draw gaps by time (as steps) or by size; unknown gaps are left out.
 
     The upward axis is linear up to 1 and logarithmic beyond, so that both a closed gap and a wide
-    one can be read.
-
-    Parameters
-    ----------
-    style
-        As in `spread_plot`.
-    lines
-        By contestant, pairs of place and gap; unknown gaps are left out.
-    labels
-        Labels of the two axes, with units.
-    steps
-        Whether a value holds until the next one.
-    logarithmic
-        Whether the axis to the right is.
+    one can be read; `logarithmic` is the axis to the right.
     """
-    with canvas(size=(_WIDTH, 4.4)) as (figure, axes):
-        most = 1.0
-        for name, line in lines.items():
-            known = [(x, y) for x, y in line if y is not None]
-            most = max([most, *(y for _, y in known)])
-            axes.plot(
-                [x for x, _ in known],
-                [y for _, y in known],
-                drawstyle="steps-post" if steps else "default",
-                label=style[name].label,
-                markevery=markers(len(known)),
-                **style[name].line,
-            )
-        zero_and_log_scale(axes, most)
+    known = {name: [(x, y) for x, y in line if y is not None] for name, line in lines.items()}
+
+    def finish(axes: Axes) -> None:
+        zero_and_log_scale(axes, max([1.0, *(y for line in known.values() for _, y in line)]))
         if logarithmic:
             log_scale(axes, "x")
-        axes.set_xlabel(labels[0])
-        axes.set_ylabel(labels[1])
-        legend(figure, axes)
-        return Drawing(figure, to_svg(figure), f"{labels[1]} by {labels[0]}, one line a method")
+
+    text = f"{labels[1]} by {labels[0]}, one line a method"
+    return _in_lines(known, style, labels, text, finish, steps=steps)
 
 
-def is_wide(values: Sequence[float]) -> bool:
-    """Whether positive values span so much that an axis should be logarithmic."""
-    return bool(values) and min(values) > 0 and max(values) / min(values) > _WIDE
-
-
-def _thinned(points: Sequence[Any]) -> Sequence[Any]:
+def _thinned(points: Sequence[T]) -> Sequence[T]:
     """Return as many points as can be told apart, evenly chosen, the ends among them."""
     count = len(points)
     if count <= _MOST_POINTS:
@@ -325,11 +273,11 @@ def figure_section(findings: Findings) -> Section:
             profile_figure(metric, findings.names, rivals, marked),
             proof_figure(metric, findings.names, marked),
             size_figure(metric, rivals, marked),
+            anytime_figure(findings, metric.name, style),
         ]
-        figures.append(anytime_figure(findings, metric.name, style))
-    shown = {metric.name for metric in findings.metrics}
-    for objective in sorted({item["objective_name"] for item in findings.anytime} - shown):
-        figures.append(anytime_figure(findings, objective, style))
+    others = {item["objective_name"] for item in findings.anytime}
+    others -= {metric.name for metric in findings.metrics}
+    figures += [anytime_figure(findings, objective, style) for objective in sorted(others)]
     return Section(
         "figures",
         "Figures",
@@ -363,55 +311,37 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
     values: dict[str, list[float]] = {}
     for name in metric.order:
         gaps = metric.cells.values(name, "gap_optimum")
-        known = [gap for gap in gaps if gap is not None]
-        if known:
-            values[name] = sorted(1 - gap if words.relative else gap for gap in known)
+        gaps = gaps[~np.isnan(gaps)]
+        if gaps.size:
+            values[name] = np.sort(1 - gaps if words.relative else gaps).tolist()
     if not values:
         return None
     name = words.heading.lower()
     if words.relative:
         title, label = f"{words.heading} against the optimum", f"{name} (% of the optimum)"
     else:
-        title, label = (
-            f"{words.heading} above the optimum",
-            f"{name} above it (% {words.of_mean})",
-        )
-    key = f"{words.slug}-spread"
-    shown = {
-        who: [100 * value for value in found]
-        for who, found in list(values.items())[: 2 * MOST_LINES]
-    }
+        title, label = f"{words.heading} above the optimum", f"{name} above it (% {words.of_mean})"
+    key, kind = f"{words.slug}-spread", "share" if words.relative else "gap"
+    most = list(values.items())[: 2 * MOST_LINES]
+    columns = (
+        METHOD,
+        Column("cases", "Cases", "count"),
+        *(Column(k, label, kind) for k, label in _SPREAD.items()),
+    )
+    table = tuple(
+        row(name, len(v), v[0], v[(len(v) - 1) // 2], math.fsum(v) / len(v), v[-1])
+        for name, v in values.items()
+    )
     return Figure(
         key,
         title,
-        spread_plot(shown, style, label),
-        _spread_table(key, words, values),
+        spread_plot({who: [100 * v for v in found] for who, found in most}, style, label),
+        Table(key, NUMBERS, columns, table),
         "A dot is a case with an optimum (mean over its seeds); the bar is the mean.",
     )
 
 
-def _spread_table(key: str, words: MetricWords, values: Mapping[str, Sequence[float]]) -> Table:
-    kind: Kind = "share" if words.relative else "gap"
-    columns = (
-        Column("method", "Method", "name"),
-        Column("cases", "Cases", "count"),
-        Column("least", "Least", kind),
-        Column("median", "Median (lower)", kind),
-        Column("mean", "Mean", kind),
-        Column("most", "Most", kind),
-    )
-    rows = [
-        row(
-            name,
-            len(found),
-            found[0],
-            found[(len(found) - 1) // 2],
-            math.fsum(found) / len(found),
-            found[-1],
-        )
-        for name, found in values.items()
-    ]
-    return Table(key, NUMBERS, columns, tuple(rows))
+_SPREAD = {"least": "Least", "median": "Median (lower)", "mean": "Mean", "most": "Most"}
 
 
 def profile_figure(
@@ -428,11 +358,12 @@ def profile_figure(
     key, name = f"{words.slug}-profile", words.heading.lower()
     if words.relative:
         label, best = f"best known {name} / own", "within this ratio to"
+        table = _profile_table(key, found, _RATIOS)
     else:
         label = f"{name} above the best known (% {words.of_mean})"
         best = f"within this part {words.of_mean} of"
         found = [replace(one, ratios=tuple(100 * r for r in one.ratios)) for one in found]
-    table = _profile_table(key, found, words.relative)
+        table = _profile_table(key, found, _PERCENTS, "+{:g} %")
     return Figure(
         key,
         f"Performance profile: {name}",
@@ -457,7 +388,7 @@ def proof_figure(
         key,
         f"Performance profile: time to the proof of the optimal {words.heading.lower()}",
         profile_plot(found[:MOST_LINES], style, "time / time of the fastest proof", 1.0),
-        _profile_table(key, found, steps=_TIME_RATIOS),
+        _profile_table(key, found, _TIME_RATIOS),
         f"The share of the {metric.num_proved} cases with an optimum that a method ended at "
         f"within this ratio to the fastest proof. Only exact methods.{_left_out(found)}",
     )
@@ -470,76 +401,54 @@ def _left_out(found: Sequence[object]) -> str:
 
 
 def _profile_table(
-    key: str, found: Sequence[Profile], relative: bool = True, steps: Sequence[float] = ()
+    key: str, found: Sequence[Profile], steps: Sequence[float], label: str = "×{:g}"
 ) -> Table:
-    steps = steps or (_RATIOS if relative else _PERCENTS)
-    columns = (
-        Column("method", "Method", "name"),
-        *(
-            Column(f"within_{step:g}", f"×{step:g}" if relative else f"+{step:g} %", "share")
-            for step in steps
-        ),
-        Column("any", "at all", "share"),
-    )
-    rows = [
-        row(profile.contestant, *(profile.at(step) for step in steps), profile.total)
-        for profile in found
-    ]
-    return Table(key, f"{NUMBERS}: share of cases within", columns, tuple(rows))
+    within = (Column(f"within_{step:g}", label.format(step), "share") for step in steps)
+    columns = (METHOD, *within, Column("any", "at all", "share"))
+    rows = tuple(row(one.contestant, *map(one.at, steps), one.total) for one in found)
+    return Table(key, f"{NUMBERS}: share of cases within", columns, rows)
 
 
 def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style]) -> Figure | None:
     """Return the gap to the best bound over time, on one objective."""
-    lines: dict[str, list[tuple[float, float | None]]] = {}
+    gaps: dict[str, dict[float, float | None]] = {}
     for item in findings.anytime:
         if item["objective_name"] == objective:
-            gap = item["gap"]
-            shown = None if gap is None else 100 * gap
-            lines.setdefault(item["contestant"], []).append((item["moment"], shown))
-    lines = {name: line for name, line in lines.items() if any(gap is not None for _, gap in line)}
-    if not lines:
+            gaps.setdefault(item["contestant"], {})[item["moment"]] = item["gap"]
+    gaps = {name: line for name, line in gaps.items() if set(line.values()) - {None}}
+    if not gaps:
         return None
-    first = min(x for line in lines.values() for x, gap in line if gap is not None)
-    # ranked by what is left at the end, then by who came there first
-    order = sorted(lines, key=lambda name: (lines[name][-1][1], _settled(lines[name]), name))
-    drawn = {name: [(x, y) for x, y in lines[name] if x >= first] for name in order[:MOST_LINES]}
-    name = OBJECTIVES.get(objective, objective)
+    moments = list(next(iter(gaps.values())))
+    last = moments[-1]
+    first = min(x for line in gaps.values() for x, gap in line.items() if gap is not None)
+
+    def rank(name: str) -> tuple[float | None, float, str]:
+        """By what is left at the end, then by who came there first."""
+        line = gaps[name]
+        return line[last], next(x for x, gap in line.items() if gap == line[last]), name
+
+    order = sorted(gaps, key=rank)
+    drawn = {
+        name: [(x, None if gap is None else 100 * gap) for x, gap in gaps[name].items()
+               if x >= first]
+        for name in order[:MOST_LINES]
+    }  # fmt: skip
+    labels = ("time (s)", "gap to the best bound (%)")
     key = f"anytime-{slug(objective)}"
-    found = catalogue.OBJECTIVES.get(objective)
-    told = gap_words(found) if found else ""
+    shown = [x for x in moments if math.log10(x).is_integer()]
+    columns = (
+        METHOD, *(Column(f"after_{x:g}_s", with_unit(x, "duration"), "gap") for x in shown)
+    )  # fmt: skip
+    table = tuple(row(name, *(gaps[name][x] for x in shown)) for name in order)
     return Figure(
         key,
-        f"Gap over time: {name}",
-        line_plot(
-            drawn,
-            style,
-            ("time (s)", "gap to the best bound (%)"),
-            steps=True,
-            logarithmic=True,
-        ),
-        _anytime_table(key, {n: lines[n] for n in order}),
+        f"Gap over time: {OBJECTIVES.get(objective, objective)}",
+        line_plot(drawn, style, labels, steps=True, logarithmic=True),
+        Table(key, f"{NUMBERS}: gap after", columns, table),
         "The gap that at least half of a method's runs have reached after this time, among runs "
         "on cases with a bound; a line begins once half of the runs have a plan. Time is "
-        f"building and solving. {told}".rstrip(),
+        f"building and solving. {gap_words(catalogue.OBJECTIVES.get(objective))}".rstrip(),
     )
-
-
-def _settled(line: Sequence[tuple[float, float | None]]) -> float:
-    return next(x for x, gap in line if gap == line[-1][1])
-
-
-def _anytime_table(key: str, lines: dict[str, list[tuple[float, float | None]]]) -> Table:
-    moments = [x for x, _ in next(iter(lines.values())) if math.log10(x).is_integer()]
-    columns = (
-        Column("method", "Method", "name"),
-        *(Column(f"after_{x:g}_s", with_unit(x, "duration"), "gap") for x in moments),
-    )
-    rows = []
-    for name, line in lines.items():
-        at = dict(line)
-        gaps = (at[x] for x in moments)
-        rows.append(row(name, *(None if gap is None else gap / 100 for gap in gaps)))
-    return Table(key, f"{NUMBERS}: gap after", columns, tuple(rows))
 
 
 def size_figure(
@@ -558,28 +467,18 @@ def size_figure(
         name: [(float(s), 100 * gaps[name][s] if s in gaps[name] else None) for s in sizes]
         for name in order[:MOST_LINES]
     }
-    key = f"{words.slug}-by-size"
-    kind: Kind = "gap"
+    key, more = f"{words.slug}-by-size", "+" if metric.buckets else ""
     told = "sizes from one power of two to the next together; " if metric.buckets else ""
-    columns = (
-        Column("method", "Method", "name"),
-        *(
-            Column(f"tasks_{s}", f"{s}+ tasks" if metric.buckets else f"{s} tasks", kind)
-            for s in sizes
-        ),
-    )
-    rows = [row(name, *(gaps[name].get(s) for s in sizes)) for name in order]
+    columns = (METHOD, *(Column(f"tasks_{s}", f"{s}{more} tasks", "gap") for s in sizes))
+    table = tuple(row(name, *map(gaps[name].get, sizes)) for name in order)
     unit = "%" if words.relative else f"% {words.of_mean}"
+    labels = ("number of tasks", f"mean gap to the best bound ({unit})")
+    wide = max(sizes) / min(sizes) > _WIDE
     return Figure(
         key,
         f"Gap by size: {words.heading.lower()}",
-        line_plot(
-            lines,
-            style,
-            ("number of tasks", f"mean gap to the best bound ({unit})"),
-            logarithmic=is_wide(sizes),
-        ),
-        Table(key, f"{NUMBERS}: mean gap to the best bound", columns, tuple(rows)),
+        line_plot(lines, style, labels, logarithmic=wide),
+        Table(key, f"{NUMBERS}: mean gap to the best bound", columns, table),
         f"Mean over the runs with a plan on cases of this size ({told}only cases with a "
         f"bound).{_left_out(order)}",
     )

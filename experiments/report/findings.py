@@ -65,18 +65,19 @@ class Cells:
         who = np.array([self._contestants[name] for name in contestants], dtype=np.int64)
         return self._rows[who[:, None], cases].T
 
-    def take(self, name: str, places: NDArray[np.int64]) -> list[Any]:
-        """Return a column at some rows; what is unknown, and at -1, is ``None``."""
-        found = self._columns[name][places].tolist()
-        return [
-            None if place < 0 or value != value else value
-            for place, value in zip(places.tolist(), found, strict=True)
-        ]
+    def take(self, name: str, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a column at some rows; at -1 it is ``nan`` or, of texts, ``None``."""
+        found, missing = self._columns[name][places], places < 0
+        if missing.any():
+            texts = found.dtype.kind == "O"
+            found = found if texts else found.astype(float)
+            found[missing] = None if texts else math.nan
+        return found
 
-    def values(self, contestant: str, name: str) -> list[Any]:
+    def values(self, contestant: str, name: str) -> NDArray[Any]:
         """Return a column of all cases that a contestant ran on."""
         rows = self._rows[self._contestants[contestant]]
-        return [_value(value) for value in self._columns[name][rows[rows >= 0]]]
+        return self._columns[name][rows[rows >= 0]]
 
 
 def _value(value: Any) -> Any:

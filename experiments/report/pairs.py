@@ -18,10 +18,10 @@ from experiments.report.figures import (
     interval_plot,
 )
 from experiments.report.queries import FAILURES
-from experiments.report.tables import MOST_OPEN_ROWS, VERDICTS, WORDS, first_line
+from experiments.report.tables import METHOD, MOST_OPEN_ROWS, RUN_COLUMNS, WORDS, run_record
 from experiments.statistics import bootstrap_interval, holm, sign_test, signed_rank_test
 from optim.figures.figure import RELATIVE_GAP
-from streamplace.present.table import Column, Table, row
+from streamplace.present.table import Column, Table, filled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from experiments.report.database import Columns
     from experiments.report.findings import Findings, MetricFindings, Record
-    from streamplace.present.table import Kind, Value
+    from streamplace.present.table import Kind
 
 LEAST_CASES = 6
 """The two-sided sign test on fewer units never comes below 5 %, however clear the case."""
@@ -257,7 +257,7 @@ def chance_section(findings: Findings) -> Section | None:
 def _interval_table(metric: MetricFindings, runs: Runs, order: list[str]) -> Table:
     words = WORDS[metric.name]
     columns = (
-        Column("method", "Method", "name"),
+        METHOD,
         Column("runs", "Runs", "count", "on cases that are not infeasible"),
         Column("plans", "Plans", "count", "runs with a feasible plan"),
         Column("cases", "Cases", "count"),
@@ -266,19 +266,22 @@ def _interval_table(metric: MetricFindings, runs: Runs, order: list[str]) -> Tab
         Column("high", "to", words.kind, "upper end of the 95 % interval"),
         Column("seed_deviation", "Deviation over seeds", words.kind, "mean over the cases"),
     )
-    rows = []
+    records: list[Record] = []
     for name in order:
         mine = runs.ran[runs.names.index(name)]
         value, case = runs.value[runs.names.index(name), mine], runs.case[mine]
         known = ~np.isnan(value)
         _, unit = units_of(case, value)
         spread = _deviations(case[known], value[known])
-        told: Value = float(spread.mean()) if spread.size else None
-        cases = len(np.unique(case[known]))
-        means = interval(unit_means(unit, value))
-        rows.append(row(name, len(value), int(known.sum()), cases, *means, told))
+        mean, low, high = interval(unit_means(unit, value))
+        records.append({
+            "method": name, "runs": len(value), "plans": int(known.sum()),
+            "cases": len(np.unique(case[known])), "mean": mean, "low": low, "high": high,
+            "seed_deviation": float(spread.mean()) if spread.size else None,
+        })  # fmt: skip
     return Table(
-        f"{words.slug}-intervals", f"{words.heading} with intervals", columns, tuple(rows),
+        f"{words.slug}-intervals", f"{words.heading} with intervals", columns,
+        filled(columns, records),
         "Over the runs with a plan. The deviation over seeds is the standard deviation within a "
         "case, blank where every case has one seed.",
     )  # fmt: skip
@@ -314,14 +317,7 @@ def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Tabl
         Column("holm", "Holm, p", "chance"),
     )
     adjusted = holm([pair.sign for pair in pairs])
-    rows = [
-        row(
-            pair.first, pair.second, pair.pairs, pair.only_first, pair.only_second, pair.neither,
-            pair.better, pair.equal, pair.worse, pair.advantage, pair.low, pair.high,
-            pair.sign, pair.wilcoxon, p,
-        )
-        for pair, p in zip(pairs, adjusted, strict=True)
-    ]  # fmt: skip
+    records = (vars(pair) | {"holm": p} for pair, p in zip(pairs, adjusted, strict=True))
     parts = [_PAIRS_CAPTION]
     unit = "cases" if all(pair.by_case for pair in pairs) else "runs"
     if any(pair.by_case for pair in pairs) and unit == "runs":
@@ -332,7 +328,7 @@ def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Tabl
     if lone := max(pair.unmatched for pair in pairs):
         parts.append(f"Without a partner stayed up to {lone} runs of a pair of methods.")
     title = f"{words.heading}: methods in pairs"
-    return Table(key, title, columns, tuple(rows), " ".join(parts), lead=2)
+    return Table(key, title, columns, filled(columns, records), " ".join(parts), lead=2)
 
 
 def _pair_figure(
@@ -369,25 +365,12 @@ def _pair_figure(
 
 def _without_plan(findings: Findings) -> Table:
     """Return every run that had no plan on a case that may have one."""
-    columns = (
-        Column("method", "Method", "name"),
-        Column("case", "Case"),
-        Column("seed", "Seed", "number"),
-        Column("outcome", "Outcome"),
-    )
-    rows = [
-        row(
-            item["contestant"],
-            findings.labels.case(item["problem"]).name,
-            item["seed"],
-            " ".join(filter(None, (VERDICTS[item["verdict"]], _reason(item)))),
-        )
-        for item in findings.without_plan
-    ]
-    return Table(
-        "without-plan", "Runs without a plan, which lost in their pairs", columns, tuple(rows)
-    )
 
+    def record(item: Record) -> Record:
+        found = run_record(findings, item)
+        reason = found["error"] if item["verdict"] in FAILURES else ""
+        return found | {"outcome": f"{found['outcome']} {reason}".rstrip()}
 
-def _reason(item: Record) -> str:
-    return first_line(item["error"]) if item["verdict"] in FAILURES else ""
+    title = "Runs without a plan, which lost in their pairs"
+    rows = filled(RUN_COLUMNS, map(record, findings.without_plan))
+    return Table("without-plan", title, RUN_COLUMNS, rows)

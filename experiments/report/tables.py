@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +21,16 @@ from streamplace.present.table import (
     Column,
     Kind,
     Table,
-    Value,
+    filled,
     printable,
     row,
     show,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from experiments.report.database import Case
     from experiments.report.findings import Findings, MetricFindings, Record
@@ -45,14 +48,12 @@ def first_line(text: str | None) -> str:
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
 
 
-def listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return names as a person lists them: ``a, b and c``."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 # -- the words for what rows call by short names ---------------------------------------------------
-
-KINDS = {"exact": "exact", "heuristic": "heuristic", "search": "search"}
 
 OBJECTIVES: dict[str | None, str] = {
     None: "",
@@ -60,9 +61,9 @@ OBJECTIVES: dict[str | None, str] = {
 }
 
 
-def gap_words(figure: Figure) -> str:
+def gap_words(figure: Figure | None) -> str:
     """Say what gaps are, where they are not relative; else nothing."""
-    if not figure.percent or figure.reference is None:
+    if figure is None or not figure.percent or figure.reference is None:
         return ""
     return f"Gaps are differences in percent of the {BY_NAME[figure.reference].label}."
 
@@ -96,22 +97,19 @@ OTHER = "†"
 
 @dataclass(frozen=True)
 class MetricWords:
-    """How a metric is spoken of.
+    """How a metric is described.
 
     Attributes
     ----------
-    slug, title, text
-        Name in file names, heading, introduction.
-    heading
-        Column heading of its value.
-    value
-        Which figure is shown: ``collocation_factor``, or the ``value`` itself.
-    kind
-        What kind of number that is.
+    slug, title, text, heading
+        Name in file names; heading and introduction of its section; heading of its column.
+    value, kind
+        Which figure is shown, ``collocation_factor`` or the ``value`` itself, and what kind of
+        number that is.
     same
         Objectives that come to the same as optimising it.
     relative
-        Whether plans are told as a share of the optimum, rather than by how much they are above
+        Whether plans are given as a share of the optimum, rather than by how much they are above
         it, as a share of the figure's reference.
     limit
         Sign before a bound.
@@ -155,6 +153,9 @@ def _words(figure: Figure) -> MetricWords:
 
 WORDS = {figure.name: _words(figure) for figure in COMPARED}
 
+METHOD = Column("method", "Method", "name")
+"""The column that names a contestant."""
+
 
 def mark(findings: Findings, metric: MetricFindings, contestant: str) -> str:
     """Return the mark of a method that optimises something else."""
@@ -166,14 +167,18 @@ def mark(findings: Findings, metric: MetricFindings, contestant: str) -> str:
 
 
 def _case_columns(findings: Findings) -> tuple[Column, ...]:
-    return (
-        Column("instance", "Instance"),
-        *(Column(name, name.replace("_", " ")) for name in findings.labels.level_names),
-    )
+    names = findings.labels.level_names
+    return Column("instance", "Instance"), *(Column(n, n.replace("_", " ")) for n in names)
 
 
-def _case_cells(case: Case) -> tuple[Cell, ...]:
-    return row(case.instance, *case.levels)
+def _case_values(cases: Sequence[Case]) -> list[NDArray[Any]]:
+    """Return the columns that name cases."""
+    named = [(case.instance, *case.levels) for case in cases]
+    return [np.array(column, dtype=object) for column in zip(*named, strict=True)]
+
+
+def _contestant_columns(findings: Findings, metric: MetricFindings, kind: Kind) -> list[Column]:
+    return [Column(name, name + mark(findings, metric, name), kind) for name in metric.order]
 
 
 def _shown(metric: MetricFindings, record: Record | None, raw: float | None) -> float | None:
@@ -184,115 +189,121 @@ def _shown(metric: MetricFindings, record: Record | None, raw: float | None) -> 
     return raw / traffic if traffic else None
 
 
-def _infeasible_text(findings: Findings, problem: str) -> str:
-    return f"infeasible (by {listed(findings.infeasible[problem])})"
+def _long_table(
+    key: str,
+    title: str,
+    columns: Iterable[Column],
+    caption: str,
+    values: Callable[[int], Sequence[Sequence[Any]]],
+    count: int,
+    **more: Any,
+) -> Table:
+    """Return a table of which only the first rows are made of cells.
+
+    Parameters
+    ----------
+    values
+        Gives the values of the first so many rows, by column.
+    count
+        Number of all rows.
+    """
+    first = (column.tolist() if isinstance(column, np.ndarray) else column
+             for column in values(MOST_ROWS))  # fmt: skip
+    known = ([None if value != value else value for value in column] for column in first)
+    return Table(
+        key,
+        title,
+        tuple(columns),
+        tuple(row(*line) for line in zip(*known, strict=True)),
+        caption,
+        values=lambda: values(count),
+        num_more=max(0, count - MOST_ROWS),
+        **more,
+    )
 
 
 def _matrix(
-    findings: Findings,
-    metric: MetricFindings,
-    slug: str,
-    title: str,
-    kind: Kind,
-    caption: str,
-    cell: str,
+    findings: Findings, metric: MetricFindings, kind: Kind, cell: str, *words: str
 ) -> Table:
-    """Return a table of cases × contestants with one figure of each cell."""
-    words = WORDS[metric.name]
-    columns = (
-        *_case_columns(findings),
-        *(Column(name, name + mark(findings, metric, name), kind) for name in metric.order),
-    )
+    """Return a table of cases × contestants with one figure of each cell.
+
+    Parameters
+    ----------
+    cell
+        Column of `Cells`.
+    words
+        End of the key, title, caption.
+    """
     cases = [c for c in findings.labels.cases if c.problem not in findings.infeasible]
     places = metric.cells.places(metric.order, [case.problem for case in cases])
 
-    def values(count: int) -> list[list[Value]]:
-        named = _case_values(findings, cases[:count])
-        return [*named, *(metric.cells.take(cell, column[:count]) for column in places.T)]
+    def values(count: int) -> list[NDArray[Any]]:
+        reached = (metric.cells.take(cell, column[:count]) for column in places.T)
+        return [*_case_values(cases[:count]), *reached]
 
-    return Table(
-        f"{words.slug}-{slug}",
-        title,
-        columns,
-        tuple(row(*line) for line in zip(*values(MOST_ROWS), strict=True)),
-        caption,
-        lead=1 + len(findings.labels.level_names),
-        values=lambda: values(len(cases)),
-        num_more=max(0, len(cases) - MOST_ROWS),
-    )
-
-
-def _case_values(findings: Findings, cases: Sequence[Case]) -> list[list[Value]]:
-    """Return the columns that name cases."""
-    found: list[list[Value]] = [[case.instance for case in cases]]
-    for k in range(len(findings.labels.level_names)):
-        found.append([case.levels[k] for case in cases])
-    return found
+    slug, title, caption = words
+    columns = (*_case_columns(findings), *_contestant_columns(findings, metric, kind))
+    key, lead = f"{WORDS[metric.name].slug}-{slug}", 1 + len(findings.labels.level_names)
+    return _long_table(key, title, columns, caption, values, len(cases), lead=lead)
 
 
 def gap_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return the distance to the optimum, by case and contestant."""
-    return _matrix(
-        findings,
-        metric,
-        "gaps-by-case",
-        "Gap to the optimum by case",
-        "gap",
-        "Blank where no run ended at an optimum, or the method has no feasible plan.",
-        "gap_optimum",
-    )
+    caption = "Blank where no run ended at an optimum, or the method has no feasible plan."
+    title = "Gap to the optimum by case"
+    return _matrix(findings, metric, "gap", "gap_optimum", "gaps-by-case", title, caption)
 
 
 def time_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return the times, by case and contestant."""
-    return _matrix(
-        findings,
-        metric,
-        "times-by-case",
-        "Time by case",
-        "duration",
-        "Building and solving; mean over the seeds. Blank where the run ended without an answer.",
-        "seconds",
+    caption = (
+        "Building and solving; mean over the seeds. Blank where the run ended without an answer."
     )
+    title = "Time by case"
+    return _matrix(findings, metric, "duration", "seconds", "times-by-case", title, caption)
 
 
 def case_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return one row a case: the optimum or the bound, and what each method reaches."""
     words, lead = WORDS[metric.name], 1 + len(findings.labels.level_names)
+    cases = findings.labels.cases
+    known = [_known(findings, metric, case) for case in cases]
+    is_open = any(bound is not None for _, bound in known)
     columns = (
         *_case_columns(findings),
         Column("proven_optimum", "Optimum", words.kind),
-        Column("bound", "Bound if open", words.kind),
-        *(Column(name, name + mark(findings, metric, name), words.kind) for name in metric.order),
+        *([Column("bound", "Bound if open", words.kind)] if is_open else []),
+        *_contestant_columns(findings, metric, words.kind),
     )
-    cases = findings.labels.cases
-    rows = [_case_row(findings, metric, case) for case in cases[:MOST_ROWS]]
-    known = [_known(findings, metric, case) for case in cases]
-    bounds = lead + 1
-    is_open = any(bound is not None for _, bound in known)
-    if not is_open:
-        columns = (*columns[:bounds], *columns[bounds + 1 :])
-        rows = [(*row[:bounds], *row[bounds + 1 :]) for row in rows]
 
-    def values() -> list[list[Value]]:
-        told: list[list[Value]] = [[optimum for optimum, _ in known]]
-        told += [[bound for _, bound in known]] if is_open else []
+    def cells(case: Case, known: Sequence[float | None]) -> tuple[Cell, ...]:
+        told: list[Any] = [*known] if is_open else [known[0]]
+        if case.problem in findings.infeasible:
+            told[0] = Cell(None, f"infeasible (by {listed(findings.infeasible[case.problem])})")
+            reached = [Cell(None)] * len(metric.order)
+        else:
+            status = metric.status.get(case.problem)
+            reached = [_value_cell(metric, case, name, status) for name in metric.order]
+        return row(case.instance, *case.levels, *told, *reached)
+
+    def values() -> list[Sequence[Any]]:
         places = metric.cells.places(metric.order, [case.problem for case in cases])
         reached = (metric.cells.take(words.value, column) for column in places.T)
-        return [*_case_values(findings, cases), *told, *reached]
+        told = [list(column) for column in zip(*known, strict=True)]
+        return [*_case_values(cases), *(told if is_open else told[:1]), *reached]
 
-    shade = "The shade grows with the distance from the optimum"
-    parts = [
-        f"{words.heading} of the feasible plans, mean over the seeds. {shade}, or from the bound "
-        "where none is known; the best of a row is set bold.",
-        f"A bound behind a value ({words.limit}) is what that run itself had when it stopped.",
-    ]
+    caption = (
+        f"{words.heading} of the feasible plans, mean over the seeds. The shade grows with the "
+        "distance from the optimum, or from the bound where none is known; the best of a row is "
+        f"set bold. A bound behind a value ({words.limit}) is what that run itself had when it "
+        "stopped."
+    )
     return Table(
         f"{words.slug}-by-case",
         f"{words.heading} by case",
         columns,
-        tuple(rows),
-        " ".join(parts),
+        tuple(map(cells, cases[:MOST_ROWS], known)),
+        caption,
         lead=lead,
         values=values,
         num_more=max(0, len(cases) - MOST_ROWS),
@@ -311,16 +322,6 @@ def _known(
     return optimum, bound if optimum is None else None
 
 
-def _case_row(findings: Findings, metric: MetricFindings, case: Case) -> tuple[Cell, ...]:
-    status = metric.status.get(case.problem)
-    blank = tuple(Cell(None) for _ in metric.order)
-    if case.problem in findings.infeasible:
-        told = Cell(None, _infeasible_text(findings, case.problem))
-        return (*_case_cells(case), told, Cell(None), *blank)
-    cells = [_value_cell(metric, case, name, status) for name in metric.order]
-    return (*_case_cells(case), *row(*_known(findings, metric, case)), *cells)
-
-
 def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | None) -> Cell:
     words, found = WORDS[metric.name], metric.cells.get(name, case.problem)
     if found is None:
@@ -335,32 +336,22 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
         note = f"{note} {found['plans']} of {found['runs']} runs".strip()
     best = status is not None and name in status["best_by"]
     gap = found["gap_bound"] if found["gap_optimum"] is None else found["gap_optimum"]
-    return Cell(found[words.value], note, _relative(metric, status, gap), best)
+    if gap is not None and not words.relative:  # as a share between 0 and 1, of the worst plan's
+        worst = (status or {}).get("worst_gap")
+        gap = min(1.0, gap / worst) if worst else 0.0
+    return Cell(found[words.value], note, gap, best)
 
 
 def _verdicts(verdicts: str, words: Mapping[str, str]) -> str:
     return listed([words[verdict] for verdict in verdicts.split(",")])
 
 
-def _said(by: str) -> str:
-    return listed([one for one in by.split(",") if one])
-
-
-def _relative(metric: MetricFindings, status: Record | None, gap: float | None) -> float | None:
-    """Return a gap as a share between 0 and 1; a difference in relation to the worst plan's."""
-    if gap is None or WORDS[metric.name].relative:
-        return gap
-    worst = (status or {}).get("worst_gap")
-    return min(1.0, gap / worst) if worst else 0.0
-
-
 def pair_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return one row a case and contestant, with everything known of it."""
     words = WORDS[metric.name]
-    gap: Kind = "gap"
     columns = (
         *_case_columns(findings),
-        Column("method", "Method", "name"),
+        METHOD,
         Column("outcome", "Outcome"),
         Column("runs", "Runs", "count"),
         Column(metric.name, "Traffic kept" if words.relative else words.heading, "number"),
@@ -368,11 +359,11 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
         Column("own_bound", "Own bound", "number", "what these runs tell themselves"),
         Column("own_bound_by", "By", "text", "one solver, two solvers, or a certificate"),
         Column("certified_bound", "Certified bound", "number", "what a checked certificate proves"),
-        Column("gap_to_certified", "Gap to certified bound", gap),
+        Column("gap_to_certified", "Gap to certified bound", "gap"),
         Column("best_bound", "Best bound", "number", "the tightest bound any run tells"),
-        Column("gap_to_bound", "Gap to best bound", gap),
-        Column("gap_to_optimum", "Gap to optimum", gap),
-        Column("gap_to_best_known", "Gap to best known", gap),
+        Column("gap_to_bound", "Gap to best bound", "gap"),
+        Column("gap_to_optimum", "Gap to optimum", "gap"),
+        Column("gap_to_best_known", "Gap to best known", "gap"),
         Column("seconds", "Time", "duration"),
     )
     order = [*metric.order, *(n for n in findings.contestants if n not in metric.order)]
@@ -380,45 +371,48 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
     places = cells.places(order, [case.problem for case in cases])
     # the pairs that were run: which case, whom, and where the row of the pair is
     of_case, who = np.nonzero(places >= 0)
+    named = _case_values(cases)
     bounds = [(metric.status.get(case.problem) or {}).get("best_bound") for case in cases]
+    best_bound, names = np.array(bounds, dtype=float), np.array(order, dtype=object)
     measures = ("value", "collocation_factor")[: 2 if words.relative else 1]
 
-    def values(count: int) -> list[list[Any]]:
-        ran = places[of_case[:count], who[:count]]
-        mine = of_case[:count].tolist()
-        named = [[column[k] for k in mine] for column in _case_values(findings, cases)]
-        told = {text: _verdicts(text, VERDICTS) for text in set(cells.take("verdicts", ran))}
-        said = {text: _said(text) for text in set(cells.take("said_by", ran))}
+    def values(count: int) -> list[Sequence[Any]]:
+        mine, ran = of_case[:count], places[of_case[:count], who[:count]]
+        verdicts, said_by = (cells.take(name, ran).tolist() for name in ("verdicts", "said_by"))
+        told = {text: _verdicts(text, VERDICTS) for text in set(verdicts)}
+        said = {text: listed([one for one in text.split(",") if one]) for text in set(said_by)}
+        reached, certified, gaps = (
+            [cells.take(name, ran) for name in group]
+            for group in (
+                ("runs", *measures, "own_bound"),
+                ("certified", "gap_certified"),
+                ("gap_bound", "gap_optimum", "gap_known", "seconds"),
+            )
+        )
         return [
-            *named,
-            [order[k] for k in who[:count].tolist()],
-            [told[text] for text in cells.take("verdicts", ran)],
-            *(cells.take(name, ran) for name in ("runs", *measures, "own_bound")),
-            [said[text] for text in cells.take("said_by", ran)],
-            *(cells.take(name, ran) for name in ("certified", "gap_certified")),
-            [bounds[k] for k in mine],
-            *(
-                cells.take(name, ran)
-                for name in ("gap_bound", "gap_optimum", "gap_known", "seconds")
-            ),
-        ]
+            *(column[mine] for column in named), names[who[:count]],
+            [told[text] for text in verdicts], *reached, [said[text] for text in said_by],
+            *certified, best_bound[mine], *gaps,
+        ]  # fmt: skip
 
     lead = 2 + len(findings.labels.level_names)
-    rows = []
-    for line in zip(*values(MOST_ROWS), strict=True):
-        name = line[lead - 1]
-        rows.append(row(*line[: lead - 1], Cell(name, mark(findings, metric, name)), *line[lead:]))
-    return Table(
+    table = _long_table(
         f"{words.slug}-every-case-and-method",
         "Every case and method",
         columns,
-        tuple(rows),
         "Means over the seeds. Gap to best bound, to optimum and to best known are three "
         "different things; blank is unknown.",
+        values,
+        len(who),
         lead=lead,
-        values=lambda: values(len(who)),
-        num_more=max(0, len(who) - MOST_ROWS),
     )
+    marks = {name: mark(findings, metric, name) for name in order}
+    rows = (
+        (*line[: lead - 1], Cell(line[lead - 1].value, marks[str(line[lead - 1].value)]),
+         *line[lead:])
+        for line in table.rows
+    )  # fmt: skip
+    return replace(table, rows=tuple(rows))
 
 
 # -- by method -------------------------------------------------------------------------------------
@@ -433,25 +427,25 @@ def metric_section(findings: Findings, metric: MetricFindings) -> Section:
     """Return the tables of one metric: by method, by case, and every pair of them."""
     words, cases = WORDS[metric.name], case_table(findings, metric)
     few = len(cases.rows) <= MOST_OPEN_ROWS
-    folded = [
-        gap_table(findings, metric),
-        time_table(findings, metric),
-        pair_table(findings, metric),
-    ]
+    folded = (gap_table, time_table, pair_table)
     return Section(
         key=words.slug,
         title=words.title,
         text=words.text,
         tables=(method_table(findings, metric), *([cases] if few else [])),
-        folded=tuple(folded if few else [cases, *folded]),
+        folded=(*([] if few else [cases]), *(make(findings, metric) for make in folded)),
     )
 
 
 def method_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return one row a contestant: how much, how far from the optimum, in what time."""
     words = WORDS[metric.name]
+    if words.relative:
+        source, share = "of_optimum", Column("of_optimum", "Of optimum, mean", "share")
+    else:
+        source, share = "gap_optimum", Column("above_optimum", "Above optimum, mean", "gap")
     columns = (
-        Column("method", "Method", "name"),
+        METHOD,
         Column("kind", "Kind", detail=True),
         Column("optimises", "Optimises"),
         Column("plans", "Plans", "count", "runs with a feasible plan"),
@@ -459,79 +453,48 @@ def method_table(findings: Findings, metric: MetricFindings) -> Table:
         Column("proved", "Optimal", "count", "runs that ended so, by their solver's word"),
         Column("certified", "Certified", "count", "of these, by a checked certificate"),
         Column("mean", f"{words.heading}, mean", words.kind),
-        *_reference_columns(words),
-        Column(
-            "optimum_cases",
-            "on cases",
-            "count",
-            "cases with an optimum and a plan",
-            detail=True,
-        ),
+        share,
+        Column(f"worst_{share.key}", "worst", share.kind),
+        Column("optimum_cases", "on cases", "count", "cases with an optimum and a plan", True),
         Column("seconds", "Time, mean", "duration"),
         Column("most_seconds", "Time, longest", "duration", detail=True),
     )
-    rows = [_method_row(findings, metric, name) for name in metric.order]
+
+    def reached(found: Record) -> Record:
+        worst = found[f"worst_{source}"]
+        return {"mean": found[words.value], share.key: found[source], f"worst_{share.key}": worst}
+
+    def record(name: str) -> Record:
+        tally, found = findings.contestants[name], metric.contestants[name]
+        objective = tally["objective_name"]
+        unproved = {} if objective == metric.name else {"proved": None, "certified": None}
+        return {
+            **tally,
+            **unproved,
+            **reached(found),
+            "method": Cell(name, mark(findings, metric, name)),
+            "optimises": OBJECTIVES.get(objective, objective or ""),
+            "of_runs": tally["solvable"],
+            "optimum_cases": found["num_gap_optimum"],
+        }
+
     best = metric.best
-    rows.append(
-        row(
-            VIRTUAL_BEST,
-            "",
-            "",
-            best["plans"],
-            best["runs"],
-            best["proved"],
-            None,
-            best[words.value],
-            *_references(words, best),
-            best["proved"],
-            best["seconds"],
-            None,
-        )
-    )
+    summary = {
+        **{name: best[name] for name in ("plans", "proved", "seconds")},
+        **reached(best),
+        "method": VIRTUAL_BEST,
+        "kind": "",
+        "optimises": "",
+        "of_runs": best["runs"],
+        "optimum_cases": best["proved"],
+    }
     return Table(
         f"{words.slug}-by-method",
         f"{words.heading} by method",
         columns,
-        tuple(rows),
+        filled(columns, [*map(record, metric.order), summary]),
         caption=_method_caption(findings, metric),
         last_is_summary=True,
-    )
-
-
-def _reference_columns(words: MetricWords) -> tuple[Column, Column]:
-    if words.relative:
-        return (
-            Column("of_optimum", "Of optimum, mean", "share"),
-            Column("worst_of_optimum", "worst", "share"),
-        )
-    return (
-        Column("above_optimum", "Above optimum, mean", "gap"),
-        Column("worst_above_optimum", "worst", "gap"),
-    )
-
-
-def _references(words: MetricWords, found: Record) -> tuple[Value, Value]:
-    name = "of_optimum" if words.relative else "gap_optimum"
-    return found[name], found[f"worst_{name}"]
-
-
-def _method_row(findings: Findings, metric: MetricFindings, name: str) -> tuple[Cell, ...]:
-    words, found = WORDS[metric.name], metric.contestants[name]
-    tally = findings.contestants[name]
-    own = tally["objective_name"] == metric.name
-    return row(
-        Cell(name, mark(findings, metric, name)),
-        KINDS.get(tally["kind"], tally["kind"]),
-        OBJECTIVES.get(tally["objective_name"], tally["objective_name"] or ""),
-        tally["plans"],
-        tally["solvable"],
-        tally["proved"] if own else None,
-        tally["certified"] if own else None,
-        found[words.value],
-        *_references(words, found),
-        found["num_gap_optimum"],
-        tally["seconds"],
-        tally["most_seconds"],
     )
 
 
@@ -567,13 +530,9 @@ GAP_TEXT = (
 
 def gap_section(findings: Findings) -> Section:
     """Return one table per objective: the three gaps, shares and times."""
-    objectives = sorted({item["objective_name"] for item in findings.own_gaps})
     # what is compared by few says least: the objective with most methods comes first
-    sizes = {
-        name: sum(item["objective_name"] == name for item in findings.own_gaps)
-        for name in objectives
-    }
-    objectives.sort(key=lambda name: (-sizes[name], name))
+    sizes = Counter(item["objective_name"] for item in findings.own_gaps)
+    objectives = sorted(sizes, key=lambda name: (-sizes[name], name))
     return Section(
         "gaps",
         "Gaps on the methods' own objectives",
@@ -582,81 +541,59 @@ def gap_section(findings: Findings) -> Section:
     )
 
 
+_GAP_COLUMNS = (
+    METHOD,
+    Column("runs", "Runs", "count", "applicable runs on cases that are not infeasible"),
+    Column("plans", "Plans", "count", "runs with a feasible plan"),
+    Column("gap_to_bound", "To best bound, mean", "gap"),
+    Column("worst_gap_to_bound", "worst", "gap"),
+    Column("gap_to_optimum", "To optimum, mean", "gap"),
+    Column("worst_gap_to_optimum", "worst", "gap"),
+    Column("optimum_cases", "on cases", "count", "cases with an optimum and a plan"),
+    Column("gap_to_best_known", "To best known, mean", "gap"),
+    Column("worst_gap_to_best_known", "worst", "gap"),
+    Column("share_proved", "Optimal", "share", "by their solver's word"),
+    Column("share_best", "Best known", "share"),
+    Column("seconds", "Time, mean", "duration"),
+)
+
+
 def own_gap_table(findings: Findings, objective: str) -> Table:
     """Return the three gaps of the methods that optimise `objective`."""
-    gap: Kind = "gap"
-    columns = (
-        Column("method", "Method", "name"),
-        Column("runs", "Runs", "count", "applicable runs on cases that are not infeasible"),
-        Column("plans", "Plans", "count", "runs with a feasible plan"),
-        Column("gap_to_bound", "To best bound, mean", gap),
-        Column("worst_gap_to_bound", "worst", gap),
-        Column("gap_to_optimum", "To optimum, mean", gap),
-        Column("worst_gap_to_optimum", "worst", gap),
-        Column("optimum_cases", "on cases", "count", "cases with an optimum and a plan"),
-        Column("gap_to_best_known", "To best known, mean", gap),
-        Column("worst_gap_to_best_known", "worst", gap),
-        Column("share_proved", "Optimal", "share", "by their solver's word"),
-        Column("share_best", "Best known", "share"),
-        Column("seconds", "Time, mean", "duration"),
-    )
     found = [item for item in findings.own_gaps if item["objective_name"] == objective]
     ranks = ranking(found, {item["contestant"]: item["cases"] for item in found})
     found.sort(key=lambda item: ranks[item["contestant"]])
-    rows = [_gap_row(findings, item) for item in found]
     best = next(item for item in findings.own_best if item["objective_name"] == objective)
     known = 0.0 if best["plans"] else None
-    rows.append(
-        row(
-            VIRTUAL_BEST,
-            best["runs"],
-            best["plans"],
-            best["gap_bound"],
-            best["worst_gap_bound"],
-            best["gap_optimum"],
-            best["worst_gap_optimum"],
-            best["proved"],
-            known,
-            known,
-            _share(best["proved"], best["runs"]),
-            _share(best["plans"], best["runs"]),
-            best["seconds"],
-        )
-    )
-    name = OBJECTIVES.get(objective, objective)
-    figure = catalogue.OBJECTIVES.get(objective)
-    gaps = f" {gap_words(figure)}" if figure and gap_words(figure) else ""
+    summary = best | {
+        "contestant": VIRTUAL_BEST, "num_gap_optimum": best["proved"], "gap_known": known,
+        "worst_gap_known": known, "best": best["plans"],
+    }  # fmt: skip
+
+    def record(item: Record) -> Record:
+        name, runs = item["contestant"], item["runs"]
+        gaps = {"bound": "bound", "optimum": "optimum", "best_known": "known"}
+        return {
+            **item,
+            **{f"gap_to_{to}": item[f"gap_{key}"] for to, key in gaps.items()},
+            **{f"worst_gap_to_{to}": item[f"worst_gap_{key}"] for to, key in gaps.items()},
+            "method": name,
+            "optimum_cases": item["num_gap_optimum"],
+            "share_proved": item["proved"] / runs if runs else None,
+            "share_best": item["best"] / runs if runs else None,
+            "seconds": findings.contestants.get(name, item)["seconds"],
+        }
+
+    gaps = gap_words(catalogue.OBJECTIVES.get(objective))
     return Table(
         f"gaps-{slug(objective)}",
-        f"Methods that optimise the {name}",
-        columns,
-        tuple(rows),
+        f"Methods that optimise the {OBJECTIVES.get(objective, objective)}",
+        _GAP_COLUMNS,
+        filled(_GAP_COLUMNS, map(record, [*found, summary])),
         f"Shares are of the runs; “best known” counts plans as good as the best of any run. "
-        f"Time is {shift_text(findings.shift)}.{gaps}",
+        f"Time is {shift_text(findings.shift)}. {gaps}".strip(),
         last_is_summary=True,
     )
-
-
-def _gap_row(findings: Findings, item: Record) -> tuple[Cell, ...]:
-    return row(
-        item["contestant"],
-        item["runs"],
-        item["plans"],
-        item["gap_bound"],
-        item["worst_gap_bound"],
-        item["gap_optimum"],
-        item["worst_gap_optimum"],
-        item["num_gap_optimum"],
-        item["gap_known"],
-        item["worst_gap_known"],
-        _share(item["proved"], item["runs"]),
-        _share(item["best"], item["runs"]),
-        findings.contestants[item["contestant"]]["seconds"],
-    )
-
-
-def _share(part: int, whole: int) -> Value:
-    return part / whole if whole else None
 
 
 def outcome_section(findings: Findings) -> Section:
@@ -664,20 +601,19 @@ def outcome_section(findings: Findings) -> Section:
     tables = [outcome_table(findings)]
     if findings.failed:
         tables.append(failure_table(findings))
-    folded = (not_applicable_table(findings),) if findings.not_applicable else ()
     return Section(
         "runs",
         "What became of the runs",
         "A run that fails is a row like any other; nothing is left out of the counts.",
         tuple(tables),
-        folded=folded,
+        folded=(not_applicable_table(findings),) if findings.not_applicable else (),
     )
 
 
 def outcome_table(findings: Findings) -> Table:
     """Return how the runs of each contestant ended; the counts of a row add up to its runs."""
     columns = (
-        Column("method", "Method", "name"),
+        METHOD,
         Column("kind", "Kind"),
         Column("family", "Family"),
         Column("runs", "Runs", "count"),
@@ -692,17 +628,8 @@ def outcome_table(findings: Findings) -> Table:
         *(Column(name, VERDICTS[name].capitalize(), "count") for name in FAILURES),
         Column("seconds", "Time, mean", "duration"),
     )
-    keys = [column.key for column in columns[3:]]
-    rows = [
-        row(
-            name,
-            KINDS.get(item["kind"], item["kind"]),
-            item["family"],
-            *(item[key] for key in keys),
-        )
-        for name, item in findings.contestants.items()
-    ]
-    repaired = sum(item["repaired"] for item in findings.contestants.values())
+    contestants = findings.contestants.items()
+    repaired = sum(item["repaired"] for _, item in contestants)
     parts = [
         "“Plan breaks limits”: the referee found the plan infeasible; it counts in no gap. "
         "“No plan, none exists”: another run ended with that. “Not applicable”: the "
@@ -711,53 +638,48 @@ def outcome_table(findings: Findings) -> Table:
     ]
     if repaired:
         parts.append(f"{repaired} plans were finished by repair.")
-    return Table("outcomes", "Outcomes by method", columns, tuple(rows), " ".join(parts))
+    rows = filled(columns, ({**item, "method": name} for name, item in contestants))
+    return Table("outcomes", "Outcomes by method", columns, rows, " ".join(parts))
+
+
+RUN_COLUMNS = (
+    METHOD, Column("case", "Case"), Column("seed", "Seed", "number"), Column("outcome", "Outcome"),
+)  # fmt: skip
+"""Of tables that list runs."""
+
+
+def run_record(findings: Findings, item: Record) -> Record:
+    """Return what names a run, and what came of it, under the keys of `RUN_COLUMNS`."""
+    return {
+        **item,
+        "method": item["contestant"],
+        "case": findings.labels.case(item["problem"]).name,
+        "outcome": VERDICTS[item["verdict"]],
+        "error": first_line(item["error"]),
+    }
 
 
 def failure_table(findings: Findings) -> Table:
     """Return the runs that ended without an answer, with the first line of the error."""
     columns = (
-        Column("method", "Method", "name"),
-        Column("case", "Case"),
-        Column("seed", "Seed", "number"),
-        Column("outcome", "Outcome"),
+        *RUN_COLUMNS,
         Column("exit_code", "Exit code", "number"),
         Column("error", "First line of the error"),
         Column("run", "Run", "name"),
     )
     place = {case.problem: number for number, case in enumerate(findings.labels.cases)}
-
-    def in_order(item: Record) -> tuple[str, int, int]:
-        return item["contestant"], place[item["problem"]], item["seed"]
-
-    rows = [
-        row(
-            item["contestant"],
-            findings.labels.case(item["problem"]).name,
-            item["seed"],
-            VERDICTS[item["verdict"]],
-            item["exit_code"],
-            first_line(item["error"]),
-            item["run_key"][:_SHOWN_KEY],
-        )
-        for item in sorted(findings.failed, key=in_order)
-    ]
-    return Table("failed-runs", "Failed runs", columns, tuple(rows))
+    failed = sorted(
+        findings.failed, key=lambda run: (run["contestant"], place[run["problem"]], run["seed"])
+    )
+    records = ({**run_record(findings, r), "run": r["run_key"][:_SHOWN_KEY]} for r in failed)
+    return Table("failed-runs", "Failed runs", columns, filled(columns, records))
 
 
 def not_applicable_table(findings: Findings) -> Table:
     """Return why methods refused instances, with the number of runs that said so."""
-    columns = (
-        Column("method", "Method", "name"),
-        Column("runs", "Runs", "count"),
-        Column("reason", "Reason"),
-    )
-    rows = [
-        row(
-            item["contestant"],
-            item["runs"],
-            re.sub(UNSUITABLE, "", first_line(item["error"])),
-        )
+    columns = (METHOD, Column("runs", "Runs", "count"), Column("reason", "Reason"))
+    rows = tuple(
+        row(item["contestant"], item["runs"], re.sub(UNSUITABLE, "", first_line(item["error"])))
         for item in findings.not_applicable
-    ]
-    return Table("not-applicable", "Methods that do not suit the instance", columns, tuple(rows))
+    )
+    return Table("not-applicable", "Methods that do not suit the instance", columns, rows)

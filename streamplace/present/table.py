@@ -7,8 +7,6 @@ numbers; the page of a report fills its template with `shown` cells.
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import re
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ from streamplace.present import numbers
 from streamplace.present.console import plain_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.table import Table as Grid
 
@@ -32,6 +30,9 @@ MOST_ROWS = 1000
 
 MOST_ON_A_PAGE = 40
 """Longer tables are ``longtable`` environments of LaTeX, which break over pages."""
+
+_CSV_ROWS = 100_000
+"""Rows that are written at a time."""
 
 _MANY_COLUMNS = 4
 _SPACES = "\u00a0\u202f"
@@ -95,6 +96,13 @@ def row(*values: Value | Cell) -> tuple[Cell, ...]:
     return tuple(value if isinstance(value, Cell) else Cell(value) for value in values)
 
 
+def filled(
+    columns: Sequence[Column], records: Iterable[Mapping[str, Any]]
+) -> tuple[tuple[Cell, ...], ...]:
+    """Return a row a record: what it has under the keys of the columns."""
+    return tuple(row(*(record.get(column.key) for column in columns)) for record in records)
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under columns, with a caption that defines what is not plain.
@@ -114,7 +122,8 @@ class Table:
     lead
         Number of columns at the left that name the row; repeated where a table is split.
     values
-        Gives the values of all rows, a column each, where `rows` has the first ones only.
+        Gives the values of all rows, a column each (a list, or an array in which ``nan`` is
+        unknown), where `rows` has the first ones only.
     """
 
     key: str
@@ -237,30 +246,50 @@ def to_csv(table: Table) -> str:
 
     A text that a spreadsheet would take for a formula gets an apostrophe before it.
     """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(_csv_texts(column.key for column in table.columns))
     if table.values is None or not table.num_more:
-        writer.writerows(_csv_texts(cell.value for cell in line) for line in table.rows)
+        columns: Sequence[Sequence[Value]] = [
+            [cell.value for cell in column] for column in zip(*table.rows, strict=True)
+        ]
     else:
-        writer.writerows(zip(*map(_csv_texts, table.values()), strict=True))
-    return buffer.getvalue()
+        columns = table.values()
+    head = ",".join(_csv_texts([column.key for column in table.columns]))
+    parts = [head or '""']
+    for start in range(0, len(columns[0]) if columns else 0, _CSV_ROWS):
+        texts = [_csv_texts(column[start : start + _CSV_ROWS]) for column in columns]
+        lines = map(",".join, zip(*texts, strict=True))
+        parts.append("\n".join(line or '""' for line in lines))
+    return "\n".join(parts) + "\n"
 
 
-def _csv_texts(values: Iterable[Value]) -> Iterator[str]:
-    """Give values as CSV has them; a text that stands often is looked at once."""
-    plain: dict[str, str] = {}
-    for value in values:
-        if isinstance(value, float):
-            yield repr(round(value, 12)) if -1e15 < value < 1e15 else repr(value)
-        elif value is None:
-            yield ""
-        elif isinstance(value, str):
-            if value not in plain:
-                plain[value] = to_cell(printable(value))
-            yield plain[value]
-        else:
-            yield str(value)
+def _csv_texts(values: Sequence[Value]) -> list[str]:
+    """Return values as CSV has them; one that stands often is written once."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if kind not in ("f", "i"):
+        known: dict[str, str] = {}
+        return [
+            known.get(value) or known.setdefault(value, _csv_text(value))
+            if isinstance(value, str)
+            else _csv_text(value)
+            for value in values
+        ]
+    import numpy as np
+
+    numbers = np.ascontiguousarray(values)
+    # by their bits, as -0.0 is no 0.0
+    found, place = np.unique(numbers.view(f"i{numbers.itemsize}"), return_inverse=True)
+    texts = [_csv_text(number) for number in found.view(numbers.dtype).tolist()]
+    return list(np.array(texts, dtype=object)[place])
+
+
+def _csv_text(value: Value) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return repr(round(value, 12)) if -1e15 < value < 1e15 else repr(value)
+    if not isinstance(value, str):
+        return str(value)
+    text = to_cell(printable(value))
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
 
 # --- Markdown --------------------------------------------------------------------------------
