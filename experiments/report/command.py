@@ -138,7 +138,8 @@ def report_of(folder: str | Path, tell: Callable[[str], None] = lambda _: None) 
         Is told what is being done.
     """
     from experiments.report.build import make_findings, make_report
-    from experiments.report.database import connect, read_sweep
+    from experiments.report.database import read_sweep
+    from experiments.sweep.store import connect
 
     tell("reading the rows")
     with connect() as con:

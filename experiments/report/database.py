@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, NEWER_COLUMNS, REQUIRED
-from experiments.sweep.store import ResultFolder, footer, literal, parquet_source
+from experiments.sweep.store import ResultFolder, connect, footer, latest_query, literal
 from optim.errors import InvalidInput, Problem
 from optim.figures.catalogue import FIGURES, OBJECTIVES
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 Columns: TypeAlias = "dict[str, NDArray[Any]]"
-
-MEMORY = "800MB"
-"""What the database may hold; beyond it uses a temporary folder."""
 
 COMPARED = tuple(figure for figure in FIGURES if figure.question)
 """What every feasible plan is measured by, whatever its method optimises."""
@@ -42,12 +38,6 @@ MEASURES = tuple(
 _REMEDY = "remove the file and run the sweep again; it resumes what is missing"
 _SHOWN = 8
 
-_SQL_TYPES = {
-    "text": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "bool": "BOOLEAN",
-    "time": "TIMESTAMPTZ", "map": "MAP(VARCHAR, VARCHAR)",
-    "trace": "STRUCT(seconds DOUBLE, incumbent DOUBLE, bound DOUBLE)[]",
-}  # fmt: skip
-
 _IGNORED = "CASE WHEN json_valid(result) THEN CAST(result -> '$.ignored' AS VARCHAR[]) END"
 """Which limits a run was told to ignore: all that is needed of the whole result."""
 
@@ -58,18 +48,6 @@ _UNUSED = frozenset(
     or (name in FIGURE_COLUMNS and name not in (*MEASURES, "drained"))
 )
 """Columns that no question is about, nor a row must have."""
-
-
-def connect() -> DuckDBPyConnection:
-    """Return an empty database of this process; large ones spill to the temporary folder."""
-    import duckdb
-
-    con = duckdb.connect(config={"memory_limit": MEMORY, "threads": 2})
-    con.execute("SET temp_directory = ?", [tempfile.gettempdir()])
-    con.execute("SET TimeZone = 'UTC'")
-    con.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
-    con.execute("SET enable_progress_bar = false")
-    return con
 
 
 def ask(con: DuckDBPyConnection, text: str, **args: Any) -> Rows:
@@ -172,8 +150,6 @@ def _check_file(path: Path) -> int:
 def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
     """Make the table ``sweep_rows``: each run once, with ``ignored`` in place of ``result``.
 
-    Of the rows of one key the latest counts, as everywhere in a result folder.
-
     Raises
     ------
     InvalidInput
@@ -182,7 +158,9 @@ def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
     import duckdb
 
     try:
-        con.execute(_reading(con, _parquet(folder)))
+        used = [name for name in COLUMNS if name not in _UNUSED]
+        rows = latest_query(con, ResultFolder(folder).files(), used, [f"{_IGNORED} AS ignored"])
+        con.execute(f"CREATE TABLE sweep_rows AS {rows}")
         counts = ", ".join(f"count(*) - count({name}) AS {name}" for name in REQUIRED)
         (found,) = ask(con, f"SELECT {counts} FROM sweep_rows")
     except duckdb.Error as error:
@@ -195,39 +173,9 @@ def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
 def read_results(folder: Path, keys: Collection[str]) -> dict[str, str | None]:
     """Return the stored results of some runs, whole plans among them, by key."""
     with connect() as con:
-        rows = con.execute(
-            f"SELECT run_key, result FROM {_parquet(folder)} WHERE run_key IN "
-            f"(SELECT unnest($keys)) QUALIFY {_LATEST}",
-            {"keys": sorted(keys)},
-        ).fetchall()
-    return dict(rows)
-
-
-_LATEST = (
-    "row_number() OVER (PARTITION BY run_key "
-    "ORDER BY started_at DESC, host, filename, file_row_number) = 1"
-)
-
-
-def _parquet(folder: Path) -> str:
-    options = "union_by_name = true, filename = true, file_row_number = true"
-    return parquet_source(ResultFolder(folder).files(), options)
-
-
-def _reading(con: DuckDBPyConnection, table: str) -> str:
-    stored = {row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}
-    columns = [f"{_IGNORED} AS ignored"]
-    for name, kind in COLUMNS.items():
-        if name not in _UNUSED:
-            value = name if name in stored else "NULL"
-            columns.append(f"CAST({value} AS {_SQL_TYPES[kind.rstrip('!')]}) AS {name}")
-    # narrow columns decide which rows count; wide ones are read of those only
-    return (
-        "CREATE TABLE sweep_rows AS WITH latest AS "
-        f"(SELECT filename, file_row_number FROM {table} QUALIFY {_LATEST}) "
-        f"SELECT {', '.join(columns)} FROM {table} "
-        "SEMI JOIN latest USING (filename, file_row_number)"
-    )
+        rows = latest_query(con, ResultFolder(folder).files(), ("run_key", "result"))
+        wanted = f"SELECT * FROM ({rows}) WHERE run_key IN (SELECT unnest($keys))"
+        return dict(con.execute(wanted, {"keys": sorted(keys)}).fetchall())
 
 
 def _first_line(error: Exception) -> str:
@@ -243,7 +191,6 @@ def _refused(
 
 # -- contestants and cases -------------------------------------------------------------------------
 
-_NEVER_A_CASE = frozenset({"method", "method_label", "solver", "seed", "instance"})
 _IN_THE_LABEL = frozenset({"method", "method_label", "solver", "seed", "instance"})
 _SHOWN_SHA = 8
 _MOST_NAMES = 3
@@ -263,15 +210,11 @@ class Case:
     levels
         What tells it from the other cases of the same name, one text per name in
         `Labels.level_names`; empty where a name does not apply.
-    num_tasks, num_nodes
-        Its size.
     """
 
     problem: str
     instance: str
     levels: tuple[str, ...]
-    num_tasks: int | None
-    num_nodes: int | None
 
     @property
     def name(self) -> str:
@@ -304,38 +247,31 @@ def natural_key(text: str) -> list[tuple[int, float, str]]:
     ]
 
 
-def factor_names(con: DuckDBPyConnection) -> list[str]:
-    """Return the names of all factors in the table ``sweep_rows``."""
+def sort_factors(con: DuckDBPyConnection) -> tuple[list[str], list[str]]:
+    """Return factors of the table ``sweep_rows``: those of the instance, and further settings.
+
+    A factor belongs to the instance if it has one value on each, and several in the sweep. Further
+    settings differ between runs of one method, solver, seed and instance.
+    """
     text = "SELECT DISTINCT unnest(map_keys(factors)) AS name FROM sweep_rows ORDER BY name"
-    return [row["name"] for row in ask(con, text)]
-
-
-def case_factors(con: DuckDBPyConnection, names: Sequence[str]) -> list[str]:
-    """Return the factors that belong to the instance: one value on each, several in the sweep."""
-    names = [name for name in names if name not in _NEVER_A_CASE]
-    inside = _varying(con, names, "instance_sha256")
-    overall = _varying(con, names)
-    return [name for name in names if name in overall and name not in inside]
-
-
-def setting_factors(con: DuckDBPyConnection, names: Sequence[str]) -> list[str]:
-    """Return the factors that differ between runs of one method, solver, seed and instance."""
-    names = [name for name in names if name not in _IN_THE_LABEL]
-    group = "instance_sha256, method_label, coalesce(solver, factors['solver'], ''), seed"
-    varying = _varying(con, names, group)
-    return [name for name in names if name in varying]
-
-
-def _varying(con: DuckDBPyConnection, names: Sequence[str], group: str = "") -> set[str]:
-    """Return the factors with several values within a group of rows; absent is one of them."""
+    names = [row["name"] for row in ask(con, text) if row["name"] not in _IN_THE_LABEL]
     if not names:
-        return set()
+        return [], []
     values = [f"coalesce(factors[{literal(name)}], '')" for name in names]
     several = ", ".join(f"min({v}) <> max({v}) AS f{i}" for i, v in enumerate(values))
-    any_of = ", ".join(f"bool_or(f{i}) AS f{i}" for i in range(len(values)))
-    grouped = f"SELECT {several} FROM sweep_rows" + (f" GROUP BY {group}" if group else "")
-    (found,) = ask(con, f"SELECT {any_of} FROM ({grouped})")
-    return {name for i, name in enumerate(names) if found[f"f{i}"]}
+    any_of = ", ".join(f"bool_or(f{i}) AS f{i}" for i in range(len(names)))
+    levels = ("()", "(instance_sha256)", "(instance_sha256, method_label, used, seed)")
+    found = ask(
+        con,
+        f"SELECT level, {any_of} FROM (SELECT GROUPING(instance_sha256, seed) AS level, {several} "
+        "FROM (SELECT *, coalesce(solver, factors['solver'], '') AS used FROM sweep_rows) "
+        f"GROUP BY GROUPING SETS ({', '.join(levels)})) GROUP BY level ORDER BY level",
+    )
+    in_group, on_instance, overall = (
+        {name for i, name in enumerate(names) if row[f"f{i}"]} for row in found
+    )
+    of_case = [name for name in names if name in overall - on_instance]
+    return of_case, [name for name in names if name in in_group and name not in of_case]
 
 
 def contestant_expression(settings: Sequence[str]) -> str:
@@ -351,51 +287,30 @@ def contestant_expression(settings: Sequence[str]) -> str:
     return f"concat({', '.join(parts)})"  # which leaves out what is NULL
 
 
-def read_labels(con: DuckDBPyConnection, case_names: Sequence[str]) -> Labels:
-    """Name the cases of the table ``runs``.
-
-    Parameters
-    ----------
-    con
-        The database.
-    case_names
-        The factors that belong to the instance, from `case_factors`.
-    """
-    levels = [
-        f"{distinct(f'factors[{literal(name)}]')} AS level{i}" for i, name in enumerate(case_names)
-    ]
-    columns = ", ".join(
-        [
-            "problem",
-            f"{distinct('instance')} AS instances",
-            "min(ignored) AS ignored",
-            "max(num_tasks) AS num_tasks",
-            "max(num_nodes) AS num_nodes",
-            *levels,
-        ]
+def read_labels(con: DuckDBPyConnection, names: Sequence[str]) -> Labels:
+    """Name the cases of the table ``runs`` by the factors that belong to the instance."""
+    levels = [f", {distinct(f'factors[{literal(name)}]')} AS level{i}"
+              for i, name in enumerate(names)]  # fmt: skip
+    rows = ask(
+        con,
+        f"SELECT problem, {distinct('instance')} AS instances, min(ignored) AS ignored"
+        f"{''.join(levels)} FROM runs GROUP BY problem",
     )
-    rows = ask(con, f"SELECT {columns} FROM runs GROUP BY problem")
-    names = tuple(case_names)
-    if len({row["ignored"] for row in rows}) > 1:
-        names = (*names, "ignored limits")
+    names = [*names]
+    several = len({row["ignored"] for row in rows}) > 1
     cases = []
     for row in rows:
-        found = tuple(_joined(row[f"level{i}"]) for i in range(len(case_names)))
-        if len(names) > len(case_names):
-            found = (*found, row["ignored"])
-        cases.append(
-            Case(
-                row["problem"],
-                _joined(row["instances"]),
-                found,
-                row["num_tasks"],
-                row["num_nodes"],
-            )
-        )
+        found = [_joined(row[f"level{i}"]) for i in range(len(names))]
+        found += [row["ignored"]] if several else []
+        cases.append(Case(row["problem"], _joined(row["instances"]), tuple(found)))
     cases.sort(
         key=lambda case: ([natural_key(t) for t in (case.instance, *case.levels)], case.problem)
     )
-    return Labels(*_told_apart(cases, names))
+    names += ["ignored limits"] if several else []
+    if len({case.name for case in cases}) < len(cases):  # told apart by their sha256
+        names.append("sha256")
+        cases = [replace(case, levels=(*case.levels, case.problem[:_SHOWN_SHA])) for case in cases]
+    return Labels(tuple(cases), tuple(names))
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -403,22 +318,3 @@ def _joined(texts: Sequence[str]) -> str:
     if len(texts) <= _MOST_NAMES:
         return ", ".join(texts)
     return f"{texts[0]} and {len(texts) - 1} equal ones"
-
-
-def _told_apart(
-    cases: list[Case], names: tuple[str, ...]
-) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-    """Add the beginning of the sha256 where two cases would else have the same name."""
-    if len({case.name for case in cases}) == len(cases):
-        return tuple(cases), names
-    longer = [
-        Case(
-            case.problem,
-            case.instance,
-            (*case.levels, case.problem[:_SHOWN_SHA]),
-            case.num_tasks,
-            case.num_nodes,
-        )
-        for case in cases
-    ]
-    return tuple(longer), (*names, "sha256")

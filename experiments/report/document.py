@@ -37,14 +37,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """What is folded under a line of its own: sentences, then small tables.
+    """What is folded under a line of its own (`title`, `note`): sentences, then small tables.
 
-    Attributes
-    ----------
-    title, note
-        The line, and what is said in short after it.
-    lines, tables
-        What is under it; such tables have no CSV files.
+    Such tables have no CSV files.
     """
 
     title: str
@@ -55,21 +50,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with an introduction, tables and figures.
-
-    Attributes
-    ----------
-    key, title, text
-        Name, heading and introduction.
-    tables
-        Tables shown open.
-    figures
-        Figures, each with its table folded.
-    folded
-        Tables that are there to be looked up.
-    parts
-        What is told of single cases.
-    """
+    """A heading with an introduction, open tables, figures, folded tables, and single cases."""
 
     key: str
     title: str
@@ -87,24 +68,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report.
+    """The whole report: what came out, in sentences, then sections; the first opens it.
 
-    Attributes
-    ----------
-    title
-        Its heading.
-    summary
-        What came out, in sentences.
-    sections
-        Its parts; the first opens the report.
-    facts
-        How it was made: pairs of name and value.
+    `facts` say how it was made: pairs of name and value.
     """
 
     title: str
     summary: tuple[str, ...]
     sections: tuple[Section, ...]
-    facts: tuple[tuple[str, str], ...] = field(default=())
+    facts: tuple[tuple[str, str], ...] = ()
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -23,8 +23,12 @@ _SHOWN_KEY = 12
 
 _RUN = "{'contestant': contestant, 'seed': seed, 'run_key': run_key, 'instance': instance}"
 
-DISAGREEING_OPTIMA = f"""
-WITH proved AS (
+_CONTRADICTIONS = {
+    # each proven optimum against the best of them
+    "optima": (
+        "{first} and {second} both claim the proven optimum of {name}, but with {a:.9g} and "
+        "{b:.9g}",
+        f"""WITH proved AS (
   SELECT problem, objective_name, sense, objective, sizes, {_RUN} AS run FROM claims
   WHERE proved AND objective IS NOT NULL),
 best AS (
@@ -40,11 +44,13 @@ FROM proved p JOIN best USING (problem, objective_name)
 WHERE abs(p.objective - best.objective)
   > tolerance(objective_name, p.objective, best.objective, p.sizes)
 ORDER BY problem, objective_name, first
-"""
-"""Each proven optimum against the best of them."""
-
-BEATEN_BOUNDS = f"""
-WITH plans AS (
+""",
+    ),
+    # every feasible plan, measured by any objective, against the tightest bound proved on it
+    "bound": (
+        "{first} has a feasible plan with {name} {a:.9g}, beyond the bound {b:.9g} proved by "
+        "{second}",
+        f"""WITH plans AS (
   SELECT problem, objective_name, objective AS value, sizes, {_RUN} AS run FROM claims
   WHERE objective IS NOT NULL
   UNION
@@ -61,51 +67,36 @@ SELECT p.problem, p.objective_name, p.run AS first, p.value AS first_value,
 FROM plans p JOIN bounds USING (problem, objective_name)
 WHERE beats(objective_name, p.value, tightest.bound, p.sizes)
 ORDER BY problem, objective_name, first
-"""
-"""Every feasible plan, measured by any objective, against the tightest bound proved on it."""
-
-FALSE_INFEASIBILITY = f"""
-WITH refused AS (
+""",
+    ),
+    # feasible plans of a problem that another run proved to have none
+    "infeasible": (
+        "{first} has a feasible plan, but {second} claims to have proved that there is none",
+        f"""WITH refused AS (
   SELECT problem, first({_RUN} ORDER BY contestant, seed, run_key) AS second FROM runs
   WHERE verdict = 'proven infeasible' GROUP BY problem)
 SELECT problem, '' AS objective_name, {_RUN} AS first, CAST(NULL AS DOUBLE) AS first_value,
   second, CAST(NULL AS DOUBLE) AS second_value
 FROM judged JOIN refused USING (problem) WHERE has_plan ORDER BY problem, first
-"""
-"""Feasible plans of a problem that another run proved to have none."""
-
-LOOSE_OPTIMA = f"""
-SELECT problem, objective_name, {_RUN} AS first, objective AS first_value,
+""",
+    ),
+    # runs that claim a proven optimum away from their own bound
+    "own bound": (
+        "{first} claims a proven optimum with {name} {a:.9g}, away from its own bound {b:.9g}",
+        f"""SELECT problem, objective_name, {_RUN} AS first, objective AS first_value,
   {_RUN} AS second, bound AS second_value
 FROM claims
 WHERE proved AND abs(objective - bound) > tolerance(objective_name, objective, bound, sizes)
 ORDER BY problem, objective_name, first
-"""
-"""Runs that claim a proven optimum away from their own bound."""
-
-_CONTRADICTIONS = {
-    "optima": DISAGREEING_OPTIMA,
-    "bound": BEATEN_BOUNDS,
-    "infeasible": FALSE_INFEASIBILITY,
-    "own bound": LOOSE_OPTIMA,
+""",
+    ),
 }
+"""Of each kind the sentence and the query."""
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Two runs (or one and itself) that cannot both be right.
-
-    Attributes
-    ----------
-    kind
-        ``optima``, ``bound``, ``infeasible`` or ``own bound``.
-    instance
-        Name of the instance.
-    first, second
-        The names of the two runs.
-    text
-        What is wrong, in one sentence, with the names.
-    """
+    """Two runs (or one and itself) that cannot both be right; `kind` is of `_CONTRADICTIONS`."""
 
     kind: str
     instance: str
@@ -150,40 +141,19 @@ def grade(con: DuckDBPyConnection) -> None:
 def contradictions(con: DuckDBPyConnection) -> list[Contradiction]:
     """Return every contradiction, each pair of runs once per objective."""
     define_graded(con)
-    found: list[Contradiction] = []
-    seen: set[tuple[str, frozenset[str]]] = set()
-    for kind, text in _CONTRADICTIONS.items():
-        for row in ask(con, text):
-            key = (
-                row["objective_name"],
-                frozenset({row["first"]["run_key"], row["second"]["run_key"]}),
+    found: dict[tuple[str, frozenset[str]], Contradiction] = {}
+    for kind, (text, query) in _CONTRADICTIONS.items():
+        for row in ask(con, query):
+            runs, name = (row["first"], row["second"]), row["objective_name"]
+            first, second = map(_run_name, runs)
+            told = text.format(
+                first=first, second=second, name=name, a=row["first_value"], b=row["second_value"]
             )
-            if key not in seen:
-                seen.add(key)
-                found.append(_contradiction(kind, row))
-    return found
+            instance = row["first"]["instance"]
+            one = Contradiction(kind, instance, first, second, f"{instance}: {told}")
+            found.setdefault((name, frozenset(run["run_key"] for run in runs)), one)
+    return list(found.values())
 
 
-def _contradiction(kind: str, row: Mapping[str, Any]) -> Contradiction:
-    first, second = run_name(row["first"]), run_name(row["second"])
-    name = row["objective_name"]
-    texts = {
-        "optima": "{first} and {second} both claim the proven optimum of {name}, "
-        "but with {a:.9g} and {b:.9g}",
-        "bound": "{first} has a feasible plan with {name} {a:.9g}, beyond the bound {b:.9g} "
-        "proved by {second}",
-        "infeasible": "{first} has a feasible plan, but {second} claims to have proved that "
-        "there is none",
-        "own bound": "{first} claims a proven optimum with {name} {a:.9g}, away from its own "
-        "bound {b:.9g}",
-    }
-    instance = row["first"]["instance"]
-    text = texts[kind].format(
-        first=first, second=second, name=name, a=row["first_value"], b=row["second_value"]
-    )
-    return Contradiction(kind, instance, first, second, f"{instance}: {text}")
-
-
-def run_name(run: Mapping[str, Any]) -> str:
-    """Return how a run is told from the others: contestant, seed and the key's beginning."""
+def _run_name(run: Mapping[str, Any]) -> str:
     return f"{run['contestant']} (seed {run['seed']}, run {run['run_key'][:_SHOWN_KEY]})"

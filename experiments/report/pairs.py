@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from experiments.report.database import Columns
     from experiments.report.findings import Findings, MetricFindings, Record
-    from streamplace.present.table import Kind
 
 LEAST_CASES = 6
 """The two-sided sign test on fewer units never comes below 5 %, however clear the case."""
@@ -40,18 +39,8 @@ LEAST_CASES = 6
 class Runs:
     """What contestants reached: a row a contestant, a column each case and seed.
 
-    Attributes
-    ----------
-    names
-        The contestants.
-    case
-        Number of the case of each column.
-    ran
-        Whether there was a run.
-    value
-        Of its plan; ``nan`` where it has none.
-    noise
-        By how much equal values may differ.
+    `case` has the number of the case of each column, `ran` whether there was a run, `value` that
+    of its plan (``nan`` where it has none), `noise` by how much equal values may differ.
     """
 
     names: list[str]
@@ -120,32 +109,20 @@ def runs_of(rows: Columns, names: list[str], value: str) -> Runs:
     """
     who, case = (rows[name].astype(np.int64) for name in ("contestant", "problem"))
     _, seed = np.unique(rows["seed"], return_inverse=True)
-    key = case * (seed.max(initial=0) + 1) + seed
-    found, column = np.unique(key, return_inverse=True)
+    seeds = seed.max(initial=0) + 1
+    found, column = np.unique(case * seeds + seed, return_inverse=True)
     _, first = np.unique(who * len(found) + column, return_index=True)
     ran = np.zeros((len(names), len(found)), dtype=bool)
     values, noise = np.full(ran.shape, math.nan), np.full(ran.shape, RELATIVE_GAP)
-    known = np.where(rows["has_plan"], rows[value], math.nan)
     here = who[first], column[first]
-    ran[here], values[here] = True, known[first]
+    ran[here], values[here] = True, np.where(rows["has_plan"], rows[value], math.nan)[first]
     if value == "value":
         noise[here] = rows["noise"][first]
-    cases = found // (seed.max(initial=0) + 1)
-    return Runs(names, cases, ran, values, noise)
+    return Runs(names, found // seeds, ran, values, noise)
 
 
 def pairs_of(runs: Runs, order: Sequence[str], more: bool) -> list[Pair]:
-    """Return every pair of contestants, the better ranked first.
-
-    Parameters
-    ----------
-    runs
-        Of all contestants.
-    order
-        Contestants, the best first.
-    more
-        Whether more is better.
-    """
+    """Return every pair of contestants, ranked as in `order`; `more` is whether that is better."""
     known = [name for name in order if name in runs.names]
     return [_pair(a, b, runs, more) for a, b in itertools.combinations(known, 2)]
 
@@ -155,13 +132,8 @@ def units_of(
 ) -> tuple[bool, NDArray[np.int64]]:
     """Return whether units are cases, and the number of the unit of every run.
 
-    Parameters
-    ----------
-    case
-        Number of the case of each run.
-    outcomes
-        What came out. Where all seeds of each case give the same, as those of methods without
-        chance do, a unit is a case, however few there are.
+    Where all seeds of each case have the same outcomes, as those of methods without chance do, a
+    unit is a case, however few there are.
     """
     _, first, unit = np.unique(case, return_index=True, return_inverse=True)
     by_case = len(first) >= LEAST_CASES or all(
@@ -239,14 +211,11 @@ def chance_section(findings: Findings) -> Section | None:
         runs = runs_of(metric.runs, findings.names, words.value)
         if runs.ran.sum(axis=1).max(initial=0) < 2:
             continue
-        order = [name for name in metric.order if name in runs.names]
-        tables.append(_interval_table(metric, runs, order))
-        rivals = competing(findings, metric)
-        pairs = pairs_of(runs, rivals, metric.sense == "max")
-        if pairs:
+        tables.append(_interval_table(metric, runs))
+        if pairs := pairs_of(runs, competing(findings, metric), metric.sense == "max"):
             table = _pair_table(f"{words.slug}-pairs", metric, pairs)
             (tables if len(table.rows) <= MOST_OPEN_ROWS else folded).append(table)
-            figures += [_pair_figure(findings, metric, pairs, table)]
+            figures.append(_pair_figure(findings, metric, pairs, table))
     if not tables:
         return None
     lost = _without_plan(findings)
@@ -254,7 +223,7 @@ def chance_section(findings: Findings) -> Section | None:
     return Section("chance", "How sure that is", TEXT, tuple(tables), tuple(figures), tuple(folded))
 
 
-def _interval_table(metric: MetricFindings, runs: Runs, order: list[str]) -> Table:
+def _interval_table(metric: MetricFindings, runs: Runs) -> Table:
     words = WORDS[metric.name]
     columns = (
         METHOD,
@@ -267,9 +236,10 @@ def _interval_table(metric: MetricFindings, runs: Runs, order: list[str]) -> Tab
         Column("seed_deviation", "Deviation over seeds", words.kind, "mean over the cases"),
     )
     records: list[Record] = []
-    for name in order:
-        mine = runs.ran[runs.names.index(name)]
-        value, case = runs.value[runs.names.index(name), mine], runs.case[mine]
+    for name in metric.order:
+        number = runs.names.index(name)
+        mine = runs.ran[number]
+        value, case = runs.value[number, mine], runs.case[mine]
         known = ~np.isnan(value)
         _, unit = units_of(case, value)
         spread = _deviations(case[known], value[known])
@@ -298,7 +268,7 @@ def _deviations(case: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[
 
 def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Table:
     words = WORDS[metric.name]
-    kind: Kind = words.kind
+    kind = words.kind
     columns = (
         Column("first", "First", "name"),
         Column("second", "Second", "name"),
@@ -341,16 +311,13 @@ def _pair_figure(
     words = WORDS[metric.name]
     best = pairs[0].first
     mine = [pair for pair in pairs if pair.first == best]
-    factor = 100.0 if words.kind == "share" else 1.0
+    factor, unit = (100.0, "percentage points") if words.kind == "share" else (1.0, "points")
     values = {
-        pair.second: (factor * pair.advantage, factor * low, factor * high)
+        pair.second: (factor * pair.advantage, factor * pair.low, factor * pair.high)
         for pair in mine[: 2 * MOST_LINES]
-        if pair.advantage is not None
-        for low, high in [(pair.low, pair.high)]
-        if low is not None and high is not None
+        if pair.advantage is not None and pair.low is not None and pair.high is not None
     }
     key = f"{words.slug}-ahead"
-    unit = "percentage points" if words.kind == "share" else "points"
     label = f"{words.heading.lower()}: {best} better by ({unit})"
     rows = tuple(line for line in table.rows if line[0].value == best)
     return Figure(

@@ -9,12 +9,10 @@ from experiments.report.database import (
     MEASURES,
     SIZES,
     Labels,
-    case_factors,
     contestant_expression,
     distinct,
-    factor_names,
     read_labels,
-    setting_factors,
+    sort_factors,
 )
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.figure import PERCENT_GAP, RELATIVE_GAP, SHARE_NOISE
@@ -161,9 +159,7 @@ def define_views(con: DuckDBPyConnection) -> Labels:
     """
     for macro in MACROS:
         con.execute(f"CREATE OR REPLACE MACRO {macro}")
-    names = factor_names(con)
-    of_case = case_factors(con, names)
-    settings = [name for name in setting_factors(con, names) if name not in of_case]
+    of_case, settings = sort_factors(con)
     text = _RUNS.format(
         contestant=contestant_expression(settings),
         unsuitable=UNSUITABLE,

@@ -81,6 +81,14 @@ TRACE_FIELDS = ("seconds", "incumbent", "bound")
 REQUIRED = tuple(name for name, kind in COLUMNS.items() if kind.endswith("!"))
 
 
+SQL_TYPES = {
+    "text": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "bool": "BOOLEAN",
+    "time": "TIMESTAMPTZ", "map": "MAP(VARCHAR, VARCHAR)",
+    "trace": f"STRUCT({', '.join(f'{field} DOUBLE' for field in TRACE_FIELDS)})[]",
+}  # fmt: skip
+"""What the types are in SQL of DuckDB."""
+
+
 def arrow_schema() -> pa.Schema:
     """Return the schema of the Parquet files."""
     import pyarrow as pa

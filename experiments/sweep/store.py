@@ -18,13 +18,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import tempfile
 import uuid
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, arrow_schema
+from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, SQL_TYPES, arrow_schema
 from optim.errors import InvalidInput, Problem
 from optim.util.files import whole_file
 from optim.util.store import Store
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     import pyarrow as pa
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
     from experiments.sweep.instances import Prepared
@@ -153,7 +155,7 @@ class ResultFolder:
         return compacted + [part.path for part in self.part_names()]
 
     def compact(self) -> None:
-        """Put all rows into one file, the latest of each key, in order of the keys' first rows.
+        """Put all rows into one file, the latest of each key; small batches share a row group.
 
         Atomic: the new file replaces the old by rename, and only then do the parts go. A stop
         in between leaves rows twice, which readers allow for.
@@ -212,78 +214,63 @@ def check_file(path: Path) -> None:
         raise InvalidInput(Problem(str(path), None, f"is damaged: {told}", remedy)) from None
 
 
-def _write_tables(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
-    """Write tables one after another; small ones share a row group."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with pq.ParquetWriter(file, arrow_schema(), compression="zstd") as writer:
-        waiting: list[pa.Table] = []
-        size = 0
-        for table in tables:
-            waiting.append(table)
-            size += table.nbytes
-            if size >= _GROUP_BYTES:
-                writer.write_table(pa.concat_tables(waiting))
-                waiting, size = [], 0
-        if waiting:
-            writer.write_table(pa.concat_tables(waiting))
-
-
-def latest_rows(
-    files: Sequence[Path], columns: Sequence[str] = tuple(COLUMNS)
-) -> Iterator[pa.Table]:
-    """Give the rows that count, one table a file: of each key the one that started last.
-
-    Two passes, so that no more than one row group is held with its wide columns: the first finds
-    where each key's last row is, the second reads those rows.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([arrow_schema().field(name) for name in columns])
-    for path, kept in zip(files, _kept_rows(files), strict=True):
-        with pq.ParquetFile(path) as file:
-            first = 0
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=list(columns))
-                here = [row - first for row in kept if first <= row < first + table.num_rows]
-                first += table.num_rows
-                if len(here) < table.num_rows:
-                    table = table.take(pa.array(here, pa.int64()))
-                if here:
-                    yield _completed(table, schema)
-
-
-def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with every column; those that it was written without are unknown."""
-    import pyarrow as pa
-
-    for name in schema.names:
-        if name in NEWER_COLUMNS and name not in table.column_names:
-            kind = schema.field(name).type
-            table = table.append_column(name, pa.nulls(table.num_rows, kind))
-    return table.select(schema.names).cast(schema)
-
-
-def _kept_rows(files: Sequence[Path]) -> list[list[int]]:
-    """Return, per file, the numbers of its rows that no later row of the same key replaces."""
-    import pyarrow.parquet as pq
-
-    last: dict[str, tuple[Any, int, int]] = {}
-    for number, path in enumerate(files):
-        table = pq.read_table(path, columns=["run_key", "started_at"])
-        starts = table["started_at"].cast("int64").to_pylist()
-        for row, (key, start) in enumerate(zip(table["run_key"].to_pylist(), starts, strict=True)):
-            if key not in last or start > last[key][0]:
-                last[key] = (start, number, row)
-    kept: list[list[int]] = [[] for _ in files]
-    for _, number, row in last.values():
-        kept[number].append(row)
-    return [sorted(rows) for rows in kept]
-
-
 # -- reading ------------------------------------------------------------------------------------
+
+MEMORY = "800MB"
+"""What a database may hold; beyond it uses a temporary folder."""
+
+
+def connect() -> DuckDBPyConnection:
+    """Return an empty database of this process; large ones spill to the temporary folder."""
+    import duckdb
+
+    con = duckdb.connect(config={"memory_limit": MEMORY, "threads": 2})
+    con.execute("SET temp_directory = ?", [tempfile.gettempdir()])
+    con.execute("SET TimeZone = 'UTC'")
+    con.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+    con.execute("SET enable_progress_bar = false")
+    return con
+
+
+_PLACES = "union_by_name = true, filename = true, file_row_number = true"
+_LATEST = (
+    "row_number() OVER (PARTITION BY run_key "
+    "ORDER BY started_at DESC, host, filename, file_row_number) = 1"
+)
+
+
+def latest_query(
+    con: DuckDBPyConnection,
+    files: Sequence[Path],
+    columns: Iterable[str],
+    further: Sequence[str] = (),
+) -> str:
+    """Return SQL for the rows that count, of each key the one that started last.
+
+    Parameters
+    ----------
+    con
+        The database that is to be asked.
+    files
+        With rows; what they lack of `NEWER_COLUMNS` is unknown.
+    columns
+        Which ones.
+    further
+        SQL of further columns, from those stored.
+    """
+    table = parquet_source(files, _PLACES)
+    stored = {row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}
+    chosen = [
+        f"CAST({name if name in stored else 'NULL'} AS {SQL_TYPES[COLUMNS[name].rstrip('!')]}) "
+        f"AS {name}"
+        for name in columns
+    ]
+    # narrow columns decide which rows count; wide ones are read of those only
+    return (
+        f"WITH latest AS (SELECT filename, file_row_number FROM {table} QUALIFY {_LATEST}) "
+        f"SELECT {', '.join([*further, *chosen])} FROM {table} "
+        "SEMI JOIN latest USING (filename, file_row_number)"
+    )
 
 
 def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
@@ -348,6 +335,52 @@ def _this_file(path: Path) -> str:
     return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 
+def latest_rows(files: Sequence[Path]) -> Iterator[pa.Table]:
+    """Give the rows that count, one table a row group, so that no more is held of wide columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not files:
+        return
+    with connect() as con:
+        found = con.execute(
+            f"SELECT filename, list(file_row_number ORDER BY file_row_number) FROM (SELECT * FROM "
+            f"{parquet_source(files, _PLACES)} QUALIFY {_LATEST}) GROUP BY filename"
+        ).fetchall()
+    kept, schema = dict(found), arrow_schema()
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            stored, first = file.schema_arrow.names, 0
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group)
+                here = [row - first for row in kept.get(str(path), ())
+                        if first <= row < first + table.num_rows]  # fmt: skip
+                first += table.num_rows
+                if len(here) < table.num_rows:
+                    table = table.take(pa.array(here, pa.int64()))
+                if here:  # with every column; those that it was written without are unknown
+                    for name in NEWER_COLUMNS.difference(stored):
+                        blank = pa.nulls(table.num_rows, schema.field(name).type)
+                        table = table.append_column(name, blank)
+                    yield table.select(schema.names).cast(schema)
+
+
+def _write_tables(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
+    """Write tables one after another; small ones share a row group."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(file, arrow_schema(), compression="zstd") as writer:
+        waiting: list[pa.Table] = []
+        for table in tables:
+            waiting.append(table)
+            if sum(one.nbytes for one in waiting) >= _GROUP_BYTES:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+
+
 def read_rows_pandas(folder: str | Path) -> pd.DataFrame:
     """Return the same rows without Spark, sorted by key; for small results.
 
@@ -358,17 +391,17 @@ def read_rows_pandas(folder: str | Path) -> pd.DataFrame:
     """
     import pyarrow as pa
 
-    tables = list(latest_rows(_existing(folder).files()))
-    whole = pa.concat_tables(tables) if tables else arrow_schema().empty_table()
-    return whole.sort_by("run_key").to_pandas(maps_as_pydicts="strict")
+    tables = [arrow_schema().empty_table(), *latest_rows(_existing(folder).files())]
+    return pa.concat_tables(tables).sort_by("run_key").to_pandas(maps_as_pydicts="strict")
 
 
 def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str, Any]]:
     """Return some columns of the latest row of every key, as plain dictionaries."""
-    rows: list[dict[str, Any]] = []
-    for table in latest_rows(files, columns):
-        rows += table.to_pylist()
-    return rows
+    if not files:
+        return []
+    with connect() as con:
+        rows = con.execute(latest_query(con, files, columns)).fetchall()
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 INSTANCES = "instances.parquet"
