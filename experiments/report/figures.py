@@ -23,7 +23,7 @@ from streamplace.present.drawing import (
     to_svg,
     zero_and_log_scale,
 )
-from streamplace.present.table import Column, Table, row, with_unit
+from streamplace.present.table import Column, Kind, Table, row, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -321,7 +321,8 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
         title, label = f"{words.heading} against the optimum", f"{name} (% of the optimum)"
     else:
         title, label = f"{words.heading} above the optimum", f"{name} above it (% {words.of_mean})"
-    key, kind = f"{words.slug}-spread", "share" if words.relative else "gap"
+    key = f"{words.slug}-spread"
+    kind: Kind = "share" if words.relative else "gap"
     most = list(values.items())[: 2 * MOST_LINES]
     columns = (
         METHOD,

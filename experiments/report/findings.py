@@ -37,7 +37,7 @@ class Cells:
     Parameters
     ----------
     columns
-        From `experiments.report.queries.METRIC_CELLS`.
+        From `experiments.report.queries.OF_METRIC`.
     contestants, problems
         What their numbers stand for.
     """
@@ -182,7 +182,8 @@ class Findings:
 def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
     """Ask every question, once `experiments.report.queries.define_views` has made its tables."""
     define_comparisons(con)
-    con.execute(queries.CELLS)
+    for text in queries.CELLS:
+        con.execute(text)
     sweep = ask(con, queries.SWEEP)[0]
     shift = time_shift(sweep["median_seconds"])
     buckets = sweep["num_sizes"] > _MOST_SIZES
@@ -310,26 +311,19 @@ def _metric(
     ):
         return None
     profiled = rows["profiled"][0]
-    cells, ratios, proof_ratios, runs = (
-        ask_columns(con, text, metric=name)
-        for text in (
-            queries.METRIC_CELLS, queries.RATIOS, queries.PROOF_RATIOS, queries.METRIC_RUNS
-        )
-    )  # fmt: skip
+    columns = {n: ask_columns(con, text, metric=name) for n, text in queries.OF_METRIC.items()}
     return MetricFindings(
         name=name,
         sense=str(figure.sense),
         status=status,
-        cells=Cells(cells, names, values_of(con, "problem_name")),
+        cells=Cells(columns.pop("cells"), names, values_of(con, "problem_name")),
         contestants=_by(rows["contestants"], "contestant"),
         best=rows["best"][0],
-        ratios=ratios,
-        proof_ratios=proof_ratios,
         num_measured=profiled["measured"],
         num_proved=profiled["proved"],
         sizes=rows["sizes"],
         buckets=buckets,
-        runs=runs,
+        **columns,
     )
 
 

@@ -101,7 +101,7 @@ def runs_of(rows: Columns, names: list[str], value: str) -> Runs:
     Parameters
     ----------
     rows
-        From `experiments.report.queries.METRIC_RUNS`.
+        From ``runs`` of `experiments.report.queries.OF_METRIC`.
     names
         The contestants.
     value

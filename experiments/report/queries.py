@@ -90,7 +90,7 @@ WHERE outcome = 'ok' AND objective_name IS NOT NULL AND sense IN ('max', 'min')
     "measured": """
 SELECT problem, contestant, seed, run_key, instance, verdict, outcome, has_plan, none_exists,
   objective_name, bound, bound_of, certified_bound, said_by, collocation_factor, total_traffic,
-  num_tasks, seconds, sizes, place, m.metric, m.metric_sense,
+  num_tasks, seconds, sizes, place, alone, m.metric, m.metric_sense,
   CASE WHEN has_plan THEN CASE m.metric {values} END END AS value
 FROM judged CROSS JOIN (VALUES {metrics}) m(metric, metric_sense)
 """,
@@ -177,9 +177,10 @@ def define_views(con: DuckDBPyConnection) -> Labels:
     con.execute(
         f"CREATE TABLE runs AS WITH of_problem AS (SELECT problem, struct_pack({sizes}) AS sizes "
         "FROM runs_read GROUP BY problem), "
-        "places AS (SELECT run_key, row_number() OVER (ORDER BY run_key) AS place FROM runs_read) "
+        "places AS (SELECT run_key, row_number() OVER (ORDER BY run_key) AS place, "
+        "count(*) OVER (PARTITION BY contestant, problem) = 1 AS alone FROM runs_read) "
         "SELECT r.* REPLACE (CAST(problem AS problem_name) AS problem, "
-        "CAST(contestant AS contestant_name) AS contestant), sizes, place "
+        "CAST(contestant AS contestant_name) AS contestant), sizes, place, alone "
         "FROM runs_read r JOIN of_problem USING (problem) JOIN places USING (run_key)"
     )
     con.execute("DROP TABLE runs_read")
@@ -283,194 +284,59 @@ FROM (SELECT *, least(seconds, list_min([e.seconds for e in trace])) AS first_se
   FROM judged)
 """
 
-CONTESTANTS = f"""
-SELECT contestant, min(method) AS method, min(family) AS family, min(kind) AS kind,
-  min(objective_name) AS objective_name, count(*) AS runs,
-  {_count("has_plan", "plans")},
-  {_count("NOT none_exists AND verdict <> 'not applicable'", "solvable")},
-  {_count("verdict = 'proved optimal'", "proved")},
-  {_count("verdict = 'proved optimal' AND said_by = 'certificate'", "certified")},
-  {_count("verdict = 'plan'", "unproved")},
-  {_count("verdict = 'refused plan'", "refused")},
-  {_count("verdict = 'proven infeasible'", "infeasible")},
-  {_count("verdict = 'no plan' AND NOT none_exists", "no_plan")},
-  {_count("verdict = 'no plan' AND none_exists", "none_exists")},
-  {_count("verdict = 'not applicable'", "not_applicable")},
-  {", ".join(_count(f"verdict = '{name}'", name) for name in FAILURES)},
-  {_count("repaired", "repaired")}, {_count("has_plan AND NOT drained", "undrained")},
-  {shifted_mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds,
-  max(CASE WHEN outcome = 'ok' THEN seconds END) AS most_seconds
-FROM judged GROUP BY contestant ORDER BY contestant
-"""
-
-INFEASIBLE_CASES = "SELECT problem, infeasible_by FROM infeasible_problems ORDER BY problem"
-
 _GAPS = ("gap_bound", "gap_optimum", "gap_known")
 
 
-def _gap_columns(gaps: tuple[str, ...] = _GAPS) -> str:
-    per_case = ", ".join(f"{mean(gap)} AS {gap}, max({gap}) AS worst_{gap}" for gap in gaps)
-    over = ", ".join(
-        f"{mean(gap)} AS {gap}, max(worst_{gap}) AS worst_{gap}, count({gap}) AS num_{gap}"
-        for gap in gaps
-    )
-    return f"{per_case}|{over}"
+def _per_case(mean: Callable[[str], str] = mean) -> str:
+    return ", ".join(f"{mean(gap)} AS {gap}, max({gap}) AS worst_{gap}" for gap in _GAPS)
 
 
-_PER_CASE, _OVER_CASES = _gap_columns().split("|")
+_OVER_CASES = ", ".join(
+    f"{mean(gap)} AS {gap}, max(worst_{gap}) AS worst_{gap}, count({gap}) AS num_{gap}"
+    for gap in _GAPS
+)
 
-OWN_GAPS = f"""
-WITH per_case AS (
-  SELECT objective_name, contestant, problem, {_PER_CASE},
-    count(*) AS runs, {_count("has_plan", "plans")},
-    {_count("verdict = 'proved optimal'", "proved")}, {_count("is_best", "best")}
-  FROM compared WHERE NOT none_exists AND verdict <> 'not applicable'
-  GROUP BY objective_name, contestant, problem)
-SELECT objective_name, contestant, {_OVER_CASES}, count(*) AS cases,
-  CAST(sum(runs) AS BIGINT) AS runs, CAST(sum(plans) AS BIGINT) AS plans,
-  CAST(sum(proved) AS BIGINT) AS proved, CAST(sum(best) AS BIGINT) AS best
-FROM per_case GROUP BY objective_name, contestant
-ORDER BY objective_name, contestant
-"""
-"""Per objective and contestant: the three gaps, mean over cases and worst run."""
 
-OWN_VIRTUAL_BEST = f"""
-WITH best AS (
-  SELECT objective_name, problem, min(seconds) FILTER (WHERE is_best) AS seconds,
-    gap_share(objective_name, max(best_known), max(best_bound), max(sizes)) AS gap_bound,
-    gap_share(objective_name, max(best_known), max(optimum), max(sizes)) AS gap_optimum,
-    count(*) FILTER (WHERE verdict = 'proved optimal') > 0 AS proved,
-    count(*) FILTER (WHERE has_plan) > 0 AS has_plan
-  FROM compared WHERE NOT none_exists AND verdict <> 'not applicable'
-  GROUP BY objective_name, problem)
-SELECT objective_name, {mean("gap_bound")} AS gap_bound, max(gap_bound) AS worst_gap_bound,
-  {mean("gap_optimum")} AS gap_optimum, max(gap_optimum) AS worst_gap_optimum,
-  count(*) AS runs, {_count("has_plan", "plans")}, {_count("proved", "proved")},
-  {shifted_mean("seconds")} AS seconds
-FROM best GROUP BY objective_name ORDER BY objective_name
-"""
-"""Per objective: what the best contestant on each case reaches, and its least time there."""
+def _cells(condition: str, mean: Callable[[str], str], texts: Callable[[str], str]) -> str:
+    """Return SQL per metric, contestant and case: means over the seeds, gaps, bounds, time.
 
-METRIC_STATUS = f"""
-WITH found AS (
-SELECT metric, problem, max(best_bound) AS best_bound, max(optimum) AS optimum,
-  max(best_known) AS best_known,
-  count(*) FILTER (WHERE objective_name = metric AND verdict = 'proved optimal'
-    AND said_by = 'certificate') > 0 AS certified,
-  max(total_traffic) AS total_traffic, max(gap_known) AS worst_gap,
-  {distinct("contestant", "is_best")} AS best_by
-FROM evaluated GROUP BY metric, problem)
-SELECT f.*, bound_by, proved_by FROM found f
-LEFT JOIN reference r ON r.problem = f.problem AND r.objective_name = f.metric
-ORDER BY f.metric, f.problem
-"""
-"""Per metric and case: what is known."""
-
-CELLS = f"""
-CREATE TABLE cells AS
+    Parameters
+    ----------
+    condition
+        Which cells.
+    mean, texts
+        Give the SQL of the mean of an expression, and of the list of its values as a text.
+    """
+    return f"""
 SELECT metric, contestant, problem, count(*) AS runs,
   bool_or(NOT none_exists AND verdict <> 'not applicable') AS suited,
   {_count("has_plan", "plans")},
   {_count("verdict = 'proved optimal' AND objective_name = metric", "proved")},
-  array_to_string({distinct("verdict")}, ',') AS verdicts,
+  {texts("verdict")} AS verdicts,
   {mean("value")} AS value, {mean("CASE WHEN has_plan THEN collocation_factor END")}
     AS collocation_factor,
-  {mean("of_optimum")} AS of_optimum, min(of_optimum) AS worst_of_optimum, {_PER_CASE},
+  {mean("of_optimum")} AS of_optimum, min(of_optimum) AS worst_of_optimum, {_per_case(mean)},
   {mean("gap_certified")} AS gap_certified, {_count("is_best", "best")},
-  array_to_string({distinct("said_by", "own_bound IS NOT NULL")}, ',') AS said_by,
+  {texts("CASE WHEN own_bound IS NOT NULL THEN said_by END")} AS said_by,
   CASE WHEN min(metric_sense) = 'max' THEN min(own_bound) ELSE max(own_bound) END AS own_bound,
   CASE WHEN min(metric_sense) = 'max' THEN min(certified) ELSE max(certified) END AS certified,
   {mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds
 FROM (SELECT *, CASE WHEN objective_name = metric AND bound_of = 'problem' THEN bound END
   AS own_bound, CASE WHEN objective_name = metric THEN certified_bound END AS certified
-  FROM evaluated)
+  FROM evaluated WHERE {condition})
 GROUP BY metric, contestant, problem
 """
-"""Per metric, contestant and case: its mean over the seeds, its gaps, bounds and time."""
 
-METRIC_CELLS = """
-SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, runs, plans, proved,
-  verdicts, value, collocation_factor, gap_bound, gap_optimum, gap_known, gap_certified,
-  said_by, own_bound, certified, seconds
-FROM cells WHERE metric = $metric ORDER BY contestant, problem
-"""
 
-METRIC_CONTESTANTS = f"""
-SELECT metric, contestant, {mean("value")} AS value,
-  {mean("collocation_factor")} AS collocation_factor,
-  {mean("of_optimum")} AS of_optimum, min(worst_of_optimum) AS worst_of_optimum,
-  {_OVER_CASES}, CAST(sum(best) AS BIGINT) AS best
-FROM cells WHERE suited GROUP BY metric, contestant
-ORDER BY metric, contestant
-"""
-"""Per metric and contestant: averaged over the cases where it has a plan."""
-
-METRIC_RUNS = """
-SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, seed, has_plan, value,
-  collocation_factor, tolerance(metric, value, value, sizes) AS noise
-FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable' AND metric = $metric
-ORDER BY contestant, problem, seed, place
-"""
-"""Every run on a case that may have a plan, for comparisons in pairs."""
-
-WITHOUT_PLAN = """
-SELECT contestant, problem, seed, verdict, error FROM judged
-WHERE NOT has_plan AND NOT none_exists AND verdict <> 'not applicable'
-ORDER BY contestant, problem, seed, run_key
-"""
-
-METRIC_BEST = f"""
-WITH best AS (
-  SELECT metric, problem, max(best_known) AS value, max(optimum) AS optimum,
-    max(collocation_factor) FILTER (WHERE is_best) AS collocation_factor,
-    min(seconds) FILTER (WHERE is_best) AS seconds, max(sizes) AS sizes
-  FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable'
-  GROUP BY metric, problem)
-SELECT metric, {mean("value")} AS value, {mean("collocation_factor")} AS collocation_factor,
-  {mean("gap_share(metric, value, optimum, sizes)")} AS gap_optimum,
-  max(gap_share(metric, value, optimum, sizes)) AS worst_gap_optimum,
-  {mean("share_of(value, optimum)")} AS of_optimum,
-  min(share_of(value, optimum)) AS worst_of_optimum,
-  {shifted_mean("seconds")} AS seconds, count(value) AS plans, count(*) AS runs,
-  count(optimum) AS proved
-FROM best GROUP BY metric
-"""
-"""The virtual best of a metric: on each case the best plan of any contestant."""
-
-RATIOS = f"""
-WITH graded AS (
-  SELECT contestant, count(*) OVER (PARTITION BY contestant, problem) AS tries,
-    CASE WHEN value IS NULL THEN NULL
-      WHEN metric IN ({PERCENT}) THEN gap_share(metric, value, best_known, sizes)
-      WHEN best_known = value THEN 1 WHEN value <= 0 THEN NULL
-      ELSE best_known / value END AS ratio
-  FROM evaluated WHERE best_known IS NOT NULL AND metric = $metric)
-SELECT enum_code(contestant) AS contestant, ratio, tries, count(*) AS runs
-FROM graded WHERE ratio IS NOT NULL
-GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
-"""
-"""How far each plan is from the best known: ratio, or gap where that is a difference."""
-
-PROOF_RATIOS = """
-WITH proofs AS (
-  SELECT contestant, problem, count(*) OVER (PARTITION BY contestant, problem) AS tries,
-    CASE WHEN verdict = 'proved optimal' THEN seconds END AS seconds
-  FROM compared WHERE NOT none_exists AND objective_name = $metric),
-graded AS (SELECT *, min(seconds) OVER (PARTITION BY problem) AS fastest FROM proofs)
-SELECT enum_code(contestant) AS contestant, seconds / fastest AS ratio, tries, count(*) AS runs
-FROM graded WHERE seconds IS NOT NULL AND fastest > 0
-GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
-"""
-"""How much longer than the fastest proof of the same case each proof took."""
+CELLS = (
+    # of one run no list is needed, which takes a fifth of the time
+    "CREATE TABLE cells AS " + _cells("alone", "max({})".format, "coalesce(max({}), '')".format),
+    "INSERT INTO cells "
+    + _cells("NOT alone", mean, lambda text: f"array_to_string({distinct(text)}, ',')"),
+)
 
 _PROVED = """CASE WHEN verdict = 'proved optimal' AND objective_name = metric AND seconds > 0
   THEN problem END"""
-
-NUM_PROFILED = f"""
-SELECT metric, count(DISTINCT problem) AS measured, count(DISTINCT {_PROVED}) AS proved
-FROM evaluated WHERE best_known IS NOT NULL GROUP BY metric
-"""
-"""The number of cases in the two profiles."""
 
 ANYTIME = """
 WITH told AS (
@@ -490,7 +356,54 @@ FROM steps ORDER BY objective_name, contestant, place, step
 """
 """The gaps to the best proven bound that each run had, and when; its last one even if unknown."""
 
-BY_SIZE = f"""
+OF_METRICS = {
+    # per metric and case: what is known
+    "status": f"""
+WITH found AS (
+SELECT metric, problem, max(best_bound) AS best_bound, max(optimum) AS optimum,
+  max(best_known) AS best_known,
+  count(*) FILTER (WHERE objective_name = metric AND verdict = 'proved optimal'
+    AND said_by = 'certificate') > 0 AS certified,
+  max(total_traffic) AS total_traffic, max(gap_known) AS worst_gap,
+  {distinct("contestant", "is_best")} AS best_by
+FROM evaluated GROUP BY metric, problem)
+SELECT f.*, bound_by, proved_by FROM found f
+LEFT JOIN reference r ON r.problem = f.problem AND r.objective_name = f.metric
+ORDER BY f.metric, f.problem
+""",
+    # per metric and contestant: averaged over the cases where it has a plan
+    "contestants": f"""
+SELECT metric, contestant, {mean("value")} AS value,
+  {mean("collocation_factor")} AS collocation_factor,
+  {mean("of_optimum")} AS of_optimum, min(worst_of_optimum) AS worst_of_optimum,
+  {_OVER_CASES}, CAST(sum(best) AS BIGINT) AS best
+FROM cells WHERE suited GROUP BY metric, contestant
+ORDER BY metric, contestant
+""",
+    # the virtual best of a metric: on each case the best plan of any contestant
+    "best": f"""
+WITH best AS (
+  SELECT metric, problem, max(best_known) AS value, max(optimum) AS optimum,
+    max(collocation_factor) FILTER (WHERE is_best) AS collocation_factor,
+    min(seconds) FILTER (WHERE is_best) AS seconds, max(sizes) AS sizes
+  FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable'
+  GROUP BY metric, problem)
+SELECT metric, {mean("value")} AS value, {mean("collocation_factor")} AS collocation_factor,
+  {mean("gap_share(metric, value, optimum, sizes)")} AS gap_optimum,
+  max(gap_share(metric, value, optimum, sizes)) AS worst_gap_optimum,
+  {mean("share_of(value, optimum)")} AS of_optimum,
+  min(share_of(value, optimum)) AS worst_of_optimum,
+  {shifted_mean("seconds")} AS seconds, count(value) AS plans, count(*) AS runs,
+  count(optimum) AS proved
+FROM best GROUP BY metric
+""",
+    # the number of cases in the two profiles
+    "profiled": f"""
+SELECT metric, count(DISTINCT problem) AS measured, count(DISTINCT {_PROVED}) AS proved
+FROM evaluated WHERE best_known IS NOT NULL GROUP BY metric
+""",
+    # the gap to the best proven bound by the number of tasks
+    "sizes": f"""
 WITH sized AS (
   SELECT *, CASE WHEN $buckets THEN CAST(pow(2, floor(log2(num_tasks))) AS BIGINT)
     ELSE num_tasks END AS size
@@ -499,21 +412,120 @@ SELECT metric, contestant, size, count(DISTINCT problem) AS cases, count(gap_bou
   {mean("gap_bound")} AS gap_bound, max(gap_bound) AS worst_gap_bound
 FROM sized GROUP BY metric, contestant, size HAVING count(gap_bound) > 0
 ORDER BY metric, contestant, size
-"""
-"""The gap to the best proven bound by the number of tasks."""
+""",
+}
+"""What is asked about every metric, once for all of them: each row names its ``metric``."""
 
-FAILED_RUNS = f"""
+OF_METRIC = {
+    "cells": """
+SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, runs, plans, proved,
+  verdicts, value, collocation_factor, gap_bound, gap_optimum, gap_known, gap_certified,
+  said_by, own_bound, certified, seconds
+FROM cells WHERE metric = $metric ORDER BY contestant, problem
+""",
+    # how far each plan is from the best known: ratio, or gap where that is a difference
+    "ratios": f"""
+WITH graded AS (
+  SELECT contestant, count(*) OVER (PARTITION BY contestant, problem) AS tries,
+    CASE WHEN value IS NULL THEN NULL
+      WHEN metric IN ({PERCENT}) THEN gap_share(metric, value, best_known, sizes)
+      WHEN best_known = value THEN 1 WHEN value <= 0 THEN NULL
+      ELSE best_known / value END AS ratio
+  FROM evaluated WHERE best_known IS NOT NULL AND metric = $metric)
+SELECT enum_code(contestant) AS contestant, ratio, tries, count(*) AS runs
+FROM graded WHERE ratio IS NOT NULL
+GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
+""",
+    # how much longer than the fastest proof of the same case each proof took
+    "proof_ratios": """
+WITH proofs AS (
+  SELECT contestant, problem, count(*) OVER (PARTITION BY contestant, problem) AS tries,
+    CASE WHEN verdict = 'proved optimal' THEN seconds END AS seconds
+  FROM compared WHERE NOT none_exists AND objective_name = $metric),
+graded AS (SELECT *, min(seconds) OVER (PARTITION BY problem) AS fastest FROM proofs)
+SELECT enum_code(contestant) AS contestant, seconds / fastest AS ratio, tries, count(*) AS runs
+FROM graded WHERE seconds IS NOT NULL AND fastest > 0
+GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
+""",
+    # every run on a case that may have a plan, for comparisons in pairs
+    "runs": """
+SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, seed, has_plan, value,
+  collocation_factor, tolerance(metric, value, value, sizes) AS noise
+FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable' AND metric = $metric
+ORDER BY contestant, problem, seed, place
+""",
+}
+"""What is asked about one metric, ``$metric``: columns that grow with the rows of the sweep."""
+
+OF_RUNS = {
+    "contestants": f"""
+SELECT contestant, min(method) AS method, min(family) AS family, min(kind) AS kind,
+  min(objective_name) AS objective_name, count(*) AS runs,
+  {_count("has_plan", "plans")},
+  {_count("NOT none_exists AND verdict <> 'not applicable'", "solvable")},
+  {_count("verdict = 'proved optimal'", "proved")},
+  {_count("verdict = 'proved optimal' AND said_by = 'certificate'", "certified")},
+  {_count("verdict = 'plan'", "unproved")},
+  {_count("verdict = 'refused plan'", "refused")},
+  {_count("verdict = 'proven infeasible'", "infeasible")},
+  {_count("verdict = 'no plan' AND NOT none_exists", "no_plan")},
+  {_count("verdict = 'no plan' AND none_exists", "none_exists")},
+  {_count("verdict = 'not applicable'", "not_applicable")},
+  {", ".join(_count(f"verdict = '{name}'", name) for name in FAILURES)},
+  {_count("repaired", "repaired")}, {_count("has_plan AND NOT drained", "undrained")},
+  {shifted_mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds,
+  max(CASE WHEN outcome = 'ok' THEN seconds END) AS most_seconds
+FROM judged GROUP BY contestant ORDER BY contestant
+""",
+    "infeasible": """
+SELECT problem, infeasible_by FROM infeasible_problems ORDER BY problem
+""",
+    # per objective and contestant: the three gaps, mean over cases and worst run
+    "own_gaps": f"""
+WITH per_case AS (
+  SELECT objective_name, contestant, problem, {_per_case()},
+    count(*) AS runs, {_count("has_plan", "plans")},
+    {_count("verdict = 'proved optimal'", "proved")}, {_count("is_best", "best")}
+  FROM compared WHERE NOT none_exists AND verdict <> 'not applicable'
+  GROUP BY objective_name, contestant, problem)
+SELECT objective_name, contestant, {_OVER_CASES}, count(*) AS cases,
+  CAST(sum(runs) AS BIGINT) AS runs, CAST(sum(plans) AS BIGINT) AS plans,
+  CAST(sum(proved) AS BIGINT) AS proved, CAST(sum(best) AS BIGINT) AS best
+FROM per_case GROUP BY objective_name, contestant
+ORDER BY objective_name, contestant
+""",
+    # per objective: what the best contestant on each case reaches, and its least time there
+    "own_best": f"""
+WITH best AS (
+  SELECT objective_name, problem, min(seconds) FILTER (WHERE is_best) AS seconds,
+    gap_share(objective_name, max(best_known), max(best_bound), max(sizes)) AS gap_bound,
+    gap_share(objective_name, max(best_known), max(optimum), max(sizes)) AS gap_optimum,
+    count(*) FILTER (WHERE verdict = 'proved optimal') > 0 AS proved,
+    count(*) FILTER (WHERE has_plan) > 0 AS has_plan
+  FROM compared WHERE NOT none_exists AND verdict <> 'not applicable'
+  GROUP BY objective_name, problem)
+SELECT objective_name, {mean("gap_bound")} AS gap_bound, max(gap_bound) AS worst_gap_bound,
+  {mean("gap_optimum")} AS gap_optimum, max(gap_optimum) AS worst_gap_optimum,
+  count(*) AS runs, {_count("has_plan", "plans")}, {_count("proved", "proved")},
+  {shifted_mean("seconds")} AS seconds
+FROM best GROUP BY objective_name ORDER BY objective_name
+""",
+    "failed": f"""
 SELECT contestant, problem, seed, outcome, verdict, exit_code, error, run_key FROM judged
 WHERE verdict IN ({", ".join(f"'{name}'" for name in FAILURES)})
 ORDER BY contestant, problem, seed, run_key
-"""
-
-NOT_APPLICABLE = """
+""",
+    "without_plan": """
+SELECT contestant, problem, seed, verdict, error FROM judged
+WHERE NOT has_plan AND NOT none_exists AND verdict <> 'not applicable'
+ORDER BY contestant, problem, seed, run_key
+""",
+    "not_applicable": """
 SELECT contestant, error, count(*) AS runs FROM judged
 WHERE verdict = 'not applicable' GROUP BY contestant, error ORDER BY contestant, error
-"""
-
-CHOSEN_RUNS = """
+""",
+    # per case the best plan by the objective that most runs have; any run where there is no plan
+    "chosen": """
 WITH asked AS (SELECT objective_name, count(*) AS runs FROM compared GROUP BY objective_name),
 ranked AS (
   SELECT problem, instance_sha256, ignored, run_key, contestant, method, has_plan, none_exists,
@@ -523,26 +535,6 @@ ranked AS (
   FROM judged LEFT JOIN asked USING (objective_name)
   LEFT JOIN reference USING (problem, objective_name))
 SELECT * EXCLUDE (position) FROM ranked WHERE position = 1 ORDER BY problem
-"""
-"""Per case the best plan by the objective that most runs have; any run where there is no plan."""
-
-OF_METRICS = {
-    "status": METRIC_STATUS,
-    "contestants": METRIC_CONTESTANTS,
-    "best": METRIC_BEST,
-    "profiled": NUM_PROFILED,
-    "sizes": BY_SIZE,
-}
-"""What is asked about every metric, once for all of them: each row names its ``metric``."""
-
-OF_RUNS = {
-    "contestants": CONTESTANTS,
-    "infeasible": INFEASIBLE_CASES,
-    "own_gaps": OWN_GAPS,
-    "own_best": OWN_VIRTUAL_BEST,
-    "failed": FAILED_RUNS,
-    "without_plan": WITHOUT_PLAN,
-    "not_applicable": NOT_APPLICABLE,
-    "chosen": CHOSEN_RUNS,
+""",
 }
 """What is asked besides."""

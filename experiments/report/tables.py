@@ -194,7 +194,7 @@ def _long_table(
     title: str,
     columns: Iterable[Column],
     caption: str,
-    values: Callable[[int], Sequence[Sequence[Any]]],
+    values: Callable[[int], Sequence[Any]],
     count: int,
     **more: Any,
 ) -> Table:
@@ -286,7 +286,7 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
             reached = [_value_cell(metric, case, name, status) for name in metric.order]
         return row(case.instance, *case.levels, *told, *reached)
 
-    def values() -> list[Sequence[Any]]:
+    def values() -> list[Any]:
         places = metric.cells.places(metric.order, [case.problem for case in cases])
         reached = (metric.cells.take(words.value, column) for column in places.T)
         told = [list(column) for column in zip(*known, strict=True)]
@@ -376,7 +376,7 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
     best_bound, names = np.array(bounds, dtype=float), np.array(order, dtype=object)
     measures = ("value", "collocation_factor")[: 2 if words.relative else 1]
 
-    def values(count: int) -> list[Sequence[Any]]:
+    def values(count: int) -> list[Any]:
         mine, ran = of_case[:count], places[of_case[:count], who[:count]]
         verdicts, said_by = (cells.take(name, ran).tolist() for name in ("verdicts", "said_by"))
         told = {text: _verdicts(text, VERDICTS) for text in set(verdicts)}

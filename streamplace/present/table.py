@@ -133,7 +133,7 @@ class Table:
     caption: str = ""
     last_is_summary: bool = False
     lead: int = 1
-    values: Callable[[], Sequence[Sequence[Value]]] | None = None
+    values: Callable[[], Sequence[Any]] | None = None
     num_more: int = 0
 
     @property
@@ -247,7 +247,7 @@ def to_csv(table: Table) -> str:
     A text that a spreadsheet would take for a formula gets an apostrophe before it.
     """
     if table.values is None or not table.num_more:
-        columns: Sequence[Sequence[Value]] = [
+        columns: Sequence[Any] = [
             [cell.value for cell in column] for column in zip(*table.rows, strict=True)
         ]
     else:
@@ -261,7 +261,7 @@ def to_csv(table: Table) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _csv_texts(values: Sequence[Value]) -> list[str]:
+def _csv_texts(values: Any) -> list[str]:
     """Return values as CSV has them; one that stands often is written once."""
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if kind not in ("f", "i"):
