@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from experiments.report.document import Report, Section
 from experiments.report.figures import figure_section
@@ -43,9 +44,10 @@ def summarise(findings: Findings) -> tuple[str, ...]:
     """Return the sentences: how much was run, what is optimal, who reaches what, what failed."""
     sentences = [_failed(findings), _undrained(findings), _size(findings)]
     sentences += [_state(findings, metric) for metric in findings.metrics]
-    for metric in findings.metrics:
-        sentences += _reached(findings, metric)
-    sentences.append(_refused(findings))
+    sentences += [_reached(findings, metric) for metric in findings.metrics]
+    if refused := sum(item["refused"] for item in findings.contestants.values()):
+        counts = "counts" if refused == 1 else "count"
+        sentences.append(f"{plural(refused, 'plan')} broke limits and {counts} in no gap.")
     return tuple(printable(sentence) for sentence in sentences if sentence)
 
 
@@ -62,16 +64,14 @@ def _undrained(findings: Findings) -> str:
 
 def _size(findings: Findings) -> str:
     sweep, labels = findings.sweep, findings.labels
-    instances = len({case.instance for case in labels.cases})
-    cases = len(labels.cases)
-    parts = [plural(instances, "instance")]
+    parts = [plural(len({case.instance for case in labels.cases}), "instance")]
     for number, name in enumerate(labels.level_names):
         levels = len({case.levels[number] for case in labels.cases})
         parts.append(f"{plural(levels, 'level')} of {name.replace('_', ' ')}")
-    what = " × ".join(parts) if len(parts) > 1 else ""
-    of = f"{what}: {plural(cases, 'case')}" if what else plural(cases, "case")
+    what = f"{' × '.join(parts)}: " if len(parts) > 1 else ""
     methods = plural(sweep["num_contestants"], "method variant")
-    return f"{of}, {methods}, {plural(sweep['num_runs'], 'run')}."
+    runs = plural(sweep["num_runs"], "run")
+    return f"{what}{plural(len(labels.cases), 'case')}, {methods}, {runs}."
 
 
 def _state(findings: Findings, metric: MetricFindings) -> str:
@@ -99,19 +99,19 @@ def _state(findings: Findings, metric: MetricFindings) -> str:
 
 def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
     """Say which exact method found most, and in what time."""
-    counts = {name: int((metric.cells.values(name, "proved") > 0).sum()) for name in metric.order}
+    counts = {n: int((metric.cells.values(n, "proved") > 0).sum()) for n in metric.order}
     times = {name: findings.contestants[name]["seconds"] for name in counts}
     best = min(
         counts, key=lambda name: (-counts[name], times[name] is None, times[name] or 0.0, name)
     )
     many = f"all {proved}" if counts[best] == proved else f"{counts[best]} of these"
     many = "it" if proved == 1 else many
-    if times[best] is None:  # values that were handed down, not found here
+    if times[best] is None:  # values that were given, not found here
         return f"{best} has {many}."
-    return f"{best} found {many} (mean time of a run {_text(times[best], 'duration')})."
+    return f"{best} found {many} (mean time of a run {with_unit(times[best], 'duration')})."
 
 
-def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
+def _reached(findings: Findings, metric: MetricFindings) -> str:
     """Say what methods without proofs reach on average, and in what time.
 
     The first metric is what the report opens with: there all are named that do not prove. Of
@@ -127,37 +127,27 @@ def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
         and (opening or findings.contestants[name]["objective_name"] in words.same)
     ]
     if not named:
-        return []
+        return ""
     first, *others = named[:_NAMED]
-    found = metric.contestants[first]
-    if words.relative:
-        reach = f"{first} reaches {_text(found['of_optimum'], 'share')} of the optimum"
-        worst = _text(found["worst_of_optimum"], "share")
-    else:
-        above = _text(found["gap_optimum"], "gap")
-        reach = f"{first} stays {above} {words.of_mean} above the optimum"
-        worst = _text(found["worst_gap_optimum"], "gap")
-    parts = [f"{reach} on average (worst {worst}){_in_time(findings, first)}"]
-    parts += [f"{name} {_short(metric, name)}{_in_time(findings, name)}" for name in others]
-    return [f"{words.heading}: {'; '.join(parts)}."]
+    source, kind = ("of_optimum", "share") if words.relative else ("gap_optimum", "gap")
+
+    def reach(name: str, worst: str = "") -> str:
+        return with_unit(metric.contestants[name][worst + source], cast("Kind", kind))
+
+    mean = f"{first} reaches {reach(first)} of the optimum"
+    if not words.relative:
+        mean = f"{first} stays {reach(first)} {words.of_mean} above the optimum"
+    above = "" if words.relative else " above"
+    parts = [f"{mean} on average (worst {reach(first, 'worst_')}){_in_time(findings, first)}"]
+    parts += [f"{name} {reach(name)}{above}{_in_time(findings, name)}" for name in others]
+    return f"{words.heading}: {'; '.join(parts)}."
 
 
 def _in_time(findings: Findings, name: str) -> str:
     tally = findings.contestants[name]
     seconds, plans, runs = tally["seconds"], tally["plans"], tally["solvable"]
-    time = f" in {_text(seconds, 'duration')}" if seconds is not None else ""
+    time = f" in {with_unit(seconds, 'duration')}" if seconds is not None else ""
     return time if plans == runs else f"{time}, with a plan in {plans} of {runs} runs"
-
-
-def _short(metric: MetricFindings, name: str) -> str:
-    found = metric.contestants[name]
-    if WORDS[metric.name].relative:
-        return _text(found["of_optimum"], "share")
-    return f"{_text(found['gap_optimum'], 'gap')} above"
-
-
-def _text(value: float | None, kind: Kind) -> str:
-    return with_unit(value, kind)
 
 
 def _failed(findings: Findings) -> str:
@@ -173,12 +163,6 @@ def _failed(findings: Findings) -> str:
         told.append(f"{item['contestant']} on {case} ({why})")
     more = f"; and {len(failed) - _NAMED:,} more, listed at the end" if len(failed) > _NAMED else ""
     return f"{plural(len(failed), 'run')} failed: {'; '.join(told)}{more}."
-
-
-def _refused(findings: Findings) -> str:
-    refused = sum(item["refused"] for item in findings.contestants.values())
-    counts = "counts" if refused == 1 else "count"
-    return f"{plural(refused, 'plan')} broke limits and {counts} in no gap." if refused else ""
 
 
 # -- the whole report ------------------------------------------------------------------------------
@@ -237,29 +221,18 @@ def make_report(findings: Findings, folder: Path | None = None) -> Report:
 
 def facts(findings: Findings) -> tuple[tuple[str, str], ...]:
     """Return what the report was made from: sweep, rows, times, hosts, versions."""
-    sweep = findings.sweep
-    hosts = sweep["hosts"]
-    told_hosts = listed(hosts[:_MANY]) + (
-        f" and {len(hosts) - _MANY} more" if len(hosts) > _MANY else ""
-    )
-    found = [
+    sweep, hosts = findings.sweep, findings.sweep["hosts"]
+    more = f" and {len(hosts) - _MANY} more" if len(hosts) > _MANY else ""
+    # more than one version of a component means that the runs cannot be held against each other
+    versions: dict[str, set[str]] = {}
+    for text in sweep["versions"]:
+        with contextlib.suppress(ValueError, AttributeError):
+            for name, version in json.loads(text).items():
+                versions.setdefault(name, set()).add(str(version))
+    return (
         ("Sweep", listed(sweep["sweeps"])),
         ("Rows", str(sweep["num_runs"])),
         ("Started", f"{sweep['first_start']} to {sweep['last_start']} UTC"),
-        ("Hosts" if len(hosts) > 1 else "Host", told_hosts),
-    ]
-    found += [(f"Version: {name}", listed(values)) for name, values in _versions(findings)]
-    return tuple(found)
-
-
-def _versions(findings: Findings) -> list[tuple[str, list[str]]]:
-    """Return every component's versions; more than one means that the runs are of two minds."""
-    found: dict[str, set[str]] = {}
-    for text in findings.sweep["versions"]:
-        try:
-            content = json.loads(text)
-        except ValueError:
-            content = None
-        for name, version in content.items() if isinstance(content, dict) else ():
-            found.setdefault(str(name), set()).add(str(version))
-    return [(name, sorted(found[name])) for name in sorted(found)]
+        ("Hosts" if len(hosts) > 1 else "Host", listed(hosts[:_MANY]) + more),
+        *((f"Version: {name}", listed(sorted(versions[name]))) for name in sorted(versions)),
+    )

@@ -91,16 +91,12 @@ class MetricFindings:
 
     Attributes
     ----------
-    name, sense
-        The metric, and whether more (``max``) or less (``min``) is better.
+    sense
+        Whether more (``max``) or less (``min``) is better.
     status
         By problem: best bound, proven optimum, best known, and whose they are.
-    cells
-        By contestant and problem: mean value, gaps, own bound, verdicts, time.
-    contestants
-        By contestant: means over cases, worst.
-    best
-        The virtual best.
+    contestants, best
+        By contestant, and of the virtual best: means over cases, worst.
     ratios, proof_ratios, num_measured, num_proved
         For the performance profiles, and over how many cases they run.
     sizes, buckets
@@ -137,8 +133,6 @@ class Findings:
 
     Attributes
     ----------
-    labels
-        The cases.
     names
         All contestants, sorted; their numbers in columns are places in it.
     sweep
@@ -155,10 +149,8 @@ class Findings:
         Gaps on the methods' own objectives, and the virtual best of each.
     anytime
         Gap over time.
-    failed, not_applicable
-        Runs without an answer.
-    without_plan
-        Runs without a plan on cases that may have one.
+    failed, not_applicable, without_plan
+        Runs without an answer, and without a plan on cases that may have one.
     chosen
         Per case the run whose plan is explained.
     """

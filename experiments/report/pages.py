@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from experiments.report.document import Report
     from streamplace.present.table import Cell, Column, Table
 
-_TEMPLATE = "report.html.j2"
-_STYLE = "report.css"
 _DARKEST = 0.5
 
 
@@ -49,24 +47,17 @@ def to_html(report: Report) -> str:
     )
     environment.filters |= {
         "listed_rows": _rows,
-        "shown": _shown,
-        "unit": _unit,
+        "shown": lambda cell, column: show(cell.value, column.kind),
+        "unit": lambda cell, column: unit(cell.value, column.kind),
         "shade": _shade,
         "breakable": _breakable,
-        "data": _data,
+        "data": lambda svg: f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}",
     }
-    folder = files("experiments.report")
-    template = environment.from_string(folder.joinpath(_TEMPLATE).read_text("utf-8"))
-    style = folder.joinpath(_STYLE).read_text("utf-8")
-    return template.render(report=report, style=style)
-
-
-def _shown(cell: Cell, column: Column) -> str:
-    return show(cell.value, column.kind)
-
-
-def _unit(cell: Cell, column: Column) -> str:
-    return unit(cell.value, column.kind)
+    template, style = (
+        files("experiments.report").joinpath(name).read_text("utf-8")
+        for name in ("report.html.j2", "report.css")
+    )
+    return environment.from_string(template).render(report=report, style=style)
 
 
 def _shade(cell: Cell) -> str:
@@ -74,11 +65,6 @@ def _shade(cell: Cell) -> str:
     if cell.distance is None or cell.distance <= 0:
         return ""
     return f"{_DARKEST * min(1.0, cell.distance) ** 0.7:.3f}"
-
-
-def _data(svg: str) -> str:
-    """Return a drawing as an address that holds it."""
-    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def _breakable(text: str) -> list[str]:
@@ -105,15 +91,7 @@ def _rows(table: Table) -> Iterator[tuple[tuple[Cell, ...], str]]:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print the summary and the opening tables; those too wide are printed in parts.
-
-    Parameters
-    ----------
-    report
-        What to print.
-    console
-        Where to.
-    """
+    """Print the summary and the opening tables; those too wide are printed in parts."""
     console.print(Text(printable(report.title), style="bold"))
     for sentence in report.summary:
         console.print(Text(printable(sentence)))
@@ -208,12 +186,7 @@ def write_report(report: Report, output: Path) -> list[Path]:
         return f"{folder.name}/{table.key}.csv".replace(" ", "%20")
 
     page, markdown = to_html(report), report_markdown(report, csv_name)
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise _refused(
-            folder, f"cannot be made: {error.strerror}", "choose another place"
-        ) from None
+    _made(folder, "--output", "choose another place")
     for table in report.tables:
         write_atomic(folder / f"{table.key}.csv", to_csv(table))
     write_atomic(output.with_suffix(".md"), markdown)
@@ -229,13 +202,16 @@ def figures_folder(text: str | Path) -> Path:
     InvalidInput
         It cannot be made.
     """
-    path = Path(text)
+    return _made(Path(text), "--figures", "choose another")
+
+
+def _made(folder: Path, argument: str, remedy: str) -> Path:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = f"cannot be made: {error.strerror}"
-        raise InvalidInput(Problem("--figures", str(path), reason, "choose another")) from None
-    return path
+        raise InvalidInput(Problem(argument, str(folder), reason, remedy)) from None
+    return folder
 
 
 def write_drawings(report: Report, folder: Path) -> None:
@@ -253,15 +229,7 @@ def write_latex(report: Report, folder: Path) -> None:
 
 
 def report_markdown(report: Report, csv_name: Callable[[Table], str]) -> str:
-    """Return the report as Markdown; figures are given by their tables.
-
-    Parameters
-    ----------
-    report
-        What to write.
-    csv_name
-        Gives the place of a table's CSV file, relative to the Markdown file.
-    """
+    """Return the report as Markdown, with the tables of its figures; `csv_name` names CSV files."""
     parts = [f"# {escape(report.title)}", *(escape(sentence) for sentence in report.summary)]
     for section in report.sections:
         parts.append(f"## {escape(section.title)}")

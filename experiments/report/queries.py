@@ -145,18 +145,7 @@ _KEPT = ("infeasible_problems", "own_objectives", "reference", "best_measured", 
 
 
 def define_views(con: DuckDBPyConnection) -> Labels:
-    """Make the table ``runs`` of ``sweep_rows``, and name its cases.
-
-    Parameters
-    ----------
-    con
-        A database with the rows of a sweep, from `experiments.report.database.read_sweep`.
-
-    Returns
-    -------
-    Labels
-        The cases.
-    """
+    """Make the table ``runs`` of ``sweep_rows``, and name its cases."""
     for macro in MACROS:
         con.execute(f"CREATE OR REPLACE MACRO {macro}")
     of_case, settings = sort_factors(con)

@@ -112,8 +112,7 @@ def _plan(
     lines = [f"Plan of {record['contestant']}.", *_fullest(instance, found)]
     if not few:
         lines.append("What single moves are worth is left out: too many moves of too many tasks.")
-    tables = (*_moves(number, instance, found), *_binding(number, found))
-    return Part(title, note, tuple(lines), tables)
+    return Part(title, note, tuple(lines), tuple(_tables(number, instance, found)))
 
 
 def _fullest(instance: Instance, found: Explanation) -> Iterator[str]:
@@ -132,36 +131,34 @@ def _fullest(instance: Instance, found: Explanation) -> Iterator[str]:
         yield f"As the input grows, {carries.plain}."
 
 
-def _moves(number: int, instance: Instance, found: Explanation) -> Iterator[Table]:
-    if not found.moves or found.objective is None:
-        return
-    columns = [Column(key, key.capitalize()) for key in ("task", "from", "to")]
-    yield Table(
-        f"why-{number}-moves",
-        "Moves, the most worth first",
-        (*columns, Column("worth", "Undone alone")),
-        tuple(
+_MOVE_COLUMNS = (
+    *(Column(key, key.capitalize()) for key in ("task", "from", "to")),
+    Column("worth", "Undone alone"),
+)
+_BINDING_COLUMNS = (
+    Column("rule", "Rule"), Column("where", "On"),
+    Column("used", "Used", "number"), Column("available", "Of", "number"),
+)  # fmt: skip
+_CLASH_COLUMNS = (
+    Column("rule", "Rule"), Column("where", "On"),
+    Column("needed", "Needed"), Column("available", "Available"),
+)  # fmt: skip
+
+
+def _tables(number: int, instance: Instance, found: Explanation) -> Iterator[Table]:
+    """Give the moves that are worth most, and the rules that leave no room."""
+    assert found.objective is not None
+    if found.moves:
+        moves = tuple(
             row(*move_ends(instance, move), worth_text(instance, found.objective, move))
             for move in found.moves[:SHOWN]
-        ),
-        _rest(len(found.moves), "move"),
-    )
-
-
-def _binding(number: int, found: Explanation) -> Iterator[Table]:
-    if found.binding:
-        yield Table(
-            f"why-{number}-binding",
-            "Rules that leave no room",
-            (
-                Column("rule", "Rule"),
-                Column("where", "On"),
-                Column("used", "Used", "number"),
-                Column("available", "Of", "number"),
-            ),
-            tuple(row(b.rule, b.where, b.used, b.available) for b in found.binding[:SHOWN]),
-            _rest(len(found.binding), "rule"),
         )
+        title, more = "Moves, the most worth first", _rest(len(found.moves), "move")
+        yield Table(f"why-{number}-moves", title, _MOVE_COLUMNS, moves, more)
+    if found.binding:
+        rules = tuple(row(b.rule, b.where, b.used, b.available) for b in found.binding[:SHOWN])
+        title, more = "Rules that leave no room", _rest(len(found.binding), "rule")
+        yield Table(f"why-{number}-binding", title, _BINDING_COLUMNS, rules, more)
 
 
 def _rest(count: int, noun: str) -> str:
@@ -186,15 +183,6 @@ def _conflicts(
 
 
 def _clashes(key: str, instance: Instance, rules: tuple[Clash, ...]) -> Table:
-    columns = (
-        Column("rule", "Rule"),
-        Column("where", "On"),
-        Column("needed", "Needed"),
-        Column("available", "Available"),
-    )
-    return Table(
-        key,
-        "Cannot hold together" if len(rules) > 1 else "Cannot hold",
-        columns,
-        tuple(row(r.rule, r.where, *clash_figures(instance, r)) for r in rules),
-    )
+    title = "Cannot hold together" if len(rules) > 1 else "Cannot hold"
+    rows = tuple(row(r.rule, r.where, *clash_figures(instance, r)) for r in rules)
+    return Table(key, title, _CLASH_COLUMNS, rows)
