@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.sweep import instances as inst
 from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, MethodEntry, Settings, as_text
@@ -19,7 +19,7 @@ from optim.figures.catalogue import find_objective
 from optim.methods.objective import aim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from experiments.sweep.instances import Prepared
     from experiments.sweep.spec import Spec
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Combination = dict[str, Any]
     Matches = Callable[[str, Any, Any], bool]
     Narrow = Callable[[Combination], Iterable[Combination]]
+
+T = TypeVar("T")
 
 MAX_RUNS = 1_000_000
 DEFAULT_RUNNER = "experiments.sweep.runner:run"
@@ -80,22 +82,22 @@ class Run:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of its row that are known before it runs."""
+        instance, settings = self.instance, self.settings
         return {
             "run_key": self.key,
             "factors": dict(self.factors),
-            "instance": self.instance.base,
-            "instance_sha256": self.instance.sha256,
-            "instance_content": self.instance.content,
-            "num_tasks": self.instance.num_tasks,
-            "num_nodes": self.instance.num_nodes,
+            "instance": instance.base,
+            "instance_sha256": instance.sha256,
+            "instance_content": instance.content,
+            **{name: getattr(instance, name) for name in ("num_tasks", "num_nodes")},
             "method": self.method,
             "method_label": self.label,
             "family": self.family,
             "kind": self.kind,
-            "solver": self.settings.solver,
-            "seed": self.settings.seed,
-            "time_limit": self.settings.time_limit,
-            "threads": self.settings.threads,
+            **{
+                name: getattr(settings, name)
+                for name in ("solver", "seed", "time_limit", "threads")
+            },
         }
 
     def arguments(self) -> dict[str, Any]:
@@ -162,33 +164,31 @@ class Card:
     @classmethod
     def of(cls, method: Method) -> Card:
         """Take it from the registry's entry."""
+        same = ("name", "family", "kind", "solvers", "default_solver", "takes_warm_start", "cold")
+        defaults = {option.name: option.default for option in method.options}
         return cls(
-            method.name,
-            method.family,
-            method.kind,
-            method.solvers,
-            method.default_solver,
-            {option.name: option.default for option in method.options},
-            method.takes_warm_start,
-            method.cold,
+            **{name: getattr(method, name) for name in same},
+            defaults=defaults,
             known=True,
-            chooses_objective=len(method.objectives) > 1
-            or any(option.name == "objective" for option in method.options),
+            chooses_objective=len(method.objectives) > 1 or "objective" in defaults,
         )
 
     def uses(self, factor: str) -> bool:
         """Tell whether a factor of the matrix makes a difference to the method."""
-        if factor == "warm_start":
-            return self.takes_warm_start
-        if factor == "starts":
-            return self.cold
-        if factor == "objective":
-            return self.chooses_objective
-        if self.known and factor == "solver":
-            return bool(self.solvers)
-        if self.known and factor.startswith(OPTION_PREFIX):
-            return factor.removeprefix(OPTION_PREFIX) in self.defaults
-        return True
+        match factor:
+            case "warm_start":
+                return self.takes_warm_start
+            case "starts":
+                return self.cold
+            case "objective":
+                return self.chooses_objective
+            case "solver":
+                return bool(self.solvers) or not self.known
+        return (
+            not self.known
+            or not factor.startswith(OPTION_PREFIX)
+            or factor.removeprefix(OPTION_PREFIX) in self.defaults
+        )
 
 
 def look_up(name: str) -> Method:
@@ -241,86 +241,79 @@ class RegistryChecks:
     def __init__(self, spec: Spec, problems: list[Problem], runner: str) -> None:
         self.spec = spec
         self.problems = problems
-        self.runner = runner
-        self.cards: dict[str, Card] = {}
+        methods = spec.factors.get("method", ())
+        labels = {entry.label for entry in methods}
+        self.entries: list[tuple[str, MethodEntry]] = [
+            *((f"matrix.method[{i}]", entry) for i, entry in enumerate(methods)),
+            *(
+                (f"matrix.include[{i}].method", values["method"])
+                for i, values in enumerate(spec.include)
+                if "method" in values and values["method"].method not in labels
+            ),
+        ]
+        self.own_runner = runner != DEFAULT_RUNNER
+        unknown = self.entries if self.own_runner else ()
+        self.cards = {entry.method: Card(entry.method) for _, entry in unknown}
 
     def run(self) -> None:
-        """Do all checks."""
-        self._read_cards()
-        self._check_values()
-
-    def _entries(self) -> Iterator[tuple[str, MethodEntry]]:
-        for i, entry in enumerate(self.spec.factors.get("method", ())):
-            yield f"matrix.method[{i}]", entry
-        labels = {e.label for e in self.spec.factors.get("method", ())}
-        for i, values in enumerate(self.spec.include):
-            if "method" in values and values["method"].method not in labels:
-                yield f"matrix.include[{i}].method", values["method"]
-
-    def _read_cards(self) -> None:
-        """Look every method up, and check the options that come with it."""
-        for path, entry in self._entries():
-            if self.runner != DEFAULT_RUNNER:
-                self.cards.setdefault(entry.method, Card(entry.method))
-                continue
-            try:
-                method = look_up(entry.method)
-                self.cards[entry.method] = Card.of(method)
-            except InvalidInput as error:
-                self._add(error, path, entry.method)
-                continue
-            options = dict(entry.options)
-            wanted = entry.settings.get("objective")
-            if all(option.name != "objective" for option in method.options):
-                wanted = options.pop("objective", wanted)  # where earlier versions had it
-            try:
-                method.read_options(aim(method, wanted, options)[1])
-            except InvalidInput as error:
-                self._add(error, f"{path}.options")
-
-    def _add(self, error: InvalidInput, path: str, value: Any = None) -> None:
-        for problem in error.problems:
-            name = problem.path.removeprefix("--option ")
-            where = path if name.startswith("-") or name == "method" else f"{path}.{name}"
-            shown = problem.value if value is None else value
-            self.problems.append(Problem(where, shown, problem.reason, problem.remedy))
-
-    def _check_values(self) -> None:
-        """Check what only the registry can: solvers, warm starts, options of the matrix."""
-        if self.runner != DEFAULT_RUNNER:
+        """Do all checks: methods and their options, then all else that only the registry knows."""
+        if self.own_runner:
             return
+        for path, entry in self.entries:
+            self._read_card(path, entry)
+        from optim.solvers import SOLVERS
+
         for path, name in self._named_values("solver"):
-            self._check_solver(path, name)
+            if name not in SOLVERS:
+                self._problem(path, name, "is no solver", f"solvers: {', '.join(SOLVERS)}")
+        words = self._words_of_objectives()
         for path, name in self._named_values("objective"):
-            self._check_objective(path, name)
+            if name not in words:
+                self._try(lambda name=name: find_objective(name), path)  # type: ignore[misc]
         for path, name in self._named_values("warm_start"):
-            try:
-                look_up(name)
-            except InvalidInput as error:
-                self._add(error, path, name)
-        for path, entry in self._entries():
+            self._try(lambda name=name: look_up(name), path, name)  # type: ignore[misc]
+        for path, entry in self.entries:
             card = self.cards.get(entry.method)
             if entry.settings.get("starts") == "none" and card is not None and not card.cold:
                 reason = f"is not for {entry.method}, which goes on from what it finds itself"
-                self.problems.append(Problem(f"{path}.starts", "none", reason, "leave it out"))
+                self._problem(f"{path}.starts", "none", reason, "leave it out")
+        twice = "is a factor, and a method sets it as well"
         for factor, values in self.spec.factors.items():
             if factor.startswith(OPTION_PREFIX):
-                self._check_option(factor, values)
-                if any(
-                    factor.removeprefix(OPTION_PREFIX) in entry.options
-                    for entry in self.spec.factors.get("method", ())
-                ):
-                    reason = "is a factor, and a method sets it as well"
-                    self.problems.append(
-                        Problem(f"matrix.{factor}", None, reason, "keep one of them")
-                    )
-        settings_of = [e.settings for _, e in self._entries()]
+                name = factor.removeprefix(OPTION_PREFIX)
+                self._check_option(name, values)
+                if any(name in entry.options for entry in self.spec.factors.get("method", ())):
+                    self._problem(f"matrix.{factor}", None, twice, "keep one of them")
         for key in SETTINGS:
-            if key in self.spec.factors and any(key in settings for settings in settings_of):
-                reason = "is a factor, and a method sets it as well"
-                self.problems.append(
-                    Problem(f"matrix.{key}", None, reason, "use include for exceptions")
-                )
+            if key in self.spec.factors and any(key in e.settings for _, e in self.entries):
+                self._problem(f"matrix.{key}", None, twice, "use include for exceptions")
+
+    def _problem(self, path: str, value: Any, reason: str, remedy: str) -> None:
+        self.problems.append(Problem(path, value, reason, remedy))
+
+    def _try(self, check: Callable[[], T], path: str, value: Any = None) -> T | None:
+        """Return what a check returns; where it fails, add its problems under a path."""
+        try:
+            return check()
+        except InvalidInput as error:
+            for problem in error.problems:
+                name = problem.path.removeprefix("--option ")
+                where = path if name.startswith("-") or name == "method" else f"{path}.{name}"
+                shown = problem.value if value is None else value
+                self._problem(where, shown, problem.reason, problem.remedy)
+            return None
+
+    def _read_card(self, path: str, entry: MethodEntry) -> None:
+        """Look a method up, and check the options that come with it."""
+        method = self._try(lambda: look_up(entry.method), path, entry.method)
+        if method is None:
+            return
+        self.cards[entry.method] = Card.of(method)
+        options = dict(entry.options)
+        wanted = entry.settings.get("objective")
+        if all(option.name != "objective" for option in method.options):
+            wanted = options.pop("objective", wanted)  # where earlier versions had it
+        self._try(lambda: method.read_options(aim(method, wanted, options)[1]), f"{path}.options")
 
     def _named_values(self, key: str) -> Iterator[tuple[str, str]]:
         """Give the values of a setting that is a name, wherever it may stand."""
@@ -328,53 +321,35 @@ class RegistryChecks:
         places: list[tuple[str, Any]] = [(key, getattr(spec.defaults, key))]
         places += [(f"matrix.{key}[{i}]", v) for i, v in enumerate(spec.factors.get(key, ()))]
         places += [(f"matrix.include[{i}].{key}", e.get(key)) for i, e in enumerate(spec.include)]
-        for path, entry in self._entries():
+        for path, entry in self.entries:
             own = (entry.settings.get(key),)
             given: Sequence[str | None] = entry.solvers if key == "solver" else own
             places += [(f"{path}.{key}", value) for value in given]
         return ((path, value) for path, value in places if value)
 
-    def _check_objective(self, path: str, name: str) -> None:
-        """A figure, or a choice of an option ``objective`` that a method of the sweep has."""
-        words = {
+    def _words_of_objectives(self) -> set[str]:
+        """Return the choices of the option ``objective`` that methods of the sweep have."""
+        return {
             choice
-            for _, entry in self._entries()
-            if entry.method in self.cards
-            for option in look_up(entry.method).options
+            for name in self.cards
+            for option in look_up(name).options
             if option.name == "objective"
             for choice in option.choices
         }
-        try:
-            if name not in words:
-                find_objective(name)
-        except InvalidInput as error:
-            self._add(error, path)
 
-    def _check_solver(self, path: str, name: str) -> None:
-        from optim.solvers import SOLVERS
-
-        if name not in SOLVERS:
-            known = ", ".join(SOLVERS)
-            self.problems.append(Problem(path, name, "is no solver", f"solvers: {known}"))
-
-    def _check_option(self, factor: str, values: Sequence[Any]) -> None:
-        name = factor.removeprefix(OPTION_PREFIX)
+    def _check_option(self, name: str, values: Sequence[Any]) -> None:
+        path = f"matrix.{OPTION_PREFIX}{name}"
         takers = [card for card in self.cards.values() if name in card.defaults]
         if not takers:
             reason = "is an option of no method of this sweep"
-            self.problems.append(
-                Problem(f"matrix.{factor}", None, reason, "remove it, or add such a method")
-            )
+            self._problem(path, None, reason, "remove it, or add such a method")
         for card in takers:
             for i, value in enumerate(values):
                 try:
                     look_up(card.name).read_options({name: value})
                 except InvalidInput as error:
                     (problem,) = error.problems
-                    path = f"matrix.{factor}[{i}]"
-                    self.problems.append(
-                        Problem(path, problem.value, problem.reason, problem.remedy)
-                    )
+                    self._problem(f"{path}[{i}]", problem.value, problem.reason, problem.remedy)
                     return
 
 
@@ -384,11 +359,6 @@ class RegistryChecks:
 def equal(_key: str, held: Any, wanted: Any) -> bool:
     """Tell whether a combination's value is the one that an entry names."""
     return bool(held == wanted)
-
-
-def whole(combination: Combination) -> Iterable[Combination]:
-    """Leave a combination as it is."""
-    return (combination,)
 
 
 def size(factors: Mapping[str, Sequence[Any]]) -> int:
@@ -401,7 +371,7 @@ def expand(
     exclude: Sequence[Mapping[str, Any]] = (),
     include: Sequence[Mapping[str, Any]] = (),
     matches: Matches = equal,
-    narrow: Narrow = whole,
+    narrow: Narrow = lambda combination: (combination,),
 ) -> list[Combination]:
     """Return all combinations, in the order of the factors and of their values.
 
@@ -426,52 +396,36 @@ def expand(
     ----------
     GitHub Docs, "Running variations of jobs in a workflow".
     """
+
+    def excluded(combination: Combination) -> bool:
+        return any(
+            all(key in combination and matches(key, combination[key], entry[key]) for key in entry)
+            for entry in exclude
+        )
+
     combinations = [
         narrowed
         for values in (itertools.product(*factors.values()) if factors else ())
         for narrowed in narrow(dict(zip(factors, values, strict=True)))
-        if not _excluded(narrowed, exclude, matches)
+        if not excluded(narrowed)
     ]
-    own = _keys_of(combinations)
+    # the keys of each before inclusion; equal ones share a set, for there may be a million
+    shared: dict[frozenset[str], frozenset[str]] = {}
+    own = [shared.setdefault(keys, keys) for keys in map(frozenset, combinations)]
     alone: list[Combination] = []
     for entry in include:
         fits = False
         for combination, keys in zip(combinations, own, strict=True):
-            if _fits(combination, entry, keys, factors, matches):
+            if all(
+                key in keys and matches(key, combination[key], value)
+                for key, value in entry.items()
+                if key in keys or key in factors
+            ):
                 fits = True
                 combination.update({k: v for k, v in entry.items() if k not in keys})
         if not fits:
             alone.append(dict(entry))
     return combinations + alone
-
-
-def _excluded(
-    combination: Combination, exclude: Sequence[Mapping[str, Any]], matches: Matches
-) -> bool:
-    return any(
-        all(key in combination and matches(key, combination[key], entry[key]) for key in entry)
-        for entry in exclude
-    )
-
-
-def _keys_of(combinations: Sequence[Combination]) -> list[frozenset[str]]:
-    """Return the keys of each combination; equal ones share a set, for there may be a million."""
-    shared: dict[frozenset[str], frozenset[str]] = {}
-    return [shared.setdefault(keys, keys) for keys in map(frozenset, combinations)]
-
-
-def _fits(
-    combination: Combination,
-    entry: Mapping[str, Any],
-    own: Collection[str],
-    factors: Collection[str],
-    matches: Matches,
-) -> bool:
-    return all(
-        key in own and matches(key, combination[key], value)
-        for key, value in entry.items()
-        if key in own or key in factors
-    )
 
 
 # -- the plan --------------------------------------------------------------------------------------
@@ -528,10 +482,8 @@ class _Planner:
         files = inst.find_files(problems, spec)
         count = len(files) + inst.count_generated(spec.generators)
         if count > inst.MAX_INSTANCES or count * max(1, size(spec.factors)) > MAX_RUNS:
-            reason = f"makes more than {MAX_RUNS} runs"
-            problems.append(
-                Problem("matrix", None, reason, "name fewer values, or split the sweep")
-            )
+            self._refuse("matrix", f"makes more than {MAX_RUNS} runs",
+                         "name fewer values, or split the sweep")  # fmt: skip
         raise_any(problems, spec.source)
         prepared = inst.load_instances(spec, files, self.again)
         combinations = self._combinations(prepared)
@@ -549,19 +501,23 @@ class _Planner:
                     self.merged[run.label, first.label] += 1
         raise_any(problems, spec.source)
         if not unique:
-            reason = "leaves no run"
-            raise InvalidInput(Problem("matrix", None, reason, "exclude less"), spec.source)
+            self._refuse("matrix", "leaves no run", "exclude less")
         if len(unique) > MAX_RUNS:
             reason = f"makes {len(unique)} runs, more than {MAX_RUNS}"
-            raise InvalidInput(Problem("matrix", None, reason, "split the sweep"), spec.source)
-        return Plan(tuple(unique.values()), tuple(self._notes()))
+            self._refuse("matrix", reason, "split the sweep")
+        raise_any(problems, spec.source)
+        skipped, merged = self.skipped.items(), self.merged.items()
+        notes = [
+            *self.again,
+            *(f"{method} does not run on {solver}: {count} combinations left out"
+              for (method, solver), count in skipped),
+            *(f"{label} means {count} runs that {other} means as well: done once"
+              for (label, other), count in merged),
+        ]  # fmt: skip
+        return Plan(tuple(unique.values()), tuple(notes))
 
-    def _notes(self) -> Iterator[str]:
-        yield from self.again
-        for (method, solver), count in self.skipped.items():
-            yield f"{method} does not run on {solver}: {count} combinations left out"
-        for (label, other), count in self.merged.items():
-            yield f"{label} means {count} runs that {other} means as well: done once"
+    def _refuse(self, path: str, reason: str, remedy: str = "", value: Any = None) -> None:
+        self.problems.append(Problem(path, value, reason, remedy))
 
     # -- combinations ----------------------------------------------------------------------------
 
@@ -577,14 +533,12 @@ class _Planner:
                     if not any(_matches(key, value, entry[key]) for value in values):
                         told = entry[key].method if key == "method" else entry[key]
                         what = "instance" if key == "instance" else f"value of {key}"
-                        where = f"matrix.{kind}[{i}].{key}"
-                        self.problems.append(Problem(where, told, f"is no {what} of this sweep"))
+                        reason = f"is no {what} of this sweep"
+                        self._refuse(f"matrix.{kind}[{i}].{key}", reason, value=told)
         combinations = expand(factors, spec.exclude, spec.include, _matches, self._narrow)
-        for combination in combinations:
-            if "method" not in combination:
-                reason = "makes runs of its own, and names no method"
-                self.problems.append(Problem("matrix.include", None, reason, 'add method = "…"'))
-                break
+        if any("method" not in combination for combination in combinations):
+            reason = "makes runs of its own, and names no method"
+            self._refuse("matrix.include", reason, 'add method = "…"')
         return [meant for combination in combinations for meant in self._meant(combination)]
 
     def _meant(self, combination: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -648,8 +602,7 @@ class _Planner:
             try:
                 found = inst.vary(base, variations)
             except InvalidInput as error:
-                problems = [p for p in error.problems if p not in self.problems]
-                self.problems += problems
+                self.problems += [p for p in error.problems if p not in self.problems]
                 return None
             self.varied[base.name, told] = found
         return found
@@ -660,16 +613,17 @@ class _Planner:
         """Give the settings of a combination; what a method has no use for is left out of them."""
         chosen = dict(entry.settings)
         chosen |= {key: combination[key] for key in SETTINGS if key in combination}
-        settings = dataclasses.replace(self.spec.defaults, **chosen)
         if not card.takes_warm_start:
-            settings = dataclasses.replace(settings, warm_start=None)
+            chosen["warm_start"] = None
         if not card.cold:
+            starts = chosen.get("starts", self.spec.defaults.starts)
             note = f"{entry.method} goes on from what it finds itself: starts = none is not for it"
-            if settings.starts == "none" and card.kind == "exact" and note not in self.again:
+            if starts == "none" and card.kind == "exact" and note not in self.again:
                 self.again.append(note)
-            settings = dataclasses.replace(settings, starts="own")
+            chosen["starts"] = "own"
         if not card.chooses_objective and "objective" not in entry.settings:
-            settings = dataclasses.replace(settings, objective=None)
+            chosen["objective"] = None
+        settings = dataclasses.replace(self.spec.defaults, **chosen)
         wanted = (
             (settings.solver,) if "solver" in combination or not entry.solvers else entry.solvers
         )
@@ -678,8 +632,7 @@ class _Planner:
             if card.known and not card.solvers:
                 solver = None
             elif card.known and solver is not None and solver not in card.solvers:
-                place = (entry.label or entry.method, solver)
-                self.skipped[place] += 1
+                self.skipped[entry.label or entry.method, solver] += 1
                 continue
             yield dataclasses.replace(settings, solver=solver)
 
