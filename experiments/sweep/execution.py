@@ -14,7 +14,6 @@ import threading
 import time
 import uuid
 from collections import Counter, defaultdict
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,16 +62,10 @@ class SweepSummary:
 
     Attributes
     ----------
-    total
-        Runs that the spec means.
-    done
-        Runs of this call.
-    skipped
-        Runs that had a row before.
-    failed
-        Of all runs of the spec, those whose row is no ``ok``.
-    outcomes
-        Number of rows of the spec's runs by outcome.
+    total, done, skipped
+        Runs that the spec means; of these those of this call, and those that had a row before.
+    failed, outcomes
+        Of all runs of the spec, those whose row is no ``ok``; number of rows by outcome.
     seconds
         This call took, the start of Spark included.
     path
@@ -144,7 +137,8 @@ def run_sweep(
     for note in plan.notes:
         logger.info("%s", note)
     threads = max(run.settings.threads for run in plan.runs)
-    _check_master(master, threads)
+    if active_session() is None:
+        check_master(master, threads)
     reporter = make_reporter(progress) if isinstance(progress, bool) else progress
     with (
         output_at(output_dir, master, task_cpus=threads, config=config) as path,
@@ -156,8 +150,15 @@ def run_sweep(
         keep_instances(folder.path, (run.instance for run in plan.runs))
         waiting = [run for run in plan.runs if _is_open(outcomes.get(run.key), retry_failed)]
         if waiting:
+            estimator = Estimator(read_columns(folder.files(), LEARNED_COLUMNS))
+            seconds = [estimator.seconds(run) for run in waiting]
             try:
-                _spread(waiting, folder, spec, master, threads, reporter, collect, runner, config)
+                with (
+                    spark_session(master, _APP_NAME, task_cpus=threads, config=config) as session,
+                    reporter as tell,
+                ):
+                    spreader = Spreader(session, folder, spec.name, runner, collect)
+                    spreader.run(waiting, seconds, tell)
             finally:
                 folder.compact()
             outcomes = _stored(folder)
@@ -175,12 +176,6 @@ def run_sweep(
         path=str(output_dir) if is_remote(output_dir) else folder.path,
         notes=plan.notes,
     )
-
-
-def _check_master(master: str, threads: int) -> None:
-
-    if active_session() is None:
-        check_master(master, threads)
 
 
 def _stored(folder: ResultFolder) -> dict[str, str]:
@@ -212,30 +207,6 @@ def _write_marker(folder: ResultFolder, spec: Spec, plan: Plan) -> None:
             "runs": [run.key for run in plan.runs],
         }
     )
-
-
-def _spread(
-    runs: Sequence[Run],
-    folder: ResultFolder,
-    spec: Spec,
-    master: str,
-    threads: int,
-    reporter: Reporter,
-    collect: bool | None,
-    runner: str,
-    config: Mapping[str, Any] | None,
-) -> None:
-    """Start or borrow a session and do the runs on it."""
-    from experiments.sweep.execution import Spreader
-
-    estimator = Estimator(read_columns(folder.files(), LEARNED_COLUMNS))
-    seconds = [estimator.seconds(run) for run in runs]
-    with ExitStack() as stack:
-        session = stack.enter_context(
-            spark_session(master, _APP_NAME, task_cpus=threads, config=config)
-        )
-        tell = stack.enter_context(reporter)
-        Spreader(session, folder, spec.name, runner, collect).run(runs, seconds, tell)
 
 
 # -- spreading over Spark -----------------------------------------------------------------------
@@ -286,10 +257,8 @@ class Spreader:
         self._varied: list[str] = []
         self._seen: set[Path] = set()
         self._named = 0
-        self._slots = max(1, self._context.defaultParallelism // self._task_cpus())
-
-    def _task_cpus(self) -> int:
-        return int(self._context.getConf().get("spark.task.cpus", "1") or 1)
+        task_cpus = int(self._context.getConf().get("spark.task.cpus", "1") or 1)
+        self._slots = max(1, self._context.defaultParallelism // task_cpus)
 
     def _must_collect(self) -> bool:
         """Tell whether some worker does not see the folder, or may not write to it."""

@@ -10,6 +10,7 @@ import dataclasses
 import glob
 import hashlib
 import itertools
+import math
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -123,13 +124,9 @@ def find_files(problems: list[Problem], spec: Spec) -> list[Path]:
 
 def count_generated(generators: Sequence[Generate]) -> int:
     """Return how many instances the generators make."""
-    total = 0
-    for entry in generators:
-        count = len(entry.seeds)
-        for values in entry.parameters.values():
-            count *= len(values)
-        total += count
-    return total
+    return sum(
+        len(entry.seeds) * math.prod(map(len, entry.parameters.values())) for entry in generators
+    )
 
 
 def load_instances(spec: Spec, files: Sequence[Path], notes: list[str]) -> list[Prepared]:

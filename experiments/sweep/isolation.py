@@ -74,18 +74,9 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one call.
+    """What came of one call: its value, or what went wrong, in words.
 
-    Attributes
-    ----------
-    outcome
-        Whether it returned, raised, ended its process, overran its deadline or its memory.
-    value
-        What it returned, when `outcome` is ok.
-    error
-        What went wrong, in words; None when nothing did.
-    exit_code
-        Of a crash: the exit code, or the negative number of the signal.
+    `exit_code` is that of a crash, or the negative number of the signal.
     """
 
     outcome: Outcome

@@ -36,10 +36,8 @@ class Variation:
 
     Attributes
     ----------
-    name
-        Of the factor in the matrix.
-    kind
-        One of `KINDS`.
+    name, kind
+        Of the factor in the matrix; one of `KINDS`.
     resource
         Which one; None for the first of the instance, or where the value names it.
     limit

@@ -109,7 +109,7 @@ def run_partition(
     """
     for packed, carried in chunks:
         runs = json.loads(zlib.decompress(packed))
-        yield _Chunk(setting, ChainMap(carried, documents.value), keep).run(runs)
+        yield _run_chunk(setting, ChainMap(carried, documents.value), keep, runs)
 
 
 class _Caller:
@@ -138,54 +138,45 @@ class _Caller:
         return self.child.call(call, run["timeout"], run["memory_limit"])
 
 
-class _Chunk:
-    """Runs one after another, with their rows stored batch by batch."""
+def _run_chunk(
+    setting: Setting,
+    documents: Mapping[str, bytes],
+    keep: Any,
+    runs: Sequence[Mapping[str, Any]],
+) -> int:
+    """Do runs one after another, and store their rows batch by batch; return how many."""
+    rows: list[dict[str, Any]] = []
+    stored, flushed = 0, time.monotonic()
 
-    def __init__(self, setting: Setting, documents: Mapping[str, bytes], keep: Any) -> None:
-        self.setting = setting
-        self.documents = documents
-        self.keep = keep
-        self.rows: list[dict[str, Any]] = []
-        self.stored = 0
-        self.flushed = time.monotonic()
-        _caller.stop = None if setting.stop is None else Path(setting.stop)
+    def flush() -> None:
+        nonlocal stored, flushed, rows
+        if rows and setting.parts is None:
+            keep(rows)
+        elif rows and setting.parts is not None:
+            write_part(Path(setting.parts), rows)
+        stored, rows, flushed = stored + len(rows), [], time.monotonic()
 
-    def run(self, runs: Sequence[Mapping[str, Any]]) -> int:
-        for run in runs:
-            if _caller.should_stop():
-                break
-            try:
-                self.rows.append(self._row(run))
-            except Stopped:
-                break
-            if time.monotonic() - self.flushed >= FLUSH_SECONDS:
-                self._flush()
-        self._flush()
-        return self.stored
-
-    def _row(self, run: Mapping[str, Any]) -> dict[str, Any]:
-        started = datetime.now(UTC)
-        began = time.perf_counter()
-        answer = _caller.call(self.setting.runner, run, self.documents)
-        spent = time.perf_counter() - began
+    _caller.stop = None if setting.stop is None else Path(setting.stop)
+    for run in runs:
+        if _caller.should_stop():
+            break
+        started, began = datetime.now(UTC), time.perf_counter()
+        try:
+            answer = _caller.call(setting.runner, run, documents)
+        except Stopped:
+            break
         known = {
             **run["columns"],
-            "sweep": self.setting.sweep,
+            "sweep": setting.sweep,
             "host": socket.gethostname(),
-            "versions": self.setting.versions,
+            "versions": setting.versions,
             "started_at": started,
         }
-        return make_row(known, answer, spent)
-
-    def _flush(self) -> None:
-        if self.rows:
-            if self.setting.parts is None:
-                self.keep(self.rows)
-            else:
-                write_part(Path(self.setting.parts), self.rows)
-            self.stored += len(self.rows)
-            self.rows = []
-        self.flushed = time.monotonic()
+        rows.append(make_row(known, answer, time.perf_counter() - began))
+        if time.monotonic() - flushed >= FLUSH_SECONDS:
+            flush()
+    flush()
+    return stored
 
 
 def make_row(known: Mapping[str, Any], answer: Answer, spent: float) -> dict[str, Any]:
@@ -223,17 +214,8 @@ KEPT_DOCUMENTS = 8
 class Call:
     """One run as it goes through the pipe.
 
-    Attributes
-    ----------
-    runner
-        Dotted name ``module:function``; called with the instance's JSON and the arguments, it
-        returns columns of the row.
-    sha256
-        Of the instance.
-    packed
-        Its compressed JSON; None if the child has it.
-    arguments
-        Keyword arguments of `optim.solve`.
+    `runner` (``module:function``) is called with the instance's JSON and the arguments, and returns
+    columns of the row; `packed` is that JSON compressed, None if the child has it.
     """
 
     runner: str
