@@ -82,23 +82,17 @@ _PARAMETERS = (
     *COSTS,
 )
 
+_SOURCE = "Chatzistergiou and Viglas, CIKM 2014"
+
 TWITTER = Kind(
-    name="twitter",
-    random=False,
-    summary="Trending topics: spout, count, rank, merge; 143 MB/s",
-    source="Chatzistergiou and Viglas, CIKM 2014, Figure 6 (costs chosen)",
-    build=_builder(_TRENDS),
-    parameters=_PARAMETERS,
-)
+    "twitter", "Trending topics: spout, count, rank, merge; 143 MB/s", _PARAMETERS,
+    _builder(_TRENDS), f"{_SOURCE}, Figure 6 (costs chosen)", random=False,
+)  # fmt: skip
 
 BARGAIN = Kind(
-    name="bargain",
-    random=False,
-    summary="Bargain detection on stock quotes: six groups, a join; 790 MB/s",
-    source="Chatzistergiou and Viglas, CIKM 2014, Figure 7 (costs chosen)",
-    build=_builder(_QUOTES),
-    parameters=_PARAMETERS,
-)
+    "bargain", "Bargain detection on stock quotes: six groups, a join; 790 MB/s", _PARAMETERS,
+    _builder(_QUOTES), f"{_SOURCE}, Figure 7 (costs chosen)", random=False,
+)  # fmt: skip
 
 
 def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:

@@ -156,18 +156,15 @@ _LARGEST = Option(
 _ENDS = Option("ends", "bool", False, "with the source and the sink, of one thread each")
 _SOURCE = "Shukla and Simmhan, JPDC 2018, section 8.3"
 
+_SHARED = (_RATE, _LARGEST, _ENDS)
+
 MICRO_DAG = Kind(
     name="micro_dag",
     random=False,
     summary="Five measured tasks in a row, a diamond or a star; threads are the plan's",
     source=f"{_SOURCE}, Figure 5",
     build=build_micro,
-    parameters=(
-        Option("shape", "str", "linear", "how they are wired", choices=tuple(MICRO)),
-        _RATE,
-        _LARGEST,
-        _ENDS,
-    ),
+    parameters=(Option("shape", "str", "linear", "how they are wired", tuple(MICRO)), *_SHARED),
 )
 
 APPLICATION_DAG = Kind(
@@ -176,12 +173,7 @@ APPLICATION_DAG = Kind(
     summary="Finance, traffic or smart grid, 7, 10 and 15 measured tasks; wirings rebuilt",
     source=f"{_SOURCE}, Figure 6",
     build=build_application,
-    parameters=(
-        Option("application", "str", "finance", "which", choices=tuple(APPLICATION)),
-        _RATE,
-        _LARGEST,
-        _ENDS,
-    ),
+    parameters=(Option("application", "str", "finance", "which", tuple(APPLICATION)), *_SHARED),
 )
 
 MODEL_DAG = Kind(

@@ -41,11 +41,11 @@ def build_cluster(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
     """
     load, home = _cluster_loads(rng, p)
     origin = f"synthetic cluster after section 5.1 of the ALBIC paper; varies {p['varies']:g}"
-    groups = _without_traffic(load, home)
+    traffic = _no_traffic(len(load))
     if p["one_to_one"] > 0:
-        groups = KeyGroups(load, home, *one_to_one_pairs(rng, len(load), p["one_to_one"]))
+        traffic = one_to_one_pairs(rng, len(load), p["one_to_one"])
         origin += f", {p['one_to_one']:g} % of the key groups in one-to-one pairs"
-    return build_instance(name, origin, groups, _nodes(p), _limits(p))
+    return build_instance(name, origin, KeyGroups(load, home, *traffic), _nodes(p), _limits(p))
 
 
 def build_scale_in(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -66,7 +66,8 @@ def build_scale_in(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
         f"synthetic cluster after section 5.1 of the ALBIC paper, Figure 5; {leaving} nodes "
         f"leaving, {overloaded} at {OVERLOADED:g} points, varies {p['varies']:g}"
     )
-    return build_instance(name, origin, _without_traffic(load, home), entries, _limits(p))
+    groups = KeyGroups(load, home, *_no_traffic(len(load)))
+    return build_instance(name, origin, groups, entries, _limits(p))
 
 
 def num_key_groups(p: Mapping[str, Any]) -> int:
@@ -134,9 +135,7 @@ def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
     return [JOINT.make(seed, {**parameters, "period": period}) for period in range(periods)]
 
 
-def _cluster_loads(
-    rng: np.random.Generator, p: Mapping[str, Any]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _cluster_loads(rng: np.random.Generator, p: Mapping[str, Any]) -> tuple[Floats, Integers]:
     check_tasks("key_groups", p["key_groups"], p["nodes"] * p["key_groups"])
     load, home = even_key_groups(rng, p["nodes"], p["key_groups"], p["mean"], p["noise"])
     nodes = rng.choice(p["nodes"], _num_shifted(p), replace=False)
@@ -148,9 +147,9 @@ def _num_shifted(p: Mapping[str, Any]) -> int:
     return round(p["nodes"] * p["shifted"] / 100.0)
 
 
-def _without_traffic(load: NDArray[np.float64], home: NDArray[np.int64]) -> KeyGroups:
+def _no_traffic(count: int) -> tuple[Integers, Integers, Integers, Floats]:
     none = np.zeros(0, dtype=np.int64)
-    return KeyGroups(load, home, np.zeros(len(load), np.int64), none, none, np.zeros(0))
+    return np.zeros(count, np.int64), none, none, np.zeros(0)
 
 
 def _nodes(p: Mapping[str, Any]) -> list[dict[str, Any]]:

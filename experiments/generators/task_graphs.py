@@ -137,11 +137,9 @@ _COMMON = (
 )
 
 SPARSE_RANDOM = Kind(
-    name="sparse_random",
-    summary="Tasks that talk to a few others, anyone to anyone",
-    parameters=_COMMON,
-    build=_builder(sparse_random_pairs),
-)
+    "sparse_random", "Tasks that talk to a few others, anyone to anyone", _COMMON,
+    _builder(sparse_random_pairs),
+)  # fmt: skip
 
 COMMUNITY = Kind(
     name="community",
@@ -155,11 +153,9 @@ COMMUNITY = Kind(
 )
 
 GEOMETRIC = Kind(
-    name="geometric",
-    summary="Tasks on a square that talk to their neighbours",
-    parameters=_COMMON,
-    build=_builder(geometric_pairs),
-)
+    "geometric", "Tasks on a square that talk to their neighbours", _COMMON,
+    _builder(geometric_pairs),
+)  # fmt: skip
 
 
 def _build_dense(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:

@@ -70,13 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Model every task and print or write the points.
-
-    Raises
-    ------
-    InvalidInput
-        A task cannot be read, or is unstable at every rate.
-    """
+    """Model every task and print or write the points."""
     models: dict[str, list[ModelPoint]] = {}
     for text in args.task:
         name, trials = trials_of(text, args)

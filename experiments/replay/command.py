@@ -87,13 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay, and tell one line a policy.
-
-    Raises
-    ------
-    StreamplaceError
-        As `experiments.replay.run.run_replay`.
-    """
+    """Replay, and tell one line a policy."""
     from experiments.spark.remote import output_at
 
     periods, names = _periods(args)

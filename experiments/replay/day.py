@@ -35,14 +35,7 @@ _QUIETEST = 4.0
 
 
 def day_periods(seed: int, **parameters: Any) -> list[Instance]:
-    """Return the periods of a day.
-
-    Parameters
-    ----------
-    seed
-        Of everything random.
-    **parameters
-        Those of `DAY`, `period` excepted.
+    """Return the periods of a day, by the parameters of `DAY` but `period`.
 
     Raises
     ------
@@ -87,16 +80,14 @@ def _build_all(
             continue
         groups = KeyGroups(load, home, operator, source, target, rate * factor[source])
         hour = 24.0 * period / p["periods"]
-        periods.append(
-            build_instance(
-                f"{name}-{period:03d}" if only is None else name,
-                f"synthetic day, period {period} of {p['periods']}",
-                groups,
-                [{"id": f"n{i:04d}", "capacity": {"cpu": _CAPACITY}} for i in range(p["nodes"])],
-                {"max_migrations": p["max_migrations"]},
-                labels={"hour": f"{int(hour):02d}:{round(hour % 1 * 60):02d}"},
-            )
-        )
+        nodes = [{"id": f"n{i:04d}", "capacity": {"cpu": _CAPACITY}} for i in range(p["nodes"])]
+        one = build_instance(
+            f"{name}-{period:03d}" if only is None else name,
+            f"synthetic day, period {period} of {p['periods']}",
+            groups, nodes, {"max_migrations": p["max_migrations"]},
+            labels={"hour": f"{int(hour):02d}:{round(hour % 1 * 60):02d}"},
+        )  # fmt: skip
+        periods.append(one)
     return periods
 
 

@@ -62,13 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List what changes from one placement to another, and the figures before and after.
-
-    Raises
-    ------
-    InvalidInput
-        There are too many plans, one is of another instance, or only one of two holds threads.
-    """
+    """List what changes from one placement to another, and the figures before and after."""
     if len(args.plans) > 2:
         reason = f"is given {len(args.plans)} times"
         raise InvalidInput(Problem("PLAN", None, reason, "at most two"))
@@ -109,16 +103,12 @@ def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
 
 def _moves(instance: Instance, before: _Side, after: _Side) -> _Moves:
     """Return (task, from, to, cost) of each task that moves; an empty name for nowhere."""
-    ids, pairs = instance.nodes.ids, (before.node(instance).tolist(), after.node(instance).tolist())
+    tasks, nodes = instance.tasks, (*instance.nodes.ids, "")  # -1 is nowhere
+    old, new = before.node(instance).tolist(), after.node(instance).tolist()
     return [
-        (
-            instance.tasks.ids[t],
-            ids[source] if source >= 0 else "",
-            ids[target] if target >= 0 else "",
-            float(instance.tasks.migration_cost[t]),
-        )
-        for t, (source, target) in enumerate(zip(*pairs, strict=True))
-        if source != target
+        (tasks.ids[t], nodes[a], nodes[b], float(tasks.migration_cost[t]))
+        for t, (a, b) in enumerate(zip(old, new, strict=True))
+        if a != b
     ]
 
 

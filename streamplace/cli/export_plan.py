@@ -51,13 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Export and write, or list the formats.
-
-    Raises
-    ------
-    InvalidInput
-        As `streamplace.clusters.exchange.transfer.export_plan`.
-    """
+    """Export and write, or list the formats."""
     if args.format is None:
         print_all(EXPORTERS, lambda one: [], as_json=args.json)
         return 0

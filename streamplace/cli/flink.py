@@ -107,13 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _submit(args: argparse.Namespace) -> int:
-    """Check, submit, and wait until all subtasks run.
-
-    Raises
-    ------
-    InvalidInput
-        The plan, the program and the cluster do not fit; then nothing was submitted.
-    """
+    """Check that plan, program and cluster fit, submit, and wait until all subtasks run."""
     if args.plan is None or (args.jar is None) == (args.sql is None):
         remedy = "streamplace flink submit URL SHEET --jar FILE, or --sql FILE"
         raise InvalidInput(Problem("SHEET, --jar, --sql", None, "are what submit takes", remedy))

@@ -74,13 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import and write, or list the formats.
-
-    Raises
-    ------
-    InvalidInput
-        As `streamplace.clusters.exchange.transfer.import_instance`.
-    """
+    """Import and write, or list the formats."""
     if args.format is None:
         print_all(IMPORTERS, lambda one: [f"  reads {one.sources}"], as_json=args.json)
         return 0

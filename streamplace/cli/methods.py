@@ -70,7 +70,7 @@ def _print_one(console: Console, method: Method) -> None:
     console.print(f"{method.name}: {method.summary}", soft_wrap=True)
     rows = [
         ("family", f"{method.family}, {method.kind}"),
-        ("objective", _objectives(method)),
+        ("objective", ", or ".join(f"{OBJECTIVES[n].sense} {n}" for n in method.objectives)),
         ("source", method.source or "–"),
         ("needs", ", ".join(method.needs)),
         ("honours", ", ".join(sorted(method.honours))),
@@ -100,14 +100,6 @@ def _lowered(method: Method) -> str:
     return ", ".join(f"{name} ({when})" if when else name for name, when in kept.items()) or "–"
 
 
-def _objectives(method: Method) -> str:
-    return ", or ".join(f"{OBJECTIVES[name].sense} {name}" for name in method.objectives)
-
-
 def _solvers(method: Method) -> str:
-    if not method.solvers:
-        return "–"
-    return ", ".join(
-        f"{solver} (default)" if solver == method.default_solver else solver
-        for solver in method.solvers
-    )
+    default, names = method.default_solver, method.solvers
+    return ", ".join(f"{name} (default)" if name == default else name for name in names) or "–"

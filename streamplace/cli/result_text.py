@@ -64,19 +64,7 @@ def print_result(
     output: str | None = None,
     why: Explanation | None = None,
 ) -> None:
-    """Print a result.
-
-    Parameters
-    ----------
-    console
-        Of standard output.
-    instance, result
-        What was solved, and what came out.
-    output
-        File the plan was written to, if any.
-    why
-        The conflicts of an infeasible problem, where they were found.
-    """
+    """Print a result, the file its plan was written to, and the conflicts that were found."""
     if result.departs:
         console.print(departs_line(result.departs), soft_wrap=True)
     if result.mending is not None:
@@ -86,9 +74,17 @@ def print_result(
     told = result.objective.name if result.objective else None
     columns = _columns(instance, result)
     if result.termination is Termination.INFEASIBLE:
-        _print_why(console, instance, result, why)
+        if why is not None:
+            print_conflicts(console, instance, why)
+        elif result.reasons:
+            print_reasons(console, result.reasons)
+        console.print(_MORE, style="dim", soft_wrap=True)
     if result.unplaced:
-        _print_unplaced(console, result)
+        shown = printable(listed(result.unplaced, _SHOWN_UNPLACED))
+        console.print(f"{plural(len(result.unplaced), 'task')} found no node: {shown}")
+        console.print(
+            "--repair lets repair finish the plan; an exact method proves whether there is one"
+        )
     if result.evaluation is not None:
         print_measured(console, instance, result.plan, columns, told)
         _print_moves(console, instance, result)
@@ -96,16 +92,6 @@ def print_result(
     _print_tail(console, result, output)
     if len(columns) > 1:
         _print_traded(console, instance, result, columns[0][1])
-
-
-def _print_why(
-    console: Console, instance: Instance, result: Result, why: Explanation | None
-) -> None:
-    if why is not None:
-        print_conflicts(console, instance, why)
-    elif result.reasons:
-        print_reasons(console, result.reasons)
-    console.print(_MORE, style="dim", soft_wrap=True)
 
 
 def departs_line(departs: str, case: str = "") -> Text:
@@ -170,14 +156,6 @@ def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]
     return columns
 
 
-def _print_unplaced(console: Console, result: Result) -> None:
-    shown = printable(listed(result.unplaced, _SHOWN_UNPLACED))
-    console.print(f"{plural(len(result.unplaced), 'task')} found no node: {shown}")
-    console.print(
-        "--repair lets repair finish the plan; an exact method proves whether there is one"
-    )
-
-
 def _print_moves(console: Console, instance: Instance, result: Result) -> None:
     """Print what the plan moves; switches to a copy are no moves, nor is a first place."""
     nowhere = int((instance.tasks.node < 0).sum())
@@ -210,8 +188,11 @@ def _print_tail(console: Console, result: Result, output: str | None) -> None:
         console.print("note     repair finished the plan")
     if result.ignored:
         console.print(f"note     ignored: {', '.join(result.ignored)}")
-    if result.warm_start is not None:
-        _print_warm_start(console, result)
+    start = result.warm_start
+    if start is not None:
+        taken = {True: "accepted", False: "not accepted", None: "acceptance unknown"}
+        told = f"{printable(start.method)} at {number(start.objective)}: {taken[start.accepted]}"
+        console.print(f"note     warm start {told}")
     times = ", ".join(f"{what} {duration(spent)}" for what, spent in result.times.items())
     console.print(f"times    {times}", soft_wrap=True)
     if output is not None and result.plan is not None:
@@ -219,14 +200,6 @@ def _print_tail(console: Console, result: Result, output: str | None) -> None:
         console.print(line, soft_wrap=True)
     elif output is not None:
         console.print(f"plan     none, so {printable(output)} was not written", soft_wrap=True)
-
-
-def _print_warm_start(console: Console, result: Result) -> None:
-    start = result.warm_start
-    assert start is not None
-    taken = {True: "accepted", False: "not accepted", None: "acceptance unknown"}[start.accepted]
-    value = number(start.objective)
-    console.print(f"note     warm start {printable(start.method)} at {value}: {taken}")
 
 
 def _print_traded(console: Console, instance: Instance, result: Result, before: Evaluation) -> None:

@@ -66,13 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verify, and print what differs.
-
-    Raises
-    ------
-    InvalidInput
-        The cluster cannot be read, or the plan is of another job.
-    """
+    """Verify, and print what differs."""
     if args.system == "kafka":
         _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
         return verify_kafka(args.plan, args.describe, args.json, args.election)
