@@ -72,14 +72,14 @@ class Kafka:
 
     def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
         """As `streamplace.execute.run.Executor.run`."""
-        names = self._checked(number, file)
+        names = self._checked(file)
         if names:
             self._reassign(number, file, names, lock, again=again)
         elections = file.with_suffix(ELECTION)
         if elections.exists():  # of leaders that lead already it says so, and elects none
             connect = ["--admin.config" if w == "--command-config" else w for w in self.connect]
             tool = ELECT_BY_ZOOKEEPER if "--zookeeper" in connect else ELECT
-            self._tool(number, lock, *tool, *connect, "--path-to-json-file", str(elections))
+            self._tool(lock, *tool, *connect, "--path-to-json-file", str(elections))
 
     def _reassign(
         self, number: int, file: Path, names: set[str], lock: int, *, again: bool
@@ -89,28 +89,28 @@ class Kafka:
             if known["complete"] == len(names):
                 return
         throttle = () if self.throttle is None else ("--throttle", str(self.throttle))
-        self._ask_tool(number, file, lock, "--execute", *throttle)
+        self._ask_tool(file, lock, "--execute", *throttle)
         known = self._wait(number, file, names, lock)
         lost = len(names) - known["complete"]
         if lost:
-            raise BatchFailed(f"batch {number}: {lost} of {len(names)} partitions did not move")
+            raise BatchFailed(f"{lost} of {len(names)} partitions did not move")
 
     def _wait(self, number: int, file: Path, names: set[str], lock: int) -> Counter[str]:
         """Ask until no partition is on its way; at first Kafka may not know yet."""
         waited, still = 0.0, 0
         while True:
-            state = self._ask(number, file, names, lock)
+            state = self._ask(file, names, lock)
             still = 0 if state["running"] else still + 1
             if state["complete"] == len(names) or state["failed"] or still == _STILL:
                 return state
             self.say(f"batch {number}: {state['complete']} of {len(names)} partitions complete")
             if waited >= self.patience:
                 told = "Kafka goes on with it; run again to wait on"
-                raise BatchFailed(f"batch {number}: not complete after {waited:g} s ({told})")
+                raise BatchFailed(f"not complete after {waited:g} s ({told})")
             self.sleep(self.poll)
             waited += self.poll
 
-    def _checked(self, number: int, file: Path) -> set[str]:
+    def _checked(self, file: Path) -> set[str]:
         """Return the partitions of a batch; one that would lose a replica is not handed in."""
         names = set()
         for entry in json.loads(file.read_text())["partitions"]:
@@ -118,31 +118,27 @@ class Kafka:
             name = f"{topic}-{partition}"
             factor = self.factors.get((topic, partition), 1)
             if len(set(replicas)) < max(1, factor):
-                raise BatchFailed(f"batch {number}: {name} has {factor} replicas, not {replicas}")
+                raise BatchFailed(f"{name} has {factor} replicas, not {replicas}")
             names.add(name)
         return names
 
-    def _ask(self, number: int, file: Path, names: set[str], lock: int) -> Counter[str]:
-        text = self._ask_tool(number, file, lock, "--verify")
+    def _ask(self, file: Path, names: set[str], lock: int) -> Counter[str]:
         state: dict[str, str] = {}
-        for line in text.splitlines():
+        for line in self._ask_tool(file, lock, "--verify").splitlines():
             for word, pattern in _ANSWERS:
-                found = pattern.search(line)
-                if found:
-                    state[_OLD.sub(r"\1-\2", found.group(1))] = word
-        silent = sorted(names - state.keys())
-        if silent:
-            raise BatchFailed(f"batch {number}: {TOOL} --verify says nothing of {silent[0]}")
+                if found := pattern.search(line):
+                    state[_OLD.sub(r"\1-\2", found[1])] = word
+        if silent := sorted(names - state.keys()):
+            raise BatchFailed(f"{TOOL} --verify says nothing of {silent[0]}")
         return Counter(state[name] for name in names)
 
-    def _ask_tool(self, number: int, file: Path, lock: int, *words: str) -> str:
+    def _ask_tool(self, file: Path, lock: int, *words: str) -> str:
         asked = (*self.connect, "--reassignment-json-file", str(file), *words)
-        return self._tool(number, lock, TOOL, *asked)
+        return self._tool(lock, TOOL, *asked)
 
-    def _tool(self, number: int, lock: int, *asked: str) -> str:
+    def _tool(self, lock: int, *asked: str) -> str:
         done = run_tool(asked, lock, capture=True)
         if done.returncode:
             last = (done.stdout.strip().splitlines() or ["no words"])[-1]
-            told = f"{asked[0]} ended with status {done.returncode}: {last}"
-            raise BatchFailed(f"batch {number}: {told}")
+            raise BatchFailed(f"{asked[0]} ended with status {done.returncode}: {last}")
         return done.stdout

@@ -141,7 +141,10 @@ def carry_out(
             number, again = journal.done + 1, journal.running
             say(f"batch {number} of {len(files)}{' again' if again else ''}")
             journal.begin()
-            executor.run(number, files[number - 1], lock, again=again)
+            try:
+                executor.run(number, files[number - 1], lock, again=again)
+            except BatchFailed as error:
+                raise BatchFailed(f"batch {number}: {error}") from None
             journal.end()
 
 
@@ -176,7 +179,7 @@ class Command:
         ]
         environment = {**os.environ, "STREAMPLACE_AGAIN": str(int(again))}
         if status := run_tool(words, lock, env=environment).returncode:
-            raise BatchFailed(f"batch {number}: {words[0]} ended with status {status}")
+            raise BatchFailed(f"{words[0]} ended with status {status}")
 
 
 def run_tool(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -156,8 +157,7 @@ def _pairs(
     for edge in edges:
         senders = contents.per_task(edge.job, edge.sender)
         receivers = contents.per_task(edge.job, edge.receiver)
-        number = senders.sum() * receivers.sum()
-        if number:
+        if number := senders.sum() * receivers.sum():
             rates += edge.rate / MB / number * np.outer(senders, receivers)
     if a == b:
         np.fill_diagonal(rates, 0.0)
@@ -344,15 +344,14 @@ def _room(
 
 
 def _check_running(jobs: list[Job], ledger: Ledger) -> None:
+    reason = "is not running: the job starts, restarts or waits for slots"
     for job in jobs:
-        for vertex in job.vertices.values():
-            for subtask in vertex.subtasks.values() if job.running else ():
-                if subtask.state not in (None, RUNNING, *ENDED):
-                    path = f"{job.path}: {vertex.title}/{subtask.index}"
-                    reason = "is not running: the job starts, restarts or waits for slots"
-                    why = f"/jobs/{job.id}/exceptions may say why they do not"
-                    ledger.problem(path, subtask.state, reason, f"wait until all run; {why}")
-                    break
+        remedy = f"wait until all run; /jobs/{job.id}/exceptions may say why they do not"
+        for vertex in job.vertices.values() if job.running else ():
+            odd = (s for s in vertex.subtasks.values() if s.state not in (None, RUNNING, *ENDED))
+            for subtask in islice(odd, 1):
+                path = f"{job.path}: {vertex.title}/{subtask.index}"
+                ledger.problem(path, subtask.state, reason, remedy)
 
 
 def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger) -> None:
@@ -363,8 +362,7 @@ def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger)
             reason = "nothing flows: the job stands still, or was never asked for its metrics"
             remedy = "import again while it works, or --option idle=true takes it so"
             ledger.problem(f"{job.path}: rates", 0, reason, remedy)
-        running = [s for v in job.vertices.values() for s in v.subtasks.values() if not s.ended]
-        ages = [subtask.seconds for subtask in running]
+        ages = (subtask.seconds for subtask in job.everyone() if not subtask.ended)
         youngest = min((age for age in ages if age is not None), default=MEAN)
         if job.running and youngest < MEAN:
             ledger.warn(
@@ -432,7 +430,7 @@ def _place_all(jobs: list[Job], whereabouts: _Whereabouts, ledger: Ledger) -> No
 def _cpu_elsewhere(jobs: list[Job], ledger: Ledger) -> dict[str, float]:
     """Return what subtasks that are not imported use, by task manager, in cores."""
     found: dict[str, float] = {}
-    for subtask in (s for job in jobs for v in job.vertices.values() for s in v.everyone()):
+    for subtask in (subtask for job in jobs for subtask in job.everyone()):
         if subtask.node is not None and subtask.busy:
             found[subtask.node] = found.get(subtask.node, 0.0) + subtask.busy
             ledger.reading("CPU of running jobs that are not imported is background")
@@ -461,8 +459,7 @@ def _tell(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
     spans = [
         reading.seconds
         for job in jobs
-        for vertex in job.vertices.values()
-        for subtask in vertex.everyone()
+        for subtask in job.everyone()
         for reading in subtask.readings.values()
         if reading.rate is not None and reading.seconds is not None and not subtask.ended
     ]

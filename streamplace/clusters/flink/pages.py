@@ -173,6 +173,10 @@ class Job:
         """Whether it runs; so it is taken where no state is told."""
         return self.state in (None, RUNNING)
 
+    def everyone(self) -> list[Subtask]:
+        """Return all subtasks of its vertices."""
+        return [subtask for vertex in self.vertices.values() for subtask in vertex.everyone()]
+
 
 # -- the documents ---------------------------------------------------------------------------------
 
@@ -469,7 +473,12 @@ def read_files(documents: list[Document], ledger: Ledger) -> tuple[list[TaskMana
         if any(job.id == other.id for other in jobs[:i]):
             ledger.problem(f"{job.path}.jid", job.id, "stands in two documents", "keep one")
     for name, page in pages.get(PlanPage, ()):
-        _place_plan(page.plan, f"{_short(name)}.plan", jobs, ledger)
+        path, owners = f"{_short(name)}.plan", [j for j in jobs if page.plan.jid in (j.id, None)]
+        if len(owners) == 1:
+            take_plan(page.plan, path, owners[0], ledger)
+        else:
+            remedy = "save /jobs/ID of that job too"
+            ledger.problem(f"{path}.jid", page.plan.jid, "is the id of no job page", remedy)
     for name, page in pages.get(VertexPage, ()):
         _place_vertex(page, name, jobs, ledger)
     for name, page in pages.get(list[Metric], ()):
@@ -479,15 +488,6 @@ def read_files(documents: list[Document], ledger: Ledger) -> tuple[list[TaskMana
 
 def _short(name: str) -> str:
     return name.rsplit("/", 1)[-1]
-
-
-def _place_plan(plan: _Plan, path: str, jobs: list[Job], ledger: Ledger) -> None:
-    owners = [job for job in jobs if plan.jid in (job.id, None)]
-    if len(owners) == 1:
-        take_plan(plan, path, owners[0], ledger)
-    else:
-        remedy = "save /jobs/ID of that job too"
-        ledger.problem(f"{path}.jid", plan.jid, "is the id of no job page", remedy)
 
 
 def _place_vertex(page: VertexPage, path: str, jobs: list[Job], ledger: Ledger) -> None:

@@ -120,8 +120,7 @@ def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger:
     """Return whether a slot takes a subtask of every vertex, told by all jobs that run."""
     if slots in ("sharing", "single"):
         return slots == "sharing"
-    subtasks = [s for job in jobs for v in job.vertices.values() for s in v.everyone()]
-    nodes = [subtask.node for subtask in subtasks if not subtask.ended]
+    nodes = [subtask.node for job in jobs for subtask in job.everyone() if not subtask.ended]
     running = Counter(node for node in nodes if node is not None)
     busy = _busy(managers)
     used, total = sum(busy.values()), len(nodes)

@@ -474,7 +474,11 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         readers.setdefault(sender, []).append((stream, receiver))
     for sender, subscriptions in readers.items():
         source = topology.components.get(sender)
-        sent = None if source is None else _output_rate(topology, source)
+        if source is None:
+            continue
+        rates = completed([executor.sent for executor in source.executors])
+        counted = Reading(source.transferred, topology.seconds(source)).rate
+        sent = counted if rates is None else sum(rates)
         for stream, receiver in subscriptions:
             target = topology.components.get(receiver)
             if target is None or sent is None or (sender, receiver) in known:
@@ -508,14 +512,6 @@ def input_rate(topology: Topology, part: Component, count: float) -> float:
         return count * sum(done for _, done in known) / total * len(counted) / len(known)
     seconds = max((e.seconds or 0.0 for e in part.executors), default=topology.seconds(part))
     return count / seconds if seconds else 0.0
-
-
-def _output_rate(topology: Topology, part: Component) -> float | None:
-    """Return tuples/s that a component sends; ``None`` where not told."""
-    rates = completed([e.sent for e in part.executors])
-    if rates is not None:
-        return sum(rates)
-    return Reading(part.transferred, topology.seconds(part)).rate
 
 
 def _receiver_shares(part: Component, grouping: str | None) -> Floats:

@@ -490,12 +490,14 @@ def read_files(
     topologies = [topology_of(page, name, ledger) for name, page in pages.get(TopologyPage, ())]
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
     for name, page in pages.get(ComponentPage, ()):
-        owner = _owner(page.topologyId, topologies)
-        if owner is None:
+        named = [t for t in topologies if t.id == page.topologyId]
+        if page.topologyId is None and len(topologies) == 1:
+            named = topologies
+        if not named:
             reason, remedy = "is the id of no topology page", "save that page too"
             ledger.problem(f"{name}.topologyId", page.topologyId, reason, remedy)
         else:
-            take_component(page, name, ledger, owner)
+            take_component(page, name, ledger, named[0])
     for name, page in pages.get(dict[str, Pictured], ()):
         owner = _pictured(name, page, topologies)
         if owner is None:
@@ -503,12 +505,6 @@ def read_files(
         else:
             take_visualization(page, owner)
     return supervisors, topologies
-
-
-def _owner(identity: object, topologies: list[Topology]) -> Topology | None:
-    if identity is None and len(topologies) == 1:
-        return topologies[0]
-    return next((t for t in topologies if t.id == identity), None)
 
 
 def _pictured(path: str, page: dict[str, Pictured], topologies: list[Topology]) -> Topology | None:
