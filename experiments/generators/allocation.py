@@ -186,30 +186,22 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
 
 
 _RUNNING = (
-    ("word-count", "sentences", 2, 40.0),
-    ("word-count", "split", 4, 160.0),
+    ("word-count", "sentences", 2, 40.0), ("word-count", "split", 4, 160.0),
     ("word-count", "count", 6, 300.0),
-    ("join", "orders", 2, 40.0),
-    ("join", "payments", 2, 40.0),
-    ("join", "match", 4, 320.0),
-)
+    ("join", "orders", 2, 40.0), ("join", "payments", 2, 40.0), ("join", "match", 4, 320.0),
+)  # fmt: skip
 """Running queries: (query, operator, tasks, percent of a core in all)."""
 
 _RUNNING_STREAMS = (
-    ("sentences", "split", 6e6),
-    ("split", "count", 9e6),
-    ("orders", "match", 5e6),
-    ("payments", "match", 5e6),
-)
+    ("sentences", "split", 6e6), ("split", "count", 9e6),
+    ("orders", "match", 5e6), ("payments", "match", 5e6),
+)  # fmt: skip
 """Their streams in bytes/s."""
 
 _TOP_K = (
-    ("requests", 2, 0.10),
-    ("parse", 4, 0.30),
-    ("rolling", 6, 0.60),
-    ("rank", 3, 0.25),
+    ("requests", 2, 0.10), ("parse", 4, 0.30), ("rolling", 6, 0.60), ("rank", 3, 0.25),
     ("top", 1, 0.05),
-)
+)  # fmt: skip
 """Top-K: (operator, tasks, percent of a core for a tuple/s)."""
 
 _TOP_K_STREAMS = (

@@ -222,18 +222,15 @@ CHANGE_TRIGGER = triggering(
 )
 
 RATE_TRIGGER = triggering(
-    "rate-trigger",
-    "plans for rate when headroom is short and the plan carries enough more",
+    "rate-trigger", "plans for rate when headroom is short and the plan carries enough more",
     RateTrigger,
     (
         Option("method", "str", "throughput-search", "what makes the fresh plan"),
-        Option(
-            "headroom", "float", 1.2, "multiple of the present rate that is enough", minimum=0.0
-        ),
+        Option("headroom", "float", 1.2, "multiple of the present rate that is enough", minimum=0),
         Option("gain", "float", 10.0, "least gain in that multiple, percent", minimum=0.0),
         Option("pause", "int", 3, "periods from one plan that is made to the next", minimum=0),
     ),
-)
+)  # fmt: skip
 
 STORM_TRIGGER = triggering(
     "storm-trigger",

@@ -6,22 +6,15 @@ from optim.figures.catalogue import FIGURES
 from streamplace.present.table import markdown
 
 _UNITS = {
-    "rate": "rate",
-    "multiple": "multiple of the present rate",
-    "resource": "first resource",
-    "share": "share",
-    "count": "number",
-    "state": "state",
-    "price": "price",
-    "flag": "true or false",
-    "text": "text",
-    "table": "one each",
-}
+    "multiple": "multiple of the present rate", "resource": "first resource", "count": "number",
+    "flag": "true or false", "table": "one each",
+}  # fmt: skip
+"""Of kinds of figures, where they are called otherwise."""
 
 
 def figure_table() -> str:
     """Return the rows of ``docs/figures.md``, a figure each."""
-    rows = [(f"`{f.name}`", f.words, _UNITS[f.unit], f.sense or "") for f in FIGURES]
+    rows = [(f"`{f.name}`", f.words, _UNITS.get(f.unit, f.unit), f.sense or "") for f in FIGURES]
     return markdown(("figure", "what it is", "unit", "to optimise"), rows, right=())
 
 

@@ -89,8 +89,8 @@ def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
             reason = "is missing"
             raise InvalidInput(Problem("--run", None, reason, "--run 'move-tasks {file}'"))
         return Command.of(args.template)
-    ways = {"--bootstrap-server": args.bootstrap_server, "--zookeeper": args.zookeeper}
-    connect = [word for way, address in ways.items() if address for word in (way, address)]
+    ways = (("--bootstrap-server", args.bootstrap_server), ("--zookeeper", args.zookeeper))
+    connect = [word for way in ways if way[1] for word in way]
     if len(connect) != 2:
         reason = "excludes --zookeeper" if connect else "is missing"
         raise InvalidInput(Problem("--bootstrap-server", None, reason, "HOST:PORT"))

@@ -42,13 +42,7 @@ _HELP = {
 
 
 def add_what_if(parser: argparse.ArgumentParser, *, replace: bool = False) -> None:
-    """Add the options; ``--or`` begins another case.
-
-    Parameters
-    ----------
-    replace
-        Whether plans are judged in the changed instance, so that tasks may be without a node.
-    """
+    """Add the options; ``--replace`` where plans are judged in the changed instance, too."""
     group = parser.add_argument_group("what if (several of a case together; --or begins another)")
     for name, (metavar, words) in _HELP.items():
         more: dict[str, Any] = {"nargs": "+"} if name == "add-node" else {}

@@ -24,16 +24,10 @@ _WIDEST = 110
 
 
 class StatusLine:
-    """The line of one run; standard error, if no stream is given.
+    """The line of one run, on standard error if no stream is given.
 
-    Parameters
-    ----------
-    stream
-        Where to write.
-    first
-        Earliest moment of the first line in a log, on the clock of `due` and `show`, s.
-    later
-        From the moment of a line in a log to the earliest of the next; if not given, ten seconds.
+    In a log the first line comes at `first` at the earliest, on the clock of `due` and `show`, and
+    the next when `later` says (by default ten seconds after).
     """
 
     def __init__(

@@ -45,12 +45,7 @@ Cells = Literal["bars", "figures", "shares", "fullest"]
 def unit_of(instance: Instance, kind: str) -> str:
     """Return the unit the instance gives to a kind of figure, with a space before it; or nothing.
 
-    Parameters
-    ----------
-    instance
-        Whose ``units`` are looked up.
-    kind
-        ``rate``, ``state``, or ``resource`` for the first resource.
+    The kind is ``rate``, ``state``, or ``resource`` for the first resource.
     """
     key = instance.resources[0] if kind == "resource" else kind
     unit = printable(instance.units.get(key, ""))
@@ -231,16 +226,9 @@ def _style(share: float) -> str:
 def metric_table(
     instance: Instance, columns: Sequence[tuple[str, Evaluation]], objective: str | None = None
 ) -> Table:
-    """Lay out the figures of one evaluation, or of several side by side.
+    """Lay out the figures of one evaluation, or of several side by side, under headings.
 
-    Parameters
-    ----------
-    instance
-        For units.
-    columns
-        Heading and evaluation of each column.
-    objective
-        What was optimised: told even where it is a figure that tables leave out.
+    What was optimised is told even where it is a figure that tables leave out.
     """
     headings = [heading for heading, _ in columns]
     table = plain_table(["", *headings], right=headings)
