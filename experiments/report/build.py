@@ -195,15 +195,7 @@ def make_findings(
 
 
 def make_report(findings: Findings, folder: Path | None = None) -> Report:
-    """Lay out the report.
-
-    Parameters
-    ----------
-    findings
-        What the rows say.
-    folder
-        Result folder: what it keeps of instances is explained, case by case.
-    """
+    """Lay out the report; with its result folder, plans of instances kept there are explained."""
     sections: list[Section] = [metric_section(findings, item) for item in findings.metrics]
     if findings.own_gaps:
         sections.append(gap_section(findings))

@@ -128,15 +128,7 @@ class Steps:
 
 
 def report_of(folder: str | Path, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Return the report of a result folder.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    tell
-        Is told what is being done.
-    """
+    """Return the report of a result folder; `tell` is called with what is being done."""
     from experiments.report.build import make_findings, make_report
     from experiments.report.database import read_sweep
     from experiments.sweep.store import connect

@@ -13,7 +13,7 @@ from experiments.report.database import COMPARED, ask, ask_columns, values_of
 from experiments.report.queries import define_comparisons
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
@@ -185,6 +185,10 @@ def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
     metrics = (_metric(con, of_metrics, figure, names, buckets) for figure in COMPARED)
     told = {name: ask(con, text, **given) for name, text in queries.OF_RUNS.items()}
     moments = time_grid(sweep["least_seconds"], sweep["most_seconds"])
+    lines = (
+        anytime(ask_columns(con, queries.ANYTIME, objective=name), name, names, moments)
+        for name in sweep["objectives"]
+    )
     return Findings(
         labels=labels,
         names=names,
@@ -193,33 +197,24 @@ def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
         contestants=_by(told.pop("contestants"), "contestant"),
         infeasible={row["problem"]: row["infeasible_by"] for row in told.pop("infeasible")},
         metrics=tuple(metric for metric in metrics if metric is not None),
-        anytime=anytime(ask_columns(con, queries.ANYTIME), names, moments),
+        anytime=[row for line in lines for row in line],
         **told,
     )
 
 
-def anytime(steps: Columns, names: Sequence[str], moments: Sequence[float]) -> Rows:
-    """Return the gap that at least half of the runs have reached at each moment.
+def anytime(
+    steps: Columns, objective: str, names: Sequence[str], moments: Sequence[float]
+) -> Iterator[Record]:
+    """Give the gap that at least half of the runs have reached at each moment (in s, ascending).
 
-    Parameters
-    ----------
-    steps
-        From `experiments.report.queries.ANYTIME`.
-    names
-        The contestants.
-    moments
-        Ascending, in s.
+    `steps` are of `experiments.report.queries.ANYTIME`, `names` the contestants.
     """
-    objectives, objective = np.unique(steps["objective_name"].astype(str), return_inverse=True)
-    contestant, place, seconds, gap = (
-        steps[name] for name in ("contestant", "place", "seconds", "gap")
-    )
-    gap = np.where(np.isnan(gap), math.inf, gap)
+    contestant, place, seconds = (steps[name] for name in ("contestant", "place", "seconds"))
+    gap = np.where(np.isnan(steps["gap"]), math.inf, steps["gap"])
     # the first moment at which a step counts; what has no time, or a later one, never does
     at = np.searchsorted(moments, np.where(np.isnan(seconds), math.inf, seconds))
-    found: Rows = []
-    for who in sorted(set(zip(objective.tolist(), contestant.tolist(), strict=True))):
-        mine = (objective == who[0]) & (contestant == who[1])
+    for who in np.unique(contestant).tolist():
+        mine = contestant == who
         _, run = np.unique(place[mine], return_inverse=True)
         reached = np.full((run.max() + 1, len(moments) + 1), math.nan)
         # of several steps between two moments the last
@@ -230,11 +225,10 @@ def anytime(steps: Columns, names: Sequence[str], moments: Sequence[float]) -> R
         held = np.where(latest < 0, math.inf, np.take_along_axis(reached, latest, axis=1))
         half = math.ceil(len(held) / 2) - 1
         for moment, value in zip(moments, np.partition(held, half, axis=0)[half], strict=True):
-            found.append(
-                {"objective_name": str(objectives[who[0]]), "contestant": names[who[1]],
-                 "moment": moment, "gap": None if math.isinf(value) else float(value)}
-            )  # fmt: skip
-    return sorted(found, key=lambda row: (row["objective_name"], row["contestant"]))
+            yield {
+                "objective_name": objective, "contestant": names[who], "moment": moment,
+                "gap": None if math.isinf(value) else float(value),
+            }  # fmt: skip
 
 
 def ranking(rows: Rows, cases: Mapping[str, int]) -> dict[str, tuple[float, str]]:

@@ -260,7 +260,8 @@ def _count(condition: str, name: str) -> str:
 
 
 SWEEP = f"""
-SELECT {distinct("sweep")} AS sweeps, count(*) AS num_runs,
+SELECT {distinct("sweep")} AS sweeps, {distinct("objective_name")} AS objectives,
+  count(*) AS num_runs,
   count(DISTINCT contestant) AS num_contestants, {distinct("host")} AS hosts,
   count(DISTINCT CASE WHEN NOT none_exists THEN num_tasks END) AS num_sizes,
   {distinct("versions")} AS versions,
@@ -335,13 +336,14 @@ WITH told AS (
         if has_plan AND e.incumbent IS NOT NULL AND e.seconds <= seconds],
       {'seconds': seconds, 'incumbent': objective, 'bound': bound}) AS events
   FROM compared
-  WHERE NOT none_exists AND best_bound IS NOT NULL AND verdict <> 'not applicable'),
+  WHERE objective_name = $objective AND NOT none_exists AND best_bound IS NOT NULL
+    AND verdict <> 'not applicable'),
 steps AS (
   SELECT * EXCLUDE (events), unnest(events) AS event, generate_subscripts(events, 1) AS step
   FROM told)
-SELECT objective_name, enum_code(contestant) AS contestant, place, event.seconds AS seconds,
+SELECT enum_code(contestant) AS contestant, place, event.seconds AS seconds,
   CASE WHEN has_plan THEN gap_share(objective_name, event.incumbent, best_bound, sizes) END AS gap
-FROM steps ORDER BY objective_name, contestant, place, step
+FROM steps ORDER BY contestant, place, step
 """
 """The gaps to the best proven bound that each run had, and when; its last one even if unknown."""
 

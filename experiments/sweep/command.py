@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from experiments.sweep.execution import SweepSummary
     from experiments.sweep.plan import Plan
@@ -97,41 +98,39 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def _print(content: dict[str, Any], lines: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        print_json(content, indent=None)
+    else:
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
 def _print_plan(spec: Spec, plan: Plan, as_json: bool) -> None:
     methods = list(dict.fromkeys(run.label for run in plan.runs))
     instances = list(dict.fromkeys(run.instance.name for run in plan.runs))
-    if as_json:
-        content = {
-            "name": spec.name,
-            "runs": len(plan.runs),
-            "methods": methods,
-            "instances": instances,
-            "notes": list(plan.notes),
-        }
-        print_json(content, indent=None)
-        return
+    content = {
+        "name": spec.name, "runs": len(plan.runs), "methods": methods, "instances": instances,
+        "notes": list(plan.notes),
+    }  # fmt: skip
+    more = " …" if len(instances) > 20 else ""
     lines = [
         f"{spec.name}: {len(plan.runs)} runs",
         f"methods   ({len(methods)}): {', '.join(methods)}",
-        f"instances ({len(instances)}): {', '.join(instances[:20])}"
-        + (" …" if len(instances) > 20 else ""),
+        f"instances ({len(instances)}): {', '.join(instances[:20])}{more}",
         *plan.notes,
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    _print(content, lines, as_json)
 
 
 def _print_summary(summary: SweepSummary, as_json: bool) -> None:
-    if as_json:
-        content = {**vars(summary), "path": str(summary.path), "notes": list(summary.notes)}
-        print_json(content, indent=None)
-        return
+    content = {**vars(summary), "path": str(summary.path), "notes": list(summary.notes)}
     ended = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
+    failed = f"{summary.failed} failed; --retry-failed does them again"
     lines = [
         f"{summary.total} runs: {ended}",
         f"{summary.done} done now in {summary.seconds:.1f} s, {summary.skipped} stored before",
+        *([failed] if summary.failed else []),
         *summary.notes,
         f"rows: {summary.path}; next: streamplace report {summary.path}",
     ]
-    if summary.failed:
-        lines.insert(2, f"{summary.failed} failed; --retry-failed does them again")
-    sys.stdout.write("\n".join(lines) + "\n")
+    _print(content, lines, as_json)

@@ -224,18 +224,9 @@ _LARGE = 256 * 1024
 
 
 class Spreader:
-    """Does runs on a Spark session and stores their rows in a result folder.
+    """Does runs on a Spark session and stores their rows in a result folder, open for writing.
 
-    Parameters
-    ----------
-    spark
-        Session to use.
-    folder
-        Where rows go; already opened for writing.
-    sweep, runner
-        Name of the sweep; dotted name of the function that does a run.
-    collect
-        True: rows go through the driver. False: workers write them. None: try it out.
+    Rows go through the driver (`collect`), or workers write them; None: it is tried out.
     """
 
     def __init__(
@@ -368,23 +359,15 @@ class Spreader:
 
 def _varied(runs: Sequence[Run]) -> list[str]:
     """Return the factors that differ between runs, besides method and instance."""
-    values: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         for name, value in run.factors.items():
-            values.setdefault(name, set()).add(value)
+            values[name].add(value)
     return [n for n, v in values.items() if len(v) > 1 and n not in ("method", "instance")]
 
 
 def failure_text(row: Mapping[str, Any], varied: Sequence[str]) -> str:
-    """Name a failed run and say why: ``timeout: flux on drain (seed=1): ran longer than 5 s``.
-
-    Parameters
-    ----------
-    row
-        From `experiments.sweep.store.failed_rows`.
-    varied
-        Names of the factors to show.
-    """
+    """Name a failed run and say why: ``timeout: flux on drain (seed=1): ran longer than 5 s``."""
     factors = dict(row["factors"])
     told = ", ".join(f"{name}={factors[name]}" for name in varied if name in factors)
     where = f"{row['method_label']} on {row['instance']}" + (f" ({told})" if told else "")

@@ -60,33 +60,23 @@ def _instance(document: bytes) -> Instance:
 
 
 def columns_of(result: Result, read: float, total: float) -> dict[str, Any]:
-    """Return the columns that a result fills.
-
-    Parameters
-    ----------
-    read, total
-        Seconds that reading the instance took, and all of it.
-    """
-    evaluation = result.evaluation
+    """Return the columns that a result fills; `read` and `total` are seconds."""
+    evaluation, objective = result.evaluation, result.objective
     figures = {name: getattr(evaluation, name, None) for name in FIGURE_COLUMNS}
     return {
         "versions": json.dumps(dict(result.versions), sort_keys=True),
         "termination": str(result.termination),
         "feasible": None if evaluation is None else evaluation.feasible,
-        "objective_name": result.objective.name if result.objective else None,
-        "sense": result.objective.sense if result.objective else None,
-        "objective": result.objective.value if result.objective else None,
-        "bound": result.bound,
-        "bound_of": result.bound_of,
-        "gap": result.gap,
+        "objective_name": objective.name if objective else None,
+        "sense": objective.sense if objective else None,
+        "objective": objective.value if objective else None,
+        **{name: getattr(result, name) for name in ("bound", "bound_of", "gap")},
         **{name: getattr(result, name) for name in CERTIFICATE_COLUMNS},
         **figures,
         "num_violations": None if evaluation is None else len(evaluation.violations),
         "repaired": result.repaired,
         "time_read": read,
-        "time_build": result.times.get("build"),
-        "time_solve": result.times.get("solve"),
-        "time_check": result.times.get("check"),
+        **{f"time_{part}": result.times.get(part) for part in ("build", "solve", "check")},
         "time_total": total,
         "trace": list(result.trace),
         "result": json.dumps(result.to_dict(), ensure_ascii=False, separators=(",", ":")),

@@ -132,22 +132,16 @@ SETTINGS = tuple(TYPES)
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """One value of the factor ``method``.
+    """One value of the factor ``method``: its name, label, and what is given with it.
 
     Attributes
     ----------
-    method
-        Its registered name.
-    label
-        What tables call it; None for the name.
-    options
-        Options given with it.
     varied
         Names of the options that were given as lists.
     solvers
-        Solvers given with it, which replace those of the matrix; None for its own choice.
+        Which replace those of the matrix; None for its own choice.
     settings
-        Other settings given with it: time_limit, gap, warm_start, …
+        Others: time_limit, gap, warm_start, …
     """
 
     method: str

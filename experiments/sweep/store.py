@@ -82,13 +82,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 @dataclass(frozen=True)
 class ResultFolder:
-    """A result folder, opened for writing by one sweep at a time.
-
-    Attributes
-    ----------
-    path
-        The folder.
-    """
+    """A result folder, opened for writing by one sweep at a time."""
 
     path: Path
 
@@ -172,14 +166,9 @@ class ResultFolder:
 
 def list_parts(folder: Path) -> list[PartName]:
     """List the finished parts in a folder, sorted by name; anything else in it is passed over."""
-    if not folder.is_dir():
-        return []
-    found = []
-    for path in sorted(folder.iterdir()):
-        match = _PART.fullmatch(path.name)
-        if match is not None:
-            found.append(PartName(path, int(match["rows"]), int(match["failed"])))
-    return found
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    found = ((path, _PART.fullmatch(path.name)) for path in files)
+    return [PartName(path, int(name["rows"]), int(name["failed"])) for path, name in found if name]
 
 
 def failed_rows(part: PartName) -> list[dict[str, Any]]:
@@ -396,7 +385,7 @@ def read_rows_pandas(folder: str | Path) -> pd.DataFrame:
 
 
 def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return some columns of the latest row of every key, as plain dictionaries."""
+    """Return some columns of the latest row of every key."""
     if not files:
         return []
     with connect() as con:
