@@ -337,6 +337,7 @@ def latest_rows(files: Sequence[Path]) -> Iterator[pa.Table]:
             f"{parquet_source(files, _PLACES)} QUALIFY {_LATEST}) GROUP BY filename"
         ).fetchall()
     kept, schema = dict(found), arrow_schema()
+    assert kept.keys() <= set(map(str, files))  # else rows would be lost
     for path in files:
         with pq.ParquetFile(path) as file:
             stored, first = file.schema_arrow.names, 0

@@ -115,6 +115,19 @@ def test_a_stop_between_rename_and_removal_loses_and_doubles_nothing(
     assert len(rows_in(folder)) == 2
 
 
+@pytest.mark.parametrize("name", ["a b ü%20#&+'[1]{x,y}*?", "x[a-c]", "new\nline", "./c/../d"])
+def test_a_folder_of_any_name_keeps_its_rows(tmp_path: Path, name: str) -> None:
+    (tmp_path / "c").mkdir()
+    folder = ResultFolder(tmp_path / name)
+    folder.parts.mkdir(parents=True)
+    for start in range(2):
+        write_part(folder.parts, [make_row(f"k{start}"), make_row("again", start, objective=start)])
+    folder.compact()
+    found = {row["run_key"]: row["objective"] for row in rows_in(folder)}
+    assert found == {"k0": None, "k1": None, "again": 1.0}
+    assert folder.files() == [folder.rows]
+
+
 @settings(max_examples=25)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 9)), min_size=1)))
 def test_reading_agrees_with_a_dictionary(
