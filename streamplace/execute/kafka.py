@@ -72,8 +72,7 @@ class Kafka:
 
     def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
         """As `streamplace.execute.run.Executor.run`."""
-        names = self._checked(file)
-        if names:
+        if names := self._checked(file):
             self._reassign(number, file, names, lock, again=again)
         elections = file.with_suffix(ELECTION)
         if elections.exists():  # of leaders that lead already it says so, and elects none
@@ -91,8 +90,7 @@ class Kafka:
         throttle = () if self.throttle is None else ("--throttle", str(self.throttle))
         self._ask_tool(file, lock, "--execute", *throttle)
         known = self._wait(number, file, names, lock)
-        lost = len(names) - known["complete"]
-        if lost:
+        if lost := len(names) - known["complete"]:
             raise BatchFailed(f"{lost} of {len(names)} partitions did not move")
 
     def _wait(self, number: int, file: Path, names: set[str], lock: int) -> Counter[str]:

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from queue import Empty, Queue
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,6 @@ from optim.format.read import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from http.client import HTTPMessage
 
 MAX_RESPONSE = 64 << 20
 """Largest response that is read: 64 MiB."""

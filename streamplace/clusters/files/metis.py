@@ -15,7 +15,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Exporter, Importer, Request
+from streamplace.clusters.exchange.declarations import Exporter, Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats
-    from streamplace.clusters.exchange.declarations import Ledger
 _EXACT = 2**31 - 1
 _DIGITS = re.compile(r"[+]?\d{1,18}")
 OPTIONS = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, raise_any
-from streamplace.clusters.exchange.declarations import Exporter
+from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.exchange.sources import csv_rows
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from optim.format.instance import Instance
-    from streamplace.clusters.exchange.declarations import Ledger
 TABLE = ("task", "operator", "node", "slot", "current_node", "moves")
 MOVED = ("task", "from", "to", "cost")
 
@@ -44,8 +43,7 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     """
     rows = csv_rows(text)
     _, headings = next(rows, (1, []))
-    missing = [name for name in ("task", column) if name not in headings]
-    if missing:
+    if missing := [name for name in ("task", column) if name not in headings]:
         raise InvalidInput(Problem("line 1", ",".join(headings)[:60], f"lacks {missing}"))
     node = instance.tasks.node.copy()
     slot = instance.tasks.slot.copy()

@@ -27,7 +27,7 @@ from optim.format.plan import Plan
 from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
 from streamplace.clusters.exchange.declarations import Exporter, Ledger
-from streamplace.clusters.exchange.placements import places_of_plan
+from streamplace.clusters.exchange.placements import Places, places_of_plan
 from streamplace.clusters.exchange.sources import MAX_SOURCE
 from streamplace.present.numbers import listed
 from streamplace.present.table import markdown
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from optim.format.instance import Instance
-    from streamplace.clusters.exchange.placements import Places
 
 
 SHEET_FORMAT = "streamplace.flink/1"
@@ -178,8 +177,7 @@ def sheet_of(instance: Instance, places: Places) -> Sheet:
     """
     ledger = Ledger()
     groups = []
-    loose = int((instance.tasks.operator < 0).sum())
-    if loose:
+    if loose := int((instance.tasks.operator < 0).sum()):
         ledger.problem("tasks[].operator", None, f"is missing of {loose} tasks", _REMEDY)
     for o, name in enumerate(instance.operators.ids):
         vertices = _labelled(instance.operators.labels.get(o, {}), VERTEX)

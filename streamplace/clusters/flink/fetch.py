@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page
-from streamplace.clusters.exchange.web import quoted
+from streamplace.clusters.exchange.web import WebClient, quoted
 from streamplace.clusters.flink import pages, rates
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamplace.clusters.exchange.web import WebClient
 
 _AT_ONCE = 60
 """Metrics asked for in one request, so that addresses stay short."""

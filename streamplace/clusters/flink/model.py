@@ -172,8 +172,7 @@ def _tell_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
         for vertex in job.vertices.values():
             _tell_ended(vertex, ledger)
         pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
-        names = [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]
-        if names:
+        if names := [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]:
             ledger.warn(
                 f"{job.name} is back-pressured ({listed(names, _NAMED)} of the time): it is "
                 "at its limit, and the rates are what it carries, not what arrives"
@@ -403,8 +402,7 @@ def _place(vertex: Vertex, path: str, whereabouts: _Whereabouts, ledger: Ledger)
     if vertex.parallelism > MOST_SUBTASKS:
         ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {MOST_SUBTASKS}")
         return
-    beyond = [i for i in vertex.subtasks if i >= vertex.parallelism]
-    if beyond:
+    if beyond := [i for i in vertex.subtasks if i >= vertex.parallelism]:
         reason = f"is beyond the parallelism of {vertex.parallelism}"
         ledger.problem(f"{path}.subtasks", beyond[0], reason, "save all pages at one time")
     unknown = 0
@@ -449,8 +447,7 @@ def _node(
 def _tell(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
     rates = [vertex.rates("busy") for job in jobs for vertex in job.vertices.values()]
     total = sum(map(len, rates))
-    silent = sum(busy.count(None) for busy in rates)
-    if silent:
+    if silent := sum(busy.count(None) for busy in rates):
         alone = sum(len(busy) for busy in rates if not any(one is not None for one in busy))
         ledger.warn(
             f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of their "

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from streamplace.clusters.exchange.pages import Reading, is_whole
 from streamplace.clusters.exchange.web import quoted
-from streamplace.clusters.flink.pages import Metric
+from streamplace.clusters.flink.pages import Job, Metric, Subtask
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from streamplace.clusters.exchange.declarations import Ledger
-    from streamplace.clusters.flink.pages import Job, Subtask
 
 
 CLOCK = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
@@ -189,8 +188,7 @@ def tell_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledger)
     `used` are cores in use, by task manager.
     """
     busy = _busy(jobs)
-    waiting = [m for m in used if busy.get(m, 0.0) > max(_TIMES * used[m], used[m] + _CORES)]
-    if waiting:
+    if waiting := [m for m in used if busy.get(m, 0.0) > max(_TIMES * used[m], used[m] + _CORES)]:
         worst = max(waiting, key=lambda name: busy[name] / used[name])
         ledger.warn(
             f"on {len(waiting)} of {len(used)} task managers subtasks are busy for longer than "
@@ -233,8 +231,7 @@ def share_processors(
         if place is not None and place in used and subtask.busy:
             part = subtask.busy / busy[place]
             subtask.readings["busy"] = Reading.mean(part * (used[place] - standing), 1.0)
-    untold = sorted(str(manager) for manager in busy if manager not in used)
-    if untold:
+    if untold := sorted(str(manager) for manager in busy if manager not in used):
         ledger.warn(f"no processor time of {listed(untold, 5)}: CPU there is the busy time")
     ledger.reading(
         "a subtask's CPU is its part, by busy time, of what its process computes, in cores"

@@ -16,13 +16,12 @@ from urllib.parse import urlsplit
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.flink.exporter import check_parallelism
+from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from streamplace.clusters.flink.exporter import Group, Sheet
     from streamplace.clusters.flink.pages import TaskManager
 
 

@@ -10,7 +10,7 @@ from pydantic import PlainValidator
 from optim.errors import InvalidInput, Problem
 from optim.format.read import Fault
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     MaybeText,
@@ -40,7 +40,6 @@ from streamplace.clusters.kafka.model import document_of
 from streamplace.clusters.kafka.pages import AssignmentPage, broker_number, brokers_in
 
 if TYPE_CHECKING:
-    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.kafka.pages import Key
 
 RESOURCES = ("cpu", "network_in", "network_out", "disk")
@@ -395,8 +394,7 @@ def _take_capacities(
             by_dir.discard(number)
             if set(failed) <= has.keys():
                 by_dir.add(number)
-    unknown = sorted(number for number in named if number not in brokers and number != _DEFAULT)
-    if unknown:
+    if unknown := sorted(named.keys() - brokers.keys() - {_DEFAULT}):
         ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")
 
 

@@ -19,21 +19,20 @@ from optim.options import Option
 from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
+from streamplace.clusters.kafka.cluster import some
 from streamplace.clusters.kafka.pages import read_assignment
-from streamplace.clusters.kafka.replicas import DEAD, FACTOR, listed_partitions
+from streamplace.clusters.kafka.replicas import DEAD, FACTOR, Key, Listed, Lists, listed_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from streamplace.clusters.kafka.replicas import Key, Listed, Lists
 
 ROLLBACK, ELECTION = ".rollback.json", ".election.json"
 BACK = ".rollback.election.json"
 """Leaders to elect once the rollback is complete."""
 _AT_A_TIME = 5
-_NAMED = 3
 _STEPS = (
     "kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file {{0}} "
     "{execute}; --verify in place of --execute says when it is done; the same with {{1}} takes it "
@@ -147,12 +146,10 @@ def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledge
     name, replicas, wanted = change.partition.name, change.after.replicas, change.partition.factor
     if not change.is_listed:
         return
-    twice = [b for b, count in Counter(replicas).items() if count > 1]
-    if twice:
+    if twice := [b for b, count in Counter(replicas).items() if count > 1]:
         reason = f"already holds another replica of it ({change.before.replicas})"
         ledger.problem(name, twice[0], reason, "put its replicas into a set `apart`")
-    gone = [b for b in replicas if b in dead]
-    if gone:
+    if gone := [b for b in replicas if b in dead]:
         ledger.problem(name, gone[0], "is dead: Kafka refuses it", "let the plan leave it")
     if any(b not in brokers for b in change.copied_to) or -1 in replicas:
         ledger.problem(name, replicas, "names no broker of the instance", "place every replica")
@@ -192,15 +189,13 @@ def write(
     if moved:
         ledger.next_step = _STEPS.format(execute="--execute" if named else _THROTTLED)
     _tell_throttle(instance, moved, options["throttle"], named, ledger)
-    back = sum(not gone.isdisjoint(c.before.replicas) for c in moved)
-    if back:
+    if back := sum(not gone.isdisjoint(c.before.replicas) for c in moved):
         ledger.reading(
             f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
             f"{', '.join(map(str, sorted(gone)))} is dead"
         )
     led = elected(found)
-    kept = sum(c.is_listed and not c.copied_to and c.is_reordered for c in found)
-    if kept:
+    if kept := sum(c.is_listed and not c.copied_to and c.is_reordered for c in found):
         ledger.reading(
             f"{kept:,} of the lists only put the present leader first, so that it goes on leading"
         )
@@ -239,8 +234,7 @@ def elections(partitions: Iterable[Key]) -> str:
 def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger) -> None:
     """Add the leaders to elect after a rollback: those that were the first of their lists."""
     led = [c for c in found if c.after.leader != c.before.leader]
-    first = [c for c in led if c.before.leader == c.before.replicas[0]]
-    if first:
+    if first := [c for c in led if c.before.leader == c.before.replicas[0]]:
         texts[BACK] = elections((c.partition.topic, c.partition.number) for c in first)
     if other := len(led) - len(first):
         ledger.reading(f"{ROLLBACK}: {other:,} leaders were not the first replica: that will lead")
@@ -260,9 +254,9 @@ def _tell_throttle(
         for broker in change.copied_to:
             onto[broker] = onto.get(broker, 0.0) + size
     unit = instance.units.get("state")
+    if moved and not onto:
+        ledger.reading("nothing is copied: no throttle is needed")
     if not onto:
-        if moved:
-            ledger.reading("nothing is copied: no throttle is needed")
         return
     if dead:
         ledger.reading(
@@ -297,13 +291,13 @@ def _tell_disks(instance: Instance, node: Ints, moved: Sequence[Change], ledger:
         full = np.flatnonzero((after > _FULL * room) & (after > before)).tolist()
         over = np.flatnonzero((most > room) & (most > before) & (after <= room)).tolist()
     if full:
-        told = ", ".join(f"{names[n]} to {100 * after[n] / room[n]:.0f} %" for n in full[:_NAMED])
+        told = some([f"{names[n]} to {100 * after[n] / room[n]:.0f} %" for n in full])
         ledger.warn(
             f"the plan fills the disk of broker {told}: --limit max_utilisation.disk=0.8 at import "
             "leaves room"
         )
     if over:
-        told = ", ".join(f"{names[n]} {100 * most[n] / room[n]:.0f} %" for n in over[:_NAMED])
+        told = some([f"{names[n]} {100 * most[n] / room[n]:.0f} %" for n in over])
         ledger.warn(
             "replicas that come are copied before those that go are deleted, which takes of the "
             f"disk of broker {told}: --batches, or `streamplace steps`, one after the other"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka import pages
@@ -33,8 +33,6 @@ from streamplace.clusters.kafka.replicas import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-
-    from streamplace.clusters.exchange.declarations import Ledger
 
 
 T = TypeVar("T")
@@ -97,8 +95,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     )
     for what, found in (("size in log-dirs.json", logs.sizes), ("rate in rates.csv", rates)):
         led = [p for p in cluster.partitions if found and p.leader is not None]
-        lost = [p.name for p in led if (p.topic, p.number) not in found]
-        if lost:
+        if lost := [p.name for p in led if (p.topic, p.number) not in found]:
             ledger.warn(f"no {what}, taken for 0: {some(lost)}")
         if gone := [f"{t}-{n}" for t, n in found if (t, n) not in topics]:
             ledger.warn(f"a {what} of no partition of topics.txt, left out: {some(gone)}")
@@ -222,8 +219,7 @@ def _number(node: str) -> int:
 def operation_of(options: Mapping[str, Any]) -> Operation:
     """Return what the options ask for."""
     words = [word.strip() for word in (options["brokers"] or "").split(",") if word.strip()]
-    wrong = [word for word in words if not is_whole(word)]
-    if wrong:
+    if wrong := [word for word in words if not is_whole(word)]:
         raise InvalidInput(Problem("--option brokers", wrong[0], "is no broker's number", "3,4"))
     topics = {word.strip() for word in (options["topics"] or "").split(",")} - {""}
     brokers = frozenset(map(int, words))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import InvalidInput, Problem
 from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.nodes import weigh
-from streamplace.clusters.kafka.cluster import LEADERS, Cluster, some
+from streamplace.clusters.kafka.cluster import LEADERS, Cluster, Partition, some
 from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
 from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation
 from streamplace.clusters.kafka.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamplace.clusters.exchange.declarations import Ledger
-    from streamplace.clusters.kafka.cluster import Partition
 
 NEW = "new"
 """The node on which replicas stand that are still to be made; it leaves, and all go off it."""
@@ -114,8 +113,7 @@ def _nodes(
             entry["rack"] = cluster.rack_of[number]
         if broker.alive:
             most = {r: broker.capacity[r] for r in resources if r in broker.capacity}
-            over = [] if repairs else [r for r in most if now[number][r] > most[r]]
-            if over:
+            if over := [] if repairs else [r for r in most if now[number][r] > most[r]]:
                 ledger.warn(f"broker {number} is over its capacity of {', '.join(over)} already")
             entry["capacity"] = most | {r: now[number][r] for r in over}
         background = {r: load for r, load in rest[number].items() if load > 0}
@@ -233,8 +231,7 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
 def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
     planned = {a.partition.name for a in asked}
     left = planned if operation.mode in LEADERSHIP else set[str]()
-    lost = [p.name for p in cluster.partitions if p.lost and p.name not in planned - left]
-    if lost:
+    if lost := [p.name for p in cluster.partitions if p.lost and p.name not in planned - left]:
         remedy = "--option mode=dead-broker makes it anew"
         ledger.warn(f"a replica is lost with a failed disk, and stays so: {some(lost)}; {remedy}")
     drifted = [
@@ -263,8 +260,7 @@ def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
     if not cluster.has_racks:
         ledger.reading("racks are not told: replicas are kept apart by broker")
         return
-    unknown = [n for n in cluster.staying if not cluster.brokers[n].rack]
-    if unknown:
+    if unknown := [n for n in cluster.staying if not cluster.brokers[n].rack]:
         ledger.warn(f"the rack of broker {some(unknown)} is not told: counted as one of its own")
     shared: dict[int, list[str]] = {}
     for a in asked:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.kafka.cluster import least_limit, some
+from streamplace.clusters.kafka.cluster import Cluster, Partition, least_limit, some
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection
 
-    from streamplace.clusters.kafka.cluster import Cluster, Partition
 
 NEEDS_BROKERS = frozenset({"add-broker", "remove-broker", "demote"})
 NEEDS_FACTOR = frozenset({"replication-factor", "trim"})
@@ -164,18 +163,15 @@ class Operation:
     ) -> list[tuple[str, str]]:
         """Warn of partitions that cannot be planned; return reasons and remedies."""
         why = []
-        offline = [p for p in chosen if p.leader not in cluster.alive]
-        if offline:
+        if offline := [p for p in chosen if p.leader not in cluster.alive]:
             names = some([p.name for p in offline])
             ledger.warn(f"offline, no living replica leads; not planned: {names}")
             holders = sorted({b for p in offline for b in p.replicas if b not in cluster.alive})
             start = f"start broker {some(holders)} again" if holders else "see the brokers' logs"
             why.append((f"no living replica leads {names}", start))
-        behind = [p.name for p in chosen if len(p.isr) < len(p.replicas) and not p.is_moving]
-        if behind:
+        if behind := [p.name for p in chosen if len(p.isr) < len(p.replicas) and not p.is_moving]:
             ledger.warn(f"under-replicated (not all replicas are in sync): {some(behind)}")
-        moving = [p for p in chosen if p.is_moving]
-        if moving:
+        if moving := [p for p in chosen if p.is_moving]:
             names = some([p.name for p in moving])
             reason = f"being reassigned, not planned: {names}"
             waits = sorted({b for p in moving for b in p.adding if b not in cluster.alive})

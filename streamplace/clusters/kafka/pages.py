@@ -228,8 +228,7 @@ def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
     logs = Logs({}, {}, {}, [])
     for i, broker in enumerate(page.brokers if page else ()):
         logs.brokers.append(broker.broker)
-        failed = [folder for folder in broker.logDirs if folder.error]
-        if failed:
+        if failed := [folder for folder in broker.logDirs if folder.error]:
             logs.failed[broker.broker] = [str(folder.logDir)[:60] for folder in failed]
             works = [folder.totalBytes or 0.0 for folder in broker.logDirs if not folder.error]
             total = sum(works) if works and all(works) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.plan import PLAN_FORMAT, Plan
@@ -13,11 +13,8 @@ from optim.util.files import write_atomic
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.exporter import elections
-from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
+from streamplace.clusters.kafka.pages import Described, Key, parsed, read_assignment, read_topics
 from streamplace.present.streams import print_json
-
-if TYPE_CHECKING:
-    from streamplace.clusters.kafka.pages import Described, Key
 
 _REPLICA = re.compile(r"(.+)-(\d{1,9})(?:#(\d+))?")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optim.errors import InvalidInput
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.nodes import COSTS
 from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import address_in, saved_documents
@@ -15,9 +15,6 @@ from streamplace.clusters.exchange.web import WebClient, quoted, site_of
 from streamplace.clusters.storm import pages
 from streamplace.clusters.storm.model import add_system_executors, build_document
 from streamplace.present.numbers import listed
-
-if TYPE_CHECKING:
-    from streamplace.clusters.exchange.declarations import Ledger
 
 _MAX_EXECUTORS = 1_000_000
 _PREFIX = "/api/v1"
@@ -106,8 +103,7 @@ def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -
             f"counts of {topology.name} are those of {min(spans):.0f} s to {max(spans):.0f} s, by "
             "executor: since it started, or the window"
         )
-    young = [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]
-    if young:
+    if young := [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]:
         ledger.warn(
             f"{topology.name} has {len(young)} executors that run for {min(young):.0f} s to "
             f"{max(young):.0f} s: those that have not reported yet count as their equals"

@@ -75,8 +75,7 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
             for i, worker in enumerate(workers)
         ]
         topology.components[name] = part
-    placed = sum(map(len, found.values()))
-    if placed:
+    if placed := sum(map(len, found.values())):
         ledger.reading(
             f"{placed} system executors ({', '.join(sorted(found))}) are tasks, by what the "
             "topology's page says of its workers"
