@@ -388,7 +388,7 @@ class Model:
         limits = [[*self._limits(n)] for n in range(len(x.node))]
         # a unit above a limit is 1 / (total · unit) of excess: a whole number of equal parts
         above = {i: x.totals[i] * x.unit[i] for i, _, high, low, _ in chain(*limits) if high > low}
-        part = lcm(*(total.numerator for total in above.values()))
+        self.part = part = lcm(*(total.numerator for total in above.values()))
         left = ((bound if objective == EXCESS else most) - x.fixed) * part
         right = ceil(left) - 1 if objective == EXCESS else floor(left)
         price = [int(part / above.get(i, part + 1)) for i in range(len(x.unit))]

@@ -49,7 +49,7 @@ def certified(
     """
     excess = None
     if result.mending is not None and result.mending.still:
-        excess = result.mending.excess, result.objective_levels[0].bound or 0.0
+        excess = result.mending.excess
     infeasible = result.termination is Termination.INFEASIBLE
     plan = None if result.plan is None else dict(result.plan.assignment)
     if infeasible:
@@ -85,7 +85,8 @@ def certified(
     carried = result.bound is None or (apart is not None and apart <= _SAME)
     gap = figure.gap(result.objective.value, bound, reference)
     if result.mending is not None and excess is not None:
-        carried = carried and (result.mending.certified or 0.0) >= excess[1] - _SAME * excess[0]
+        claimed = result.objective_levels[0].bound or 0.0
+        carried = carried and (result.mending.certified or 0.0) >= claimed - _SAME * excess
         gap = None  # as of every plan that breaks a limit
     return (
         replace(

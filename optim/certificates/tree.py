@@ -137,6 +137,15 @@ class Tree:
             y = np.where(equal, -duals, np.maximum(0.0, -duals))
             yield self._closing(y * factor / unit)
 
+    def least(self, row: int) -> float:
+        """Return the least that a row comes to in the linear relaxation."""
+        columns = np.arange(len(self.model.columns))
+        matrix, right, equal, factor = self._system(columns, ())
+        right[row] = np.inf
+        cost = csr_array(matrix)[[row]].toarray().ravel()
+        _, z, _ = self._priced(cost, matrix, right, equal)
+        return float(cost @ z / factor[row])
+
     def _root(self, columns: np.ndarray) -> np.ndarray:
         with suppress(GaveUp):
             y, _, lacks = self._linear(columns, ())

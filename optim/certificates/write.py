@@ -69,7 +69,7 @@ def certify(
     value: float | None = None,
     claimed: float | None = None,
     ignored: Sequence[str] = (),
-    excess: tuple[float, float] | None = None,
+    excess: float | None = None,
     nodes: int = 2000,
     seconds: float = 60.0,
     patterns: bool = True,
@@ -91,7 +91,7 @@ def certify(
     ignored
         Limits that do not count.
     excess
-        Of a plan that leaves broken what is broken now: its excess, and the bound claimed of it.
+        Of a plan that leaves broken what is broken now.
     nodes, seconds
         Limits of the branch and bound; seconds of the processor.
     patterns
@@ -127,10 +127,10 @@ def certify(
     level: dict[str, Any] = {}
     most = ZERO
     if excess is not None and assignment is not None:
-        most = rounded(Fraction(excess[0]) * (1 + _SPARE) + _TINY, ZERO, "imc_gain")
+        most = rounded(Fraction(excess) * (1 + _SPARE) + _TINY, ZERO, "imc_gain")
         mine = check.value_of(instance, {"assignment": dict(assignment)}, check.EXCESS)
         half = limits._replace(deadline=now + seconds / 2)
-        bound, proof = _least(instance, mine, excess[1], half, patterns)
+        bound, proof = _least(instance, mine, half, listed=patterns)
         level = {check.EXCESS: {"bound": number(bound), "most": number(most), "proof": proof}}
         assumes.insert(0, check.NOW)
 
@@ -181,36 +181,47 @@ def certify(
 
 
 def _least(
-    instance: check.Instance, value: Fraction, claimed: float, limits: Limits, listed: bool
+    instance: check.Instance, value: Fraction, limits: Limits, *, listed: bool
 ) -> tuple[Fraction, dict[str, Any]]:
     """Prove what no plan that is nowhere worse than now has less excess than.
 
-    First what the plan has, then what is claimed, then by halving what lies below; 0 is no plan's.
+    First what the plan has, then what the linear relaxation proves, then by halving the rest.
     """
+    steps, end = min(check.MOST_STEPS, limits.steps), limits.deadline
+    make = partial(check.Model, instance, check.EXCESS, most_steps=steps)
+    kinds, models = ["threshold", "dual"] if listed else ["dual"], dict[str, check.Model]()
+    share = max(1.0, _PART * (end - time.process_time()))
 
-    def proof_of(bound: Fraction, until: float, *, listed: bool = listed) -> Any:
-        within, tried = limits._replace(deadline=until), [bound]
-        with suppress(check.Refused):
-            found = _attempts(instance, check.EXCESS, value, tried, within, listed)
-            return next((proof for _, proof, _ in found), None)
+    def proof_of(bound: Fraction) -> dict[str, Any] | None:
+        for kind in tuple(kinds):
+            try:
+                model = models[kind] = make(bound=bound, kind=kind)
+            except (check.Refused, OverflowError, ValueError):  # as it would be of other bounds
+                kinds.remove(kind)
+                continue
+            few = _BUDGET in instance.limits and len(model.columns) <= _MOVED
+            for tree in (Moves, Tree) if few and kind == "dual" else (Tree,):
+                until = min(end + limits.grace, time.process_time() + share)
+                with suppress(GaveUp):
+                    return {"kind": kind, "steps": tree(model, bound, limits.nodes, until).run()}
         return None
 
-    low, high, best = ZERO, value, None
-    share = _PART * (limits.deadline - time.process_time())
-    told = rounded(Fraction(claimed) * (1 - _NEAR), ZERO, check.EXCESS)
-    bound = value
+    low, high, best, bound = ZERO, value, None, value
     for turn in range(_HALVINGS):
-        proof = proof_of(bound, min(limits.deadline, time.process_time() + share))
+        proof = proof_of(bound)
         if proof is None:
             high = bound
         else:
             low, best = bound, proof
-        if high - low <= _SAME * value or time.process_time() > limits.deadline:
+        if high - low <= _SAME * value or not kinds or (turn and time.process_time() > end):
             break
-        claims = turn == 0 and ZERO < told < value
-        bound = told if claims else rounded((low + high) / 2, ZERO, check.EXCESS)
-    if best is None:
-        best = proof_of(ZERO, limits.deadline + limits.grace, listed=False)
+        bound = rounded((low + high) / 2, ZERO, check.EXCESS)
+        if not turn and "dual" in models:
+            with suppress(GaveUp):
+                model = models["dual"]
+                least = Tree(model, value, 1, end + limits.grace).least(len(instance.budgets))
+                told = max(ZERO, min(value, Fraction(least) / model.part + instance.fixed))
+                bound = rounded(told, _NEAR * told, check.EXCESS)
     if best is None:
         raise check.Refused("no bound of the least excess was proved in time")
     check.prove(instance, check.EXCESS, low, best)
@@ -339,7 +350,7 @@ def _aims(objective: str, value: Fraction, claimed: float | None) -> list[Fracti
     """Return bounds of a threshold to try, the value first; of others none better than claimed."""
     if objective == "feasible" or not value:
         return [value]
-    most = check.SENSES.get(objective) == "max"
+    most = check.SENSES[objective] == "max"
     weaker = [value * (1 + share if most else 1 - share) for share in _SHARES]
     if claimed is not None and math.isfinite(claimed):
         told = rounded(Fraction(claimed), _NEAR * abs(Fraction(claimed)), objective)

@@ -153,7 +153,7 @@ def examine(
         excess, plan = float(truth.excess[at]), truth.plan(at)
         try:
             written = certify(
-                text, name, plan, excess=(excess, least), nodes=200, seconds=5,
+                text, name, plan, excess=excess, nodes=200, seconds=5,
                 value=truth.sign * float(truth.values[at]), patterns=rng.random() < 0.6,
             )  # fmt: skip
         except (check.Refused, check.Unreadable) as error:
