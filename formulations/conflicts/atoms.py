@@ -134,7 +134,12 @@ class Atoms:
         for rule in _NUMBERS:
             if not len(held(rule.name)):
                 made = rule.dropped(made)
-        return made if len(held("leaving")) else LEAVING.dropped(made)
+        if not len(held("leaving")):
+            return LEAVING.dropped(made)
+        # what may only be on leaving nodes is free to be there, whether its list is kept or not:
+        # with fewer rules nothing else may be forbidden
+        vars(made)["has_open_node"] = self.instance.has_open_node
+        return made
 
     def _loads(self, held: Callable[..., Ids]) -> Instance:
         """Bounds of nodes, links and slots."""

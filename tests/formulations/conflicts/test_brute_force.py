@@ -62,3 +62,28 @@ def test_conflicts_agree_with_brute_force() -> None:
 def test_conflicts_agree_with_brute_force_on_many() -> None:
     claims = [claim for seed in range(1000, 4000) if (claim := check(seed))]
     assert claims.count("False True") >= 500
+
+
+def test_what_may_only_be_on_leaving_nodes_is_in_no_conflict_with_leaving() -> None:
+    """Without its list of nodes it was barred from where the whole instance lets it be."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "bound",
+        "resources": ["cpu"],
+        "nodes": [
+            {"id": "n0", "capacity": {"cpu": 3}, "leaving": True},
+            {"id": "n1", "capacity": {"cpu": 5}},
+        ],
+        "tasks": [
+            {"id": "a", "load": {"cpu": 4}, "node": "n1", "allowed": ["n0"]},
+            {"id": "b", "load": {"cpu": 4}, "node": "n1"},
+        ],
+    }
+    atoms = atoms_of(Instance.from_dict(document))
+    verdict, found = conflicts(Judge(atoms, 20.0))
+    told = [{atoms.rule_of(atom) for atom in core.tolist()} for core in found]
+    assert (verdict, told) == (False, [{"capacity", "allowed"}])
+    # fewer rules forbid nothing more: a on n0 breaks its capacity alone
+    without = [atom for atom in range(len(atoms)) if atoms.rule_of(atom) != "allowed"]
+    rules = {v.rule for v in broken(Placement(atoms.keep(without), np.array([0, 1], np.int32)))}
+    assert rules == {"capacity"}
