@@ -28,7 +28,6 @@ from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 from streamplace.present.arguments import amount
 from streamplace.present.console import plain_table
-from streamplace.present.drawing import COLORS, INK, canvas, legend
 from streamplace.present.numbers import percent, plural
 from streamplace.present.tables import figure
 
@@ -527,6 +526,8 @@ def print_curve(console: Console, instance: Instance, objective: Figure, curve: 
 
 def draw_curve(curve: Curve, objective: Figure, unit: str, file: str) -> None:
     """Draw the curve into a file."""
+    from streamplace.present.drawing import COLORS, INK, canvas, legend
+
     x = [getattr(p, curve.by) for p in curve.points]
     y = curve.values
     with canvas(size=(7.6, 4.4)) as (drawn, axes):
