@@ -238,7 +238,7 @@ _INSTANCE = re.compile(r".*-p\d+\.json")
 
 
 class TablesLost(StreamplaceError):
-    """Tables of a trace were written without a complaint, and are not there."""
+    """Tables of a trace could not be written, or are not there although nothing complained."""
 
 
 class TraceFolder:
@@ -249,8 +249,8 @@ class TraceFolder:
     path
         The folder.
     place
-        Where the trace goes in the end, if this is its working copy: Spark reads and writes tables
-        there, since its workers may see no other.
+        Where the trace goes in the end, if this is its working copy: Spark writes sums there, since
+        its workers may see no other.
     """
 
     def __init__(self, path: str | Path, place: Place | None = None) -> None:
@@ -303,11 +303,12 @@ class TraceFolder:
             return self.place.within(self.place.new, f"{name}.parquet")
         return f"file://{self.path.resolve() / _NEW / name}.parquet"
 
-    def table_uri(self, name: str) -> str:
-        """Return where Spark finds a table of the finished trace."""
+    def fetched(self, name: str) -> Path:
+        """Return where a table is that Spark has written, fetched from where its workers see it."""
+        path = self.scratch / f"{name}.parquet"
         if self.place is not None:
-            return self.place.within(self.place.target, f"{name}.parquet")
-        return f"file://{self.table_path(name).resolve()}"
+            self.place.fetch_new(path.name, path)
+        return path
 
     @property
     def scratch(self) -> Path:

@@ -1,36 +1,29 @@
-"""One pass over a recording: everything that is told of its events, summed up by key."""
+"""One pass over a recording: Spark reads it, DuckDB sums it up by key beside each of its tasks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
+import re
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from experiments.traces.expressions import as_text
-from experiments.traces.files import escaped
-from experiments.traces.rows import (
-    BAD,
-    FILE,
-    MARK,
-    Rows,
-    check_bad,
-    joined,
-    path_of,
-    read_rows,
-)
+from experiments.traces.expressions import as_text, quoted
+from experiments.traces.rows import BAD, FILE, Rows, joined, read_rows
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from experiments.traces.expressions import Typed
     from experiments.traces.files import Paths
-    from experiments.traces.job import Edge, Events, Expression, Input, Job, OperatorSpec
+    from experiments.traces.job import Events, Expression, Input, Job, OperatorSpec
 
 MICRO = 1_000_000
 """Costs, rates and states are summed in millionths, as whole numbers: sums of these do not depend
@@ -43,44 +36,68 @@ FATES = ("counted", "no_time", "outside", "late_dropped", "late_moved", "late_ke
 COUNTED = (0, 4, 5)
 """Of these, the ones of events that count."""
 
-FATE = 0
-"""Kind of the rows that tell what became of events."""
+_MEMORY = "512MB"
+"""Of the sums beside one task of Spark; what does not fit goes to its folder."""
 
-_BITS = 31
-"""Amounts are summed in two halves, so that 64 bits hold the sums of two thousand million."""
+_PART = "part"
+"""Column in which Spark moves sums, as files of Parquet."""
 
-_NUMBER = 21
-"""Bits of a key group, or of a fate; 0 stands for none."""
+_SUMMED = {"known": "count", "total": "sum", "least": "min", "most": "max"}
+"""Of the amounts of events; a sum of 64 bits has 128."""
 
-_COLUMNS = {"place": "bigint", "key": "string", "amount": "bigint", "state": "bigint"}
+_FATES = ("fate", "bucket", "bad")
+"""Columns of the sums that tell what became of events; ``bad``: what is wrong, else the file."""
 
 
-class Kind(NamedTuple):
-    """What the rows of one kind tell, as columns of single events.
+class Amount(NamedTuple):
+    """A cost, rate or state in millionths.
 
     Attributes
     ----------
-    what, number
-        ``fate``; or ``operator``, ``edge`` or ``lookup``, and which.
-    a, b
-        Key groups; the fate; or whether nothing was found in a table.
+    expression
+        Where it comes from.
+    known, total, least, most
+        SQL over the sums: number of events that have it, sum, smallest, largest.
+    """
+
+    expression: Expression
+    known: str
+    total: str
+    least: str
+    most: str
+
+
+class Kind(NamedTuple):
+    """What is told of an operator, an edge or a looked-up table, and which of the sums tell it.
+
+    Attributes
+    ----------
+    what, names
+        ``operator``, ``edge`` or ``lookup``, and which: an edge by both ends.
+    groups
+        Columns of key groups; of a table the one that tells that it lacks a row.
     key
-        Of state; of fates, what is wrong, else the file.
+        Column of the key, where there is state.
     amount, state
-        In millionths; where there is a fate, the moment in place of the state.
-    of_amount, of_state
-        Where these come from.
+        Of cost or rate, and of state.
     """
 
     what: str
-    number: int
-    a: str
-    b: str = ""
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
     key: str = ""
-    amount: str = ""
-    state: str = ""
-    of_amount: Expression | None = None
-    of_state: Expression | None = None
+    amount: Amount | None = None
+    state: Amount | None = None
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """What these sums are grouped by."""
+        return ("counted", "bucket", *self.groups, *([self.key] if self.key else []))
+
+    @property
+    def reached(self) -> str:
+        """SQL of whether events reach their key groups, or miss a row of a table."""
+        return " AND ".join(f"{name} IS NOT NULL" for name in self.groups)
 
 
 @dataclass(frozen=True)
@@ -89,31 +106,42 @@ class Sums:
 
     Attributes
     ----------
-    events, rows
-        The recording, and as it was read.
+    rows
+        As it was read.
     kinds
-        What there are rows of, by their number.
+        What is told of its events, beside what became of them.
     lookups
         For each joined table its rows, and those dropped for a key that stood twice.
-    frame
-        One row a kind, ``bucket``, ``a``, ``b`` and ``key``: ``events``, and of amount and state
-        how many are known, and the least; of amounts the sum as ``high`` and ``low`` half, of
-        states the ``most``; and whether the key groups are ``reached``, of an edge both.
+    sets
+        What the sums are grouped by; their number is the column ``part``.
+    at
+        Column of the latest moment, or ``NULL``.
+    partial
+        Makes the sums of some events.
     """
 
-    events: Events
     rows: Rows
     kinds: Sequence[Kind]
     lookups: Mapping[str, Mapping[str, int]]
-    frame: DataFrame
+    sets: Sequence[tuple[str, ...]]
+    at: str
+    partial: Callable[[Iterator[Any]], Iterator[Any]]
 
-    def each(self, what: str) -> Iterator[tuple[int, Kind]]:
-        """Give the kinds that are about the same."""
-        return ((k, kind) for k, kind in enumerate(self.kinds) if kind.what == what)
+    def where(self, kind: Kind) -> str:
+        """Return SQL of which sums tell a kind."""
+        return f"part = {self.sets.index(kind.by)} AND counted"
 
-    def of(self, kinds: Iterable[int]) -> DataFrame:
-        """Return the rows of some kinds where there are key groups."""
-        return self.frame.where(F.col("kind").isin(*kinds) & F.col("reached"))
+    def unpacked(self, path: Path) -> list[Path]:
+        """Return the sums of all tasks as files, from what Spark has written."""
+        import pyarrow.parquet as pq
+
+        files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
+        parts = (batch for file in files for batch in file.iter_batches(batch_size=1))
+        found: list[Path] = []
+        for part in chain(parts, self.partial(iter(()))):
+            found.append(path / f"sums-{len(found)}")
+            found[-1].write_bytes(part[_PART][0].as_buffer())
+        return found
 
 
 def sum_up(
@@ -124,12 +152,11 @@ def sum_up(
     uri: str,
     open_from: int | None = None,
 ) -> Sums:
-    """Read a recording once, and write its sums to a table at a URI.
+    """Read a recording once, and write its sums as Parquet to a URI.
 
-    Each event becomes a row of the same columns for what became of it, for every operator, edge and
-    looked-up table (Spark's Expand), and these are summed up in one aggregation, first where they
-    are read: a hot key, or null, leaves each task as one row. In a table the sums are smaller than
-    in Spark's cache and read faster; and a worker that is lost does not take them with it.
+    Each task of Spark passes its events to DuckDB beside it, which sums them up by all that is
+    asked (grouping sets), so that a hot key, or null, leaves the task as one row. The sums of all
+    tasks are put together by `experiments.traces.tables`.
 
     Parameters
     ----------
@@ -156,91 +183,104 @@ def sum_up(
             wanted += [e for e in (entry.key, entry.cost, entry.state) if e]
     wanted += [edge.rate for edge in job.edges if events.name in edge.events]
     rows, lookups = _rows(session, job, events, paths, wanted)
-    kinds, columns = _kinds(job, events, rows, open_from)
-    frame = rows.frame.select(*(column.alias(name) for name, column in columns.items()))
-    _summed(_expanded(session, frame, kinds), kinds).write.parquet(uri)
-    return Sums(events, rows, kinds, lookups, session.read.parquet(escaped(uri)))
-
-
-def _kinds(
-    job: Job, events: Events, rows: Rows, open_from: int | None
-) -> tuple[list[Kind], dict[str, Column]]:
-    """Return the kinds of rows, and the columns of events that these are made of."""
     made = _Maker(job, rows)
-    columns = {**made.moments(events, open_from), BAD: F.coalesce(BAD, FILE)}
-    kinds = [Kind("fate", 0, "fate", key=BAD, state="at" if "at" in columns else "")]
-    numbers = {spec.id: o for o, spec in enumerate(job.operators)}
-    for o, spec in enumerate(job.operators):
+    made.moments(events, open_from)
+    kinds = _kinds(job, events, made)
+    sets = tuple(dict.fromkeys((_FATES, *(kind.by for kind in kinds))))
+    frame = _projected(rows, made.columns)
+    partial = _partial(_query(list(made.columns), sets), to_arrow_schema(frame.schema))
+    summed = frame.mapInArrow(partial, f"{_PART} binary")
+    summed.write.option("compression", "none").parquet(uri)
+    at = "at" if "at" in made.columns else "NULL"
+    return Sums(rows, kinds, lookups, sets, at, partial)
+
+
+def _projected(rows: Rows, columns: Mapping[str, Column]) -> DataFrame:
+    return rows.frame.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def _kinds(job: Job, events: Events, made: _Maker) -> list[Kind]:
+    """Return what is told of events, and have the columns made that it takes."""
+    kinds, groups = [], {}
+    for spec in job.operators:
         if (entry := spec.input_of(events.name)) is None:
             continue
-        key = made.key(spec, entry)
-        columns |= {f"g{o}": key_group(key, spec.key_groups), f"c{o}": made.amount(entry.cost)}
-        kind = Kind("operator", o, f"g{o}", amount=f"c{o}", of_amount=entry.cost)
+        sql, text = made.key(spec, entry)
+        size = spec.key_groups
+        group = made.column("g", f"{text} {size}", key_group(F.expr(text), size))
+        key, state = "", None
         if entry.state is not None:
-            columns |= {f"k{o}": key, f"s{o}": made.amount(entry.state)}
-            kind = kind._replace(key=f"k{o}", state=f"s{o}", of_state=entry.state)
-        kinds.append(kind)
-    for e, edge in enumerate(job.edges):
+            key, state = made.column("k", sql, F.expr(sql)), made.amount(entry.state)
+        amount = made.amount(entry.cost)
+        kinds.append(Kind("operator", (spec.id,), (group,), key, amount, state))
+        groups[spec.id] = group
+    for edge in job.edges:
         if events.name in edge.events:
-            columns[f"r{e}"] = made.amount(edge.rate)
-            source, target = (f"g{numbers[end]}" for end in (edge.source, edge.target))
-            kinds.append(Kind("edge", e, source, target, amount=f"r{e}", of_amount=edge.rate))
-    for i, missed in enumerate(rows.missed.values()):
-        columns[f"m{i}"] = F.when(F.col(missed), 1)
-        kinds.append(Kind("lookup", i, f"m{i}"))
-    return kinds, columns
+            ends = (edge.source, edge.target)
+            found = (groups[edge.source], groups[edge.target])
+            kinds.append(Kind("edge", ends, found, amount=made.amount(edge.rate)))
+    for name, missed in made.rows.missed.items():
+        column = made.column("m", missed, F.when(F.col(missed), 1))
+        kinds.append(Kind("lookup", (name,), (column,)))
+    return kinds
 
 
-def _expanded(session: SparkSession, frame: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
-    """Return a row an event and kind; of events that do not count the fate alone."""
-    made: list[Column] = []
-    counts = F.col("fate").isin(*COUNTED)
-    for number, kind in enumerate(kinds):
-        place = F.lit(number).cast("bigint")  # kind and key groups as one number: a short key
-        for part in (kind.a, kind.b):
-            group = F.coalesce(F.col(part).cast("bigint") + 1, F.lit(0)) if part else F.lit(0)
-            place = F.shiftleft(place, _NUMBER) + group
-        if kind.what != "fate":
-            wanted = counts & F.col(kind.a).isNotNull() if kind.what == "lookup" else counts
-            place = F.when(wanted, place)
-        given = {"place": place}
-        for name in ("key", "amount", "state"):
-            column = getattr(kind, name)
-            given[name] = F.col(column) if column else F.lit(None)
-        made += [c.cast(_COLUMNS[name]).alias(f"{name}_{number}") for name, c in given.items()]
-    sets = [
-        f"({', '.join(f'{name}_{number}' for name in _COLUMNS)}) AS s{number}"
-        for number in range(len(kinds))
+def _query(columns: Sequence[str], sets: Sequence[tuple[str, ...]]) -> str:
+    """Return the query that sums up the ``events`` of a task."""
+    told = [*dict.fromkeys(chain(*sets)), "count(*) AS n"]
+    told += ["max(at) AS at"] if "at" in columns else []
+    told += [
+        f"{function}({name}) AS {what}_{name}"
+        for name in columns
+        if name.startswith("v")
+        for what, function in _SUMMED.items()
     ]
-    rows = session.sql(
-        "SELECT * FROM {wide} UNPIVOT INCLUDE NULLS "
-        f"(({', '.join(_COLUMNS)}) FOR told IN ({', '.join(sets)}))",
-        wide=frame.select("bucket", *made),
+    # the sets with more columns first: what fits one of them may fit a smaller one, too
+    parts = (
+        f"WHEN {' AND '.join(f'GROUPING({name}) = 0' for name in sets[number])} THEN {number}"
+        for number in sorted(range(len(sets)), key=lambda number: -len(sets[number]))
     )
-    return rows.drop("told").where("place IS NOT NULL")
+    grouped = ", ".join(f"({', '.join(names)})" for names in sets)
+    return (
+        f"SELECT CASE {' '.join(parts)} END AS part, {', '.join(told)} "
+        f"FROM (SELECT *, fate IN {COUNTED} AS counted FROM events) "
+        f"GROUP BY GROUPING SETS ({grouped})"
+    )
 
 
-def _summed(rows: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
-    amount, state, place = F.col("amount"), F.col("state"), F.col("place")
-    summed = rows.groupBy("place", "bucket", "key").agg(
-        F.count(F.lit(1)).alias("events"),
-        F.count(amount).alias("known"),
-        F.min(amount).alias("least"),
-        F.sum(F.shiftright(amount, _BITS)).alias("high"),
-        F.sum(amount.bitwiseAND((1 << _BITS) - 1)).alias("low"),
-        F.count(state).alias("known_state"),
-        F.min(state).alias("least_state"),
-        F.max(state).alias("most"),
-    )
-    kind, a, b = (
-        F.shiftright(place, shift).bitwiseAND((1 << _NUMBER) - 1)
-        for shift in (2 * _NUMBER, _NUMBER, 0)
-    )
-    a, b = ((F.nullif(group, F.lit(0)) - 1).cast("int") for group in (a, b))
-    found = summed.withColumns({"kind": kind.cast("int"), "a": a, "b": b}).drop("place")
-    edges = [number for number, kind in enumerate(kinds) if kind.what == "edge"]
-    both = ~F.col("kind").isin(*edges) | F.col("b").isNotNull() if edges else F.lit(True)
-    return found.withColumn("reached", F.col("a").isNotNull() & both)
+def _partial(query: str, schema: Any) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what asks DuckDB a query about the ``events`` of a task; its answer is Parquet.
+
+    It is sent to the workers as it stands here: they need DuckDB and Arrow, and nothing of ours.
+    Spark moves the answer as a few binary values, and not as rows.
+    """
+    memory, name = _MEMORY, _PART
+
+    def summed(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import tempfile
+        from itertools import chain
+
+        import duckdb
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        base = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+        with (
+            tempfile.TemporaryDirectory(prefix="sums-", dir=base) as spill,
+            duckdb.connect(config={"threads": 1, "memory_limit": memory}) as con,
+        ):
+            con.execute("SET temp_directory = ?", [spill])
+            con.register("events", pa.RecordBatchReader.from_batches(schema, batches))
+            found = pa.RecordBatchReader.from_stream(con.sql(query))
+            empty = found.schema.empty_table()
+            for table in chain([empty], (pa.Table.from_batches([batch]) for batch in found)):
+                file = pa.BufferOutputStream()
+                pq.write_table(table, file)
+                value = pa.array([file.getvalue().to_pybytes()], pa.binary())
+                yield pa.RecordBatch.from_arrays([value], [name])
+
+    return summed
 
 
 def _rows(
@@ -266,18 +306,27 @@ def _rows(
     return rows, lookups
 
 
+@dataclass
 class _Maker:
-    """Makes the columns of one recording."""
+    """Makes the columns of one recording; those that are alike are one."""
 
-    def __init__(self, job: Job, rows: Rows) -> None:
-        self.job, self.rows = job, rows
+    job: Job
+    rows: Rows
+    columns: dict[str, Column] = field(default_factory=dict)
+    _known: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def column(self, letter: str, meaning: str, column: Column) -> str:
+        """Return the name of a column: a letter for what it is, and a number."""
+        name = self._known.setdefault((letter, meaning), f"{letter}{len(self._known)}")
+        self.columns.setdefault(name, column)
+        return name
 
     def compute(self, expression: Expression) -> Typed:
         """Return the SQL of an expression, and its type."""
         return self.rows.compute(expression, self.job.calendar.zone)
 
-    def moments(self, events: Events, open_from: int | None) -> dict[str, Column]:
-        """Return ``fate`` and ``bucket``, and ``at`` where periods are closed."""
+    def moments(self, events: Events, open_from: int | None) -> None:
+        """Make ``fate``, ``bucket`` and ``bad``, and ``at`` where periods are closed."""
         calendar = self.job.calendar
         moment = self._moment(events.time)
         bucket, late = calendar.bucket(moment), F.lit(False)
@@ -298,15 +347,20 @@ class _Maker:
             outside = outside | (judged >= _literal(calendar.end))
         of_late = {"keep": 5, "drop": 3, "move": 4}[calendar.late]
         fate = F.when(moment.isNull(), 1).when(late & F.lit(of_late == 3), 3).when(outside, 2)
-        if open_from is None:
-            return {"fate": fate.when(late, of_late).otherwise(0), "bucket": bucket}
-        fate = fate.when(bucket < F.lit(open_from), 3).when(late, of_late)
-        return {"fate": fate.otherwise(0), "bucket": bucket, "at": F.unix_micros(judged)}
+        if open_from is not None:
+            fate = fate.when(bucket < F.lit(open_from), 3)
+            self.columns["at"] = F.unix_micros(judged)
+        self.columns["fate"] = fate.when(late, of_late).otherwise(0)
+        self.columns |= {"bucket": bucket, "bad": F.coalesce(BAD, FILE)}
 
-    def key(self, spec: OperatorSpec, entry: Input) -> Column:
-        """Return the key of an operator as a text."""
-        key = F.expr(as_text(self.compute(entry.key)))
-        return F.coalesce(key, F.lit(NULL_KEY)) if spec.null_key == "group" else key
+    def key(self, spec: OperatorSpec, entry: Input) -> tuple[str, str]:
+        """Return SQL of the key of an operator, a whole number as such, and of it as a text."""
+        key = self.compute(entry.key)
+        text = as_text(key)
+        if spec.null_key == "group":
+            text = f"coalesce({text}, {quoted(NULL_KEY)})"
+            return text, text
+        return (key.sql if key.kind == "whole" else text), text
 
     def _moment(self, expression: Expression) -> Column:
         sql, kind = self.compute(expression)
@@ -316,14 +370,18 @@ class _Maker:
             raise InvalidInput(Problem(expression.where, expression.text, reason, remedy))
         return F.expr(sql)
 
-    def amount(self, expression: Expression) -> Column:
+    def amount(self, expression: Expression) -> Amount:
         """Return a cost, state or rate in millionths."""
         sql, kind = self.compute(expression)
         if kind not in ("whole", "number"):
             remedy = 'declare the column as "number", or use number(…)' if kind == "text" else ""
             reason = f"is {kind}, not an amount"
             raise InvalidInput(Problem(expression.where, expression.text, reason, remedy))
-        return micros(F.expr(sql))
+        if re.fullmatch(r"\d{1,12}L", sql):  # the same for all events: nothing needs to be summed
+            each = f"{int(sql[:-1]) * MICRO}::BIGINT"
+            return Amount(expression, "n", f"(n::HUGEINT * {each})", each, each)
+        name = self.column("v", sql, micros(F.expr(sql)))
+        return Amount(expression, *(f"{what}_{name}" for what in _SUMMED))
 
 
 def _literal(moment: datetime) -> Column:
@@ -348,135 +406,3 @@ def micros(column: Column) -> Column:
     rest = exact - whole
     away = F.when(rest >= 0.5, 1).when(rest <= -0.5, -1).otherwise(0)
     return F.try_add(whole, away.cast("bigint"))
-
-
-def exact(high: Column, low: Column) -> Column:
-    """Return millionths from their halves."""
-    wide = high.cast("decimal(28,0)") * F.lit(1 << _BITS).cast("decimal(10,0)")
-    return wide + low.cast("decimal(28,0)")
-
-
-def union(parts: list[DataFrame]) -> DataFrame:
-    """Return the rows of several frames."""
-    return reduce(lambda one, other: one.unionAll(other), parts)
-
-
-# -- what became of the events, and values that cannot be ------------------------------------------
-
-
-def judge(job: Job, sums: Sums) -> dict[str, Any]:
-    """Count what became of the events, and refuse values that cannot be.
-
-    Returns
-    -------
-    dict
-        ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), the
-        ``latest`` moment in microseconds, where it is kept, the events of all ``files``, and for
-        every operator the events without key, cost and state, for every edge those without rate;
-        for every joined table its rows, those dropped, and the events without a match.
-
-    Raises
-    ------
-    InvalidInput
-        A value is not of its declared type, or a cost, rate or state is negative.
-    """
-    told = _Told(sums)
-    check_bad(sums.rows, sums.frame.sparkSession, told.bads)
-    _check_amounts(sums, told)
-    counted = [row for fate, row in told.fates.items() if fate in COUNTED]
-    moments = [row["most"] for row in counted if row["most"] is not None]
-    operators = {job.operators[kind.number].id: (k, kind) for k, kind in sums.each("operator")}
-    edges = {_arrow(job.edges[kind.number]): k for k, kind in sums.each("edge")}
-    lookups = zip(sums.lookups.items(), sums.each("lookup"), strict=True)
-    return {
-        "events": sum(row["events"] for row in told.fates.values()),
-        **{name: told.fates.get(i, {"events": 0})["events"] for i, name in enumerate(FATES)},
-        "first": min((row["first"] for row in counted), default=None),
-        "last": max((row["last"] for row in counted), default=None),
-        "latest": max(moments, default=None),
-        "without_key": {n: told.count(k, "events", False) for n, (k, _) in operators.items()},
-        "without_cost": {n: told.unknown(k, "known") for n, (k, _) in operators.items()},
-        "without_state": {
-            n: told.unknown(k, "known_state") for n, (k, kind) in operators.items() if kind.state
-        },
-        "without_rate": {n: told.unknown(k, "known") for n, k in edges.items()},
-        "lookups": {
-            name: {**rows, "unmatched": told.count(k, "events")} for (name, rows), (k, _) in lookups
-        },
-        "files": told.files,
-    }
-
-
-class _Told:
-    """What the sums come to, asked in one query: of each kind, with and without key groups.
-
-    Attributes
-    ----------
-    fates
-        By number: events, first and last bucket, the latest moment.
-    files
-        By path: its events.
-    bads
-        The first fault of each kind and file, with the number of such rows.
-    """
-
-    def __init__(self, sums: Sums) -> None:
-        fate, key = F.col("kind") == FATE, F.col("key")
-        parts = F.split(key, MARK)  # of what is wrong; else the file
-        wrong = fate & key.startswith(MARK)
-        by = {
-            "fate": F.when(fate, F.col("a")),
-            "fault": F.when(wrong, parts[1]),
-            "file": F.when(fate, F.element_at(parts, -1)),
-        }
-        totals = (F.sum(name).alias(name) for name in ("events", "known", "known_state"))
-        least = (F.min(name).alias(name) for name in ("least", "least_state"))
-        of_fates = {"first": F.min("bucket"), "last": F.max("bucket"), "most": F.max("most")}
-        of_fates["bad"] = F.min(F.when(wrong, key))
-        grouped = sums.frame.groupBy("kind", "reached", *(c.alias(n) for n, c in by.items()))
-        found = grouped.agg(*totals, *least, *(c.alias(n) for n, c in of_fates.items())).collect()
-        self._rows = {(r["kind"], r["reached"]): r for r in found if r["kind"] != FATE}
-        self.fates: dict[int, dict[str, Any]] = {}
-        self.files: dict[str, int] = {}
-        bads: dict[tuple[str, str], tuple[str, int]] = {}
-        for row in (row for row in found if row["kind"] == FATE):
-            known = self.fates.setdefault(row["fate"], {"events": 0})
-            known["events"] += row["events"]
-            for name, chosen in (("first", min), ("last", max), ("most", max)):
-                values = (v for v in (known.get(name), row[name]) if v is not None)
-                known[name] = chosen(values, default=None)
-            if row["file"]:
-                path = path_of(row["file"])
-                self.files[path] = self.files.get(path, 0) + row["events"]
-            if row["bad"] is not None:
-                first, count = bads.get((row["fault"], row["file"]), (row["bad"], 0))
-                bads[row["fault"], row["file"]] = min(first, row["bad"]), count + row["events"]
-        self.bads = sorted(bads.values())
-
-    def count(self, kind: int, name: str, reached: bool = True) -> int:
-        row = self._rows.get((kind, reached))
-        return 0 if row is None else row[name]
-
-    def unknown(self, kind: int, known: str) -> int:
-        """Return how many events reach their key groups with no amount or state."""
-        return self.count(kind, "events") - self.count(kind, known)
-
-    def least(self, kind: int, name: str) -> int | None:
-        found = [row[name] for (k, _), row in self._rows.items() if k == kind]
-        return min((value for value in found if value is not None), default=None)
-
-
-def _check_amounts(sums: Sums, told: _Told) -> None:
-    problems = []
-    for number, kind in enumerate(sums.kinds):
-        for amount, name in ((kind.of_amount, "least"), (kind.of_state, "least_state")):
-            least = None if amount is None else told.least(number, name)
-            if amount is not None and least is not None and least < 0:
-                reason = f"is negative for some events (down to {least / 1e6:g})"
-                problems.append(Problem(amount.where, amount.text, reason))
-    if problems:
-        raise InvalidInput(problems)
-
-
-def _arrow(edge: Edge) -> str:
-    return f"{edge.source} → {edge.target}"

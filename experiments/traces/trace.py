@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F
 
 from experiments.spark.remote import place_for_spark
 from experiments.traces.files import (
@@ -21,7 +20,6 @@ from experiments.traces.files import (
     Found,
     check_scanned,
     entry_of,
-    escaped,
     find,
     full_disk,
     is_full,
@@ -32,20 +30,27 @@ from experiments.traces.files import (
     unread,
     with_counts,
 )
-from experiments.traces.folder import TABLES, FileEntry, Manifest, TraceFolder, is_trace
+from experiments.traces.folder import (
+    TABLES,
+    FileEntry,
+    Manifest,
+    TablesLost,
+    TraceFolder,
+    is_trace,
+)
 from experiments.traces.periods import MAX_PERIODS, Period, micros_of
-from experiments.traces.tables import Summing
+from experiments.traces.sums import sum_up
+from experiments.traces.tables import Tables
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from experiments.traces.files import Paths
     from experiments.traces.folder import Following
     from experiments.traces.job import Events, Files, Job
-    from experiments.traces.sums import Sums
 
 Entries = dict[str, list[FileEntry]]
 """Files by recording (``clicks``) and looked-up table (``clicks.users``)."""
@@ -195,28 +200,6 @@ def older_span(job: Job, older: TraceFolder | None) -> dict[str, int | None]:
     return {"first": job.calendar.bucket_of(first), "last": job.calendar.bucket_of(last)}
 
 
-def older_tables(
-    session: SparkSession, job: Job, folder: TraceFolder, older: TraceFolder | None, first: int
-) -> dict[str, DataFrame]:
-    """Return the tables of an older trace, with periods counted from another bucket.
-
-    Parameters
-    ----------
-    folder
-        In which the older trace lies.
-    """
-    if older is None:
-        return {}
-    before = older_span(job, older)["first"]
-    assert before is not None
-    period = (F.col("period") + F.lit(before - first)).cast("int")
-    return {
-        name: session.read.parquet(escaped(folder.table_uri(name))).withColumn("period", period)
-        for name in ("loads", "rates", "keys")
-        if name in older.manifest.rows
-    }
-
-
 def added(older: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return what became of the events of a recording before and now."""
     sums: dict[str, Any] = {}
@@ -242,15 +225,8 @@ def _unmatched(lookups: Mapping[str, Mapping[str, int]] | None, table: str) -> i
 
 # -- the trace -------------------------------------------------------------------------------------
 
-SETTINGS = {
-    "spark.driver.memory": "2g",  # of a local JVM: sums that do not fit go to disk
-    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "256",
-    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
-    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
-}
-"""Of Spark: sums move in many small parts, of which so many are put together as their sizes ask;
-and the map in generated code, before the general one, takes a million keys and not 65,536."""
+SETTINGS = {"spark.driver.memory": "2g"}
+"""Of Spark."""
 
 
 def run_trace(
@@ -428,28 +404,28 @@ def add(
     InvalidInput, SparkFailed
         As `run_trace`.
     """
-    from experiments.spark.session import SparkFailed
-    from experiments.traces.sums import judge, sum_up
-
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
     session.conf.set(NANOS_AS_WHOLE, "true")
-    recordings: list[Sums] = []
     older = feed.older
     told: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
-    spans: list[Mapping[str, Any]] = [older_span(job, older)]
+    before = older_span(job, older)
+    spans: list[Mapping[str, Any]] = [before]
     latest: dict[str, int | None] = {}
     started = time.perf_counter()
     events = job.events[0]
+    tables = Tables(job, folder.scratch)
     try:
         for events in job.events:
             if not feed.files[events.name]:
                 continue
             tell(f"reading {events.name}")
-            uri = folder.part_uri(f"sums-{len(recordings)}")
-            sums = sum_up(session, job, events, feed.paths, uri, feed.open_from(job))
-            recordings.append(sums)
-            judged = judge(job, sums)
+            part = f"sums-{len(tables.recordings)}"
+            sums = sum_up(
+                session, job, events, feed.paths, folder.part_uri(part), feed.open_from(job)
+            )
+            tables.add(sums, folder.fetched(part))
+            judged = tables.judge(session)
             read = judged.pop("files")
             for name, files in files_of(events).items():
                 mine = read if name == events.name else ()
@@ -460,7 +436,7 @@ def add(
             spans.append(judged)
             latest[events.name] = judged["latest"]
             told[events.name] = added(told.get(events.name, {}), judged)
-        if not recordings and older is not None:
+        if not tables.recordings and older is not None:
             return older
         periods, first = _periods(job, spans)
         manifest = replace(
@@ -469,54 +445,34 @@ def add(
             following=feed.followed(job, periods, latest),
         )
         tell(f"{sum(t['events'] for t in told.values()):,} events in {len(periods):,} periods")
-        summing = Summing(
-            job,
-            recordings,
-            first,
-            periods,
-            older_tables(session, job, folder, older, first),
-        )
-        written = _write(session, folder, summing, tell)
+        tables.set_periods(periods, first, (before["first"] or 0) - first)
+        for name in () if older is None else older.manifest.rows:
+            tables.extend(name, folder.table_path(name))
+        written = _write(tables, folder, tell)
         feed.check_unchanged(session)
         return folder.finish(manifest, time.perf_counter() - started, written)
-    except (PySparkException, Py4JJavaError, SparkFailed) as error:
+    except (PySparkException, Py4JJavaError, TablesLost) as error:
         if is_full(error):
             raise full_disk(places(session, folder.path)) from error
-        if isinstance(error, SparkFailed):
+        if isinstance(error, TablesLost):
             raise
         raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None
     finally:
-        for sums in recordings:
+        for sums in tables.recordings:
             for table in sums.rows.kept:
                 table.unpersist()
+        tables.close()
 
 
-def _write(
-    session: SparkSession, folder: TraceFolder, summing: Summing, tell: Callable[[str], None]
-) -> list[str]:
-    """Have Spark write the tables, and return their names."""
-    from experiments.spark.session import SparkFailed, cause_of
-
+def _write(tables: Tables, folder: TraceFolder, tell: Callable[[str], None]) -> list[str]:
+    """Write the tables, and return their names."""
     written = []
     for name in TABLES:
-        frame = getattr(summing, name)()
-        if frame is None:
-            continue
         tell(f"summing up {name}")
-        try:
-            frame.write.parquet(folder.part_uri(name))
-        except (PySparkException, Py4JJavaError) as error:
-            # what is in the files was read before: this is about Spark, memory or disks
-            reason = f"{summing.job.name}: {name} cannot be summed up: {cause_of(error)}"
-            remedy = "look at free memory (--spark-config spark.driver.memory=…) and disks"
-            raise SparkFailed(f"{reason} ({remedy})") from error
-        written.append(name)
-        if folder.place is not None:
-            folder.place.fetch_new(f"{name}.parquet", folder.scratch / f"{name}.parquet")
-        if name == "keys":
-            summing.stored_keys = session.read.parquet(escaped(folder.part_uri(name)))
+        if tables.write(name, folder.scratch / f"{name}.parquet"):
+            written.append(name)
     return written
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from experiments.spark import session
-from experiments.spark.session import SparkFailed
-from experiments.traces.folder import TraceFolder
+from experiments.traces.folder import TablesLost, TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.trace import Summing, run_trace
+from experiments.traces.tables import Tables
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, job, trace, write_csv
 
@@ -93,13 +93,11 @@ def test_a_zip_is_traced_from_there(tmp_path: Path, spark: Any) -> None:
     assert parts(tmp_path / "out") == []
 
 
-def test_spark_that_gives_up_while_summing_is_not_blamed_on_the_file(
+def test_sums_that_cannot_be_made_are_not_blamed_on_the_file(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        Summing, "states", lambda _: spark.sql("select raise_error('disk full') from range(1)")
-    )
-    with pytest.raises(SparkFailed, match=r"clicks: states cannot be summed up: .*disk full"):
+    monkeypatch.setattr(Tables, "_states", lambda _: "SELECT error('disk full')")
+    with pytest.raises(TablesLost, match=r"clicks: states cannot be summed up: .*disk full"):
         trace(tmp_path)
     assert list((tmp_path / "out").iterdir()) == []
 

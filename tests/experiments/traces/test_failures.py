@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from experiments.spark.session import SparkFailed
 from experiments.traces import files as failures
 from experiments.traces import trace as tracing
 from experiments.traces.files import full_disk, is_full, unpack
+from experiments.traces.folder import TablesLost
 from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, write_csv
@@ -55,13 +55,9 @@ def test_a_disk_that_fills_while_a_recording_is_traced(
     def fails(*_: Any) -> None:
         if where == "reading":
             raise PySparkException(f"Job aborted.\nCaused by: {FULL}")
-        raise SparkFailed(f"loads cannot be summed up: {FULL}")
+        raise TablesLost(f"loads cannot be summed up: {FULL}")
 
-    target = "experiments.traces.sums.sum_up" if where == "reading" else None
-    if target:
-        monkeypatch.setattr(target, fails)
-    else:
-        monkeypatch.setattr(tracing, "_write", fails)
+    monkeypatch.setattr(tracing, "sum_up" if where == "reading" else "_write", fails)
     write_csv(tmp_path / "events.csv", EVENTS)
     with pytest.raises(InvalidInput, match=r"(--output|TMPDIR): .* MB are free \(make room"):
         run_trace(described(tmp_path, "events.csv"), tmp_path / "out")
