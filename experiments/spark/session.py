@@ -58,13 +58,7 @@ def is_local(master: str) -> bool:
 
 
 def check_master(master: str, task_cpus: int = 1) -> None:
-    """Refuse a master that Spark would not understand, before a JVM is started for it.
-
-    Raises
-    ------
-    InvalidInput
-        The form is unknown, or a local master has fewer cores than one task asks for.
-    """
+    """Refuse a master that Spark would not understand, before a JVM is started for it."""
     local = _LOCAL.fullmatch(master)
     if local is None:
         if _MASTER.fullmatch(master) is None:
@@ -80,13 +74,7 @@ def check_master(master: str, task_cpus: int = 1) -> None:
 
 
 def check_reachable(master: str, seconds: float = REACH_SECONDS) -> None:
-    """Refuse a master of which no address answers: Spark itself tries for more than a minute.
-
-    Raises
-    ------
-    InvalidInput
-        None of its addresses takes a connection, or one is none.
-    """
+    """Refuse a master of which no address answers: Spark itself tries for more than a minute."""
     found = _ADDRESSES.fullmatch(master)
     if found is None:
         return

@@ -150,14 +150,13 @@ def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = 
     InvalidInput
         A local file is missing, or a package is not installed.
     """
-    where = f"{files.where}.path"
     text = files.path if path is None else path
     if text.startswith(_PACKAGE):
-        found = _in_package(text, where)
+        found = _in_package(files, text)
     elif _SCHEME.match(text) and not text.startswith("file:"):
         if text.lower().endswith(".zip"):
             remedy = "unpack it there, or bring it here"
-            raise InvalidInput(Problem(where, text, "is a zip that is not local", remedy))
+            raise files.refused("is a zip that is not local", remedy, text)
         return Found(files, (), text, local=False)
     else:
         local = re.sub(r"^file:(//)?(?=/)", "", text)
@@ -166,15 +165,14 @@ def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = 
 
 
 def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
-    where = f"{files.where}.path"
     pattern = escaped(f"file://{found}")
     if any(mark in str(found) for mark in "*?[{") and not found.exists():
         pattern = f"file://{found}"
         matches = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))
         if not matches and not may_come:
-            raise InvalidInput(Problem(where, text, "matches no file", f"looked for {found}"))
+            raise files.refused("matches no file", f"looked for {found}", text)
     elif not found.exists():
-        raise InvalidInput(Problem(where, text, "does not exist", f"looked for {found}"))
+        raise files.refused("does not exist", f"looked for {found}", text)
     else:
         matches = [found]
     if may_come:
@@ -201,48 +199,47 @@ def _expanded(files: Files, match: Path, several: bool) -> list[Path]:
     Spark passes over names that begin with . or _, over folders inside folders, and stops at
     colons, so that these are judged before it sees them.
     """
-    where = f"{files.where}.path"
     if several and match.is_dir() and _hidden(match):
         return []
     if not match.is_dir():
-        return [match] if _readable(where, match, several) else []
+        return [match] if _readable(files, match, several) else []
     entries = sorted(match.iterdir())
-    parts = [entry for entry in entries if not entry.is_dir() and _readable(where, entry, True)]
+    parts = [entry for entry in entries if not entry.is_dir() and _readable(files, entry, True)]
     inner = [entry for entry in entries if entry.is_dir() and not _hidden(entry)]
     for folder in inner:
         if "=" not in folder.name:
             reason = f"lies inside a folder that is read, {match}, and would be passed over"
             remedy = f"name what it holds by a pattern, such as {match.name}/*/*"
-            raise InvalidInput(Problem(where, folder.name, reason, remedy))
+            raise files.refused(reason, remedy, folder.name)
         # folders such as day=1 are columns to Spark
         if any(map(_is_zip, _expanded(files, folder, several=False))):
-            raise InvalidInput(Problem(where, str(folder), "holds zips", _UNPACK))
+            raise files.refused("holds zips", _UNPACK, str(folder))
     if parts and inner and not any(map(_is_zip, parts)):
         beside = f"{parts[0].name} stands beside {inner[0].name} in {match}"
         reason = f"cannot be read whole: {beside}, and folders that are columns hide such files"
         remedy = (
             f"move it into such a folder, or read both by a pattern: {files.path.rstrip('/')}/*"
         )
-        raise InvalidInput(Problem(where, files.path, reason, remedy))
+        raise files.refused(reason, remedy)
     if not parts and not inner:
-        raise InvalidInput(Problem(where, str(match), "is a folder without files"))
+        raise files.refused("is a folder without files", "", str(match))
     if not any(map(_is_zip, parts)):
         return [match]
     if inner:
-        raise InvalidInput(Problem(where, str(match), "holds zips beside folders", _UNPACK))
+        raise files.refused("holds zips beside folders", _UNPACK, str(match))
     return parts
 
 
-def _readable(where: str, path: Path, found: bool) -> bool:
+def _readable(files: Files, path: Path, found: bool) -> bool:
     """Return whether a file is to be read; marks that writers leave beside data are not."""
     if _hidden(path):
         if found and not (format_of(path.name) or _is_zip(path)):
             return False
         reason = f"in {path.parent} begins with . or _: Spark passes over such files"
-        raise InvalidInput(Problem(where, path.name, reason, "rename it, or move it away"))
+        raise files.refused(reason, "rename it, or move it away", path.name)
     if ":" in path.name and not _is_zip(path):
         reason = f"in {path.parent} has a colon in its name, which Spark cannot read"
-        raise InvalidInput(Problem(where, path.name, reason, "rename it"))
+        raise files.refused(reason, "rename it", path.name)
     return True
 
 
@@ -275,24 +272,24 @@ def local_files(paths: Collection[str]) -> list[Path]:
     return sorted(found)
 
 
-def _in_package(text: str, where: str) -> Path:
+def _in_package(files: Files, text: str) -> Path:
     """Return a data file of an installed package, without importing the package."""
     package, _, rest = text.removeprefix(_PACKAGE).partition("/")
     inside = PurePosixPath(rest)
     if not package.isidentifier() or not rest or ".." in inside.parts or inside.is_absolute():
         remedy = "write package:NAME/path/inside"
-        raise InvalidInput(Problem(where, text, "is no file of a package", remedy))
+        raise files.refused("is no file of a package", remedy, text)
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         extra = EXTRAS.get(package)
         wanted = f"'streamplace[{extra}]'" if extra else package
         remedy = f"pip install {wanted}"
-        raise InvalidInput(Problem(where, text, f"needs the package {package}", remedy))
+        raise files.refused(f"needs the package {package}", remedy, text)
     for folder in spec.submodule_search_locations:
         found = Path(folder) / inside
         if found.exists():
             return found
-    raise InvalidInput(Problem(where, text, f"is not in the installed package {package}"))
+    raise files.refused(f"is not in the installed package {package}", "", text)
 
 
 MAX_UNPACKED = 32 << 30
@@ -456,11 +453,6 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
     ----------
     names
         Columns that are used, or fields inside them.
-
-    Raises
-    ------
-    InvalidInput
-        One lacks a column that another has, or has another type; with its name.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -470,7 +462,6 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
         return
     found: dict[str, tuple[Any, str]] = {}
     lacking: dict[str, str] = {}
-    where = f"{files.where}.path"
     merged = files.options.get("mergeSchema") is True
     remedy = "trace them apart, or write them alike"
     for path in local:
@@ -478,9 +469,7 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
             schema = pq.read_schema(path)
         except (pa.ArrowException, OSError) as error:
             told = str(error).splitlines()[0]
-            raise InvalidInput(
-                Problem(where, files.path, f"cannot be read: {told} ({path})")
-            ) from None
+            raise files.refused(f"cannot be read: {told} ({path})") from None
         for name in dict.fromkeys(n for n in names):
             top = name if name in schema.names else name.split(".")[0].split("[")[0]
             if top not in schema.names:
@@ -490,12 +479,12 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
             first, owner = found.setdefault(top, (kind, str(path)))
             if kind != first:
                 reason = f"holds files that differ: {top} is {kind} in {path}, {first} in {owner}"
-                raise InvalidInput(Problem(where, files.path, reason, remedy))
+                raise files.refused(reason, remedy)
     for top, file in lacking.items():
         if top in found and not merged:
             reason = f"holds files that differ: {file} has no column {top}, {found[top][1]} has"
             merge = "read = {mergeSchema = true} takes null for it"
-            raise InvalidInput(Problem(where, files.path, reason, merge))
+            raise files.refused(reason, merge)
 
 
 # -- what was listed, and what Spark reads ---------------------------------------------------------
@@ -573,11 +562,6 @@ def check_scanned(
         there was none in a listed one.
     whole
         Whether these are all that is to be read.
-
-    Raises
-    ------
-    InvalidInput
-        There are such files.
     """
     expected = {_plain(entry.path): entry.bytes for entry in entries}
     found = set(read)
@@ -672,7 +656,16 @@ def different_headers(files: Files, header: str, file: str) -> InvalidInput:
     """Return the error for a file whose header is not that of the first one."""
     reason = f"cannot be read: its files have different headers: {header} in {file}"
     remedy = "trace them apart, or header = false where no line names columns"
-    return InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
+    return files.refused(reason, remedy)
+
+
+_IN_WORKER = re.compile(r"Traceback \(most recent call last\):\n(?:\s.*\n)+(?P<error>\S.*)")
+
+
+def worker_trouble(error: PySparkException | Py4JJavaError) -> str:
+    """Return what a Python worker of Spark gave up with; empty where none did."""
+    found = _IN_WORKER.search(str(error))
+    return "" if found is None else found["error"][:300]
 
 
 def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> InvalidInput:
@@ -690,9 +683,7 @@ def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> Inva
     causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
     told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
     remedy = connector_remedy(text, files.path) or ""
-    return InvalidInput(
-        Problem(f"{files.where}.path", files.path, f"cannot be read: {told}{file}", remedy)
-    )
+    return files.refused(f"cannot be read: {told}{file}", remedy)
 
 
 # -- full disks ------------------------------------------------------------------------------------

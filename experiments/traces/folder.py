@@ -488,13 +488,7 @@ def count_rows(path: Path) -> int:
 
 
 def check_table(path: Path, name: str, rows: int) -> None:
-    """Refuse a table that is not as it was written.
-
-    Raises
-    ------
-    InvalidInput
-        It is missing, cannot be read, or has other columns or fewer or more rows.
-    """
+    """Refuse a table that is not as it was written."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

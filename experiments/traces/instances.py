@@ -30,26 +30,14 @@ MAX_WORST = 4_000
 
 
 def check_placement(name: str, where: str = "--placement") -> None:
-    """Refuse a name that is no placement.
-
-    Raises
-    ------
-    InvalidInput
-        It is neither one of ours nor a method.
-    """
+    """Refuse a name that is no placement."""
     if name not in OWN and name not in method_names():
         remedy = f"{', '.join(OWN)} or a method: see `streamplace methods`"
         raise InvalidInput(Problem(where, name, "is no placement", remedy))
 
 
 def check_method(name: str, where: str = "--carry") -> None:
-    """Refuse a name that is no method.
-
-    Raises
-    ------
-    InvalidInput
-        It is none.
-    """
+    """Refuse a name that is no method."""
     if name not in method_names():
         raise InvalidInput(Problem(where, name, "is no method", "see `streamplace methods`"))
 

@@ -362,6 +362,11 @@ class Files:
             remedy = f"rename the file to …{endings[0] or '.' + self.format}"
         raise Fault(problems=[Problem(where, value, reason, remedy)])
 
+    def refused(self, reason: str, remedy: str = "", value: str | None = None) -> InvalidInput:
+        """Return the error about its path, or about a value there."""
+        shown = self.path if value is None else value
+        return InvalidInput(Problem(f"{self.where}.path", shown, reason, remedy))
+
     @property
     def wide(self) -> bool:
         """Whether a line break is more than one byte, so that lines cannot be told by bytes."""

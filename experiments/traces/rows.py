@@ -115,6 +115,8 @@ class Rows:
         By joined table: the column that tells whether a row found nothing in it.
     kept
         Joined tables that Spark keeps.
+    numbers
+        Files by the number that stands for each in sums, where all have their own.
     """
 
     frame: DataFrame
@@ -124,6 +126,7 @@ class Rows:
     paths: Sequence[str]
     missed: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[DataFrame, ...] = ()
+    numbers: Mapping[int, str] = field(default_factory=dict)
 
     def compute(self, expression: Expression, zone: str) -> Typed:
         """Return the SQL of an expression over these rows, and its type.
@@ -184,7 +187,10 @@ def read_rows(
             faults.append((name, fault, leaf.sql))
     bad = F.expr(_bad(raw, faults, files)).alias(BAD)
     frame = raw.frame.select(*values, bad, FILE)
-    return Rows(frame, columns, known, files, paths.paths)
+    named = (re.sub("^file:/+", "file:/", file) for file in raw.scanned)  # as rows have it
+    numbers = {zlib.crc32(file.encode()): file for file in named}
+    numbers = numbers if len(numbers) == len(raw.scanned) else {}
+    return Rows(frame, columns, known, files, paths.paths, numbers=numbers)
 
 
 def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str:
@@ -235,11 +241,6 @@ def check_bad(rows: Rows, session: SparkSession, found: Sequence[tuple[str, int]
     ----------
     found
         As `bad_rows` gives them.
-
-    Raises
-    ------
-    InvalidInput
-        There are some.
     """
     files = rows.files
     bads = [_Bad.of(first, count) for first, count in found]
@@ -317,14 +318,14 @@ def _malformed(files: Files, first: _Bad, alike: Sequence[_Bad]) -> InvalidInput
         if '\\"' in line and files.escape == '"':
             remedy = 'escape = "\\\\" takes quotes after \\'
     reason = f"cannot be read: MALFORMED, {told}: {place}: {line}{_counted(alike)}"
-    return InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
+    return files.refused(reason, remedy)
 
 
 def _garbled(files: Files, text: str, file: str) -> InvalidInput:
     """Return the error for bytes that are not of the encoding."""
     reason = f"holds bytes that are no {files.encoding} ({file})"
     remedy = 'name the encoding, such as encoding = "latin-1"'
-    return InvalidInput(Problem(f"{files.where}.path", text, reason, remedy))
+    return files.refused(reason, remedy, text)
 
 
 def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) -> None:
@@ -332,11 +333,6 @@ def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) ->
 
     U+FFFD, which Spark puts for bytes that are no text, may stand in a file itself, and so may
     quotes inside a value.
-
-    Raises
-    ------
-    InvalidInput
-        There are some.
     """
     lines = session.read.text(list(paths))
     torn = files.format == "csv" and not files.multiline and bool(files.quote)
@@ -360,7 +356,7 @@ def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) ->
     place = _place_of(text.strip(), files, path)
     reason = f"is a line with a quote that it does not close ({place})"
     remedy = 'multiline = true takes line breaks inside quotes, escape = "\\\\" quotes after \\'
-    raise InvalidInput(Problem(f"{files.where}.path", text, reason, remedy))
+    raise files.refused(reason, remedy, text)
 
 
 def _uri(file: str) -> str:
@@ -372,11 +368,6 @@ def check_closed(session: SparkSession, files: Files, file: str) -> None:
 
     Spark takes all that follows into one value, up to a quote that a delimiter follows. The lines
     go once through Python's reader, which is told to stop there.
-
-    Raises
-    ------
-    InvalidInput
-        There is such a quote.
     """
     if files.wide:
         _, lines = _decoded(session, files, [_uri(file)])
@@ -415,7 +406,7 @@ def check_closed(session: SparkSession, files: Files, file: str) -> None:
         ended, told = reader.line_num, ""
     reason = f"has a record with a quote that nothing closes ({file}, line {ended + 1})"
     remedy = "close it, or name other signs: read.options.quote, read.options.escape"
-    raise InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
+    raise files.refused(reason, remedy)
 
 
 def _torn(files: Files) -> str:
@@ -501,7 +492,7 @@ def _csv(
         headers = _headers(reader, paths)
         first = next(headers, None)
         if first is None:
-            raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
+            raise files.refused("has no header line")
         names = _column_names(first[1], files)
         enforce = None in first[1]  # Spark's check of headers stops at a column without a name
         for path, header in headers if enforce else ():

@@ -36,8 +36,8 @@ FATES = ("counted", "no_time", "outside", "late_dropped", "late_moved", "late_ke
 COUNTED = (0, 4, 5)
 """Of these, the ones of events that count."""
 
-_MEMORY = "512MB"
-"""Of the sums beside one task of Spark; what does not fit goes to its folder."""
+_MEMORY = 2048
+"""Megabytes of the sums beside all tasks at once; what does not fit goes to Spark's folder."""
 
 _PART = "part"
 """Column in which Spark moves sums, as files of Parquet."""
@@ -45,8 +45,8 @@ _PART = "part"
 _SUMMED = {"known": "count", "total": "sum", "least": "min", "most": "max"}
 """Of the amounts of events; a sum of 64 bits has 128."""
 
-_FATES = ("fate", "bucket", "bad")
-"""Columns of the sums that tell what became of events; ``bad``: what is wrong, else the file."""
+_FATES = ("fate", "bucket", "bad", "file")
+"""Columns of the sums that tell what became of events; ``bad``: what is wrong."""
 
 
 class Amount(NamedTuple):
@@ -114,7 +114,7 @@ class Sums:
         For each joined table its rows, and those dropped for a key that stood twice.
     sets
         What the sums are grouped by; their number is the column ``part``.
-    at
+    latest
         Column of the latest moment, or ``NULL``.
     partial
         Makes the sums of some events.
@@ -124,7 +124,7 @@ class Sums:
     kinds: Sequence[Kind]
     lookups: Mapping[str, Mapping[str, int]]
     sets: Sequence[tuple[str, ...]]
-    at: str
+    latest: str
     partial: Callable[[Iterator[Any]], Iterator[Any]]
 
     def where(self, kind: Kind) -> str:
@@ -170,7 +170,7 @@ def sum_up(
         Of the sums.
     open_from
         First bucket that still takes events, where periods are closed one after another; moments
-        are then kept as ``at``, so that the latest can be told.
+        are then kept as ``moment``, so that the latest can be told.
 
     Raises
     ------
@@ -188,11 +188,13 @@ def sum_up(
     kinds = _kinds(job, events, made)
     sets = tuple(dict.fromkeys((_FATES, *(kind.by for kind in kinds))))
     frame = _projected(rows, made.columns)
-    partial = _partial(_query(list(made.columns), sets), to_arrow_schema(frame.schema))
+    memory = _MEMORY // session.sparkContext.defaultParallelism
+    schema = to_arrow_schema(frame.schema)
+    partial = _partial(_query(list(made.columns), sets), schema, min(512, max(128, memory)))
     summed = frame.mapInArrow(partial, f"{_PART} binary")
     summed.write.option("compression", "none").parquet(uri)
-    at = "at" if "at" in made.columns else "NULL"
-    return Sums(rows, kinds, lookups, sets, at, partial)
+    latest = "moment" if "moment" in made.columns else "NULL"
+    return Sums(rows, kinds, lookups, sets, latest, partial)
 
 
 def _projected(rows: Rows, columns: Mapping[str, Column]) -> DataFrame:
@@ -228,7 +230,7 @@ def _kinds(job: Job, events: Events, made: _Maker) -> list[Kind]:
 def _query(columns: Sequence[str], sets: Sequence[tuple[str, ...]]) -> str:
     """Return the query that sums up the ``events`` of a task."""
     told = [*dict.fromkeys(chain(*sets)), "count(*) AS n"]
-    told += ["max(at) AS at"] if "at" in columns else []
+    told += ["max(moment) AS moment"] if "moment" in columns else []
     told += [
         f"{function}({name}) AS {what}_{name}"
         for name in columns
@@ -248,13 +250,13 @@ def _query(columns: Sequence[str], sets: Sequence[tuple[str, ...]]) -> str:
     )
 
 
-def _partial(query: str, schema: Any) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _partial(query: str, schema: Any, memory: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return what asks DuckDB a query about the ``events`` of a task; its answer is Parquet.
 
     It is sent to the workers as it stands here: they need DuckDB and Arrow, and nothing of ours.
     Spark moves the answer as a few binary values, and not as rows.
     """
-    memory, name = _MEMORY, _PART
+    name = _PART
 
     def summed(batches: Iterator[Any]) -> Iterator[Any]:
         import os
@@ -268,7 +270,7 @@ def _partial(query: str, schema: Any) -> Callable[[Iterator[Any]], Iterator[Any]
         base = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
         with (
             tempfile.TemporaryDirectory(prefix="sums-", dir=base) as spill,
-            duckdb.connect(config={"threads": 1, "memory_limit": memory}) as con,
+            duckdb.connect(config={"threads": 1, "memory_limit": f"{memory}MB"}) as con,
         ):
             con.execute("SET temp_directory = ?", [spill])
             con.register("events", pa.RecordBatchReader.from_batches(schema, batches))
@@ -326,7 +328,7 @@ class _Maker:
         return self.rows.compute(expression, self.job.calendar.zone)
 
     def moments(self, events: Events, open_from: int | None) -> None:
-        """Make ``fate``, ``bucket`` and ``bad``, and ``at`` where periods are closed."""
+        """Make ``fate``, ``bucket`` and ``bad``, and ``moment`` where periods are closed."""
         calendar = self.job.calendar
         moment = self._moment(events.time)
         bucket, late = calendar.bucket(moment), F.lit(False)
@@ -349,9 +351,10 @@ class _Maker:
         fate = F.when(moment.isNull(), 1).when(late & F.lit(of_late == 3), 3).when(outside, 2)
         if open_from is not None:
             fate = fate.when(bucket < F.lit(open_from), 3)
-            self.columns["at"] = F.unix_micros(judged)
+            self.columns["moment"] = F.unix_micros(judged)
         self.columns["fate"] = fate.when(late, of_late).otherwise(0)
-        self.columns |= {"bucket": bucket, "bad": F.coalesce(BAD, FILE)}
+        file = F.crc32(FILE) if self.rows.numbers else F.col(FILE)  # a number is moved faster
+        self.columns |= {"bucket": bucket, "bad": F.make_valid_utf8(BAD), "file": file}
 
     def key(self, spec: OperatorSpec, entry: Input) -> tuple[str, str]:
         """Return SQL of the key of an operator, a whole number as such, and of it as a text."""

@@ -214,8 +214,9 @@ class Tables:
         sums, table = self.recordings[-1], f"sums{len(self.recordings) - 1}"
         rows = self._ask(
             "events",
-            f"SELECT fate, bad, sum(n)::BIGINT AS events, min(bucket) AS first, max(bucket) AS "
-            f"last, max({sums.at}) AS latest FROM {table} WHERE part = 0 GROUP BY ALL",
+            f"SELECT fate, file, string_split(bad, {_text(MARK)})[2] AS fault, min(bad) AS bad, "
+            "sum(n)::BIGINT AS events, min(bucket) AS first, max(bucket) AS last, "
+            f"max({sums.latest}) AS latest FROM {table} WHERE part = 0 GROUP BY ALL",
         )
         check_bad(sums.rows, session, _bads(rows))
         told = [(kind, self._told(table, sums, kind)) for kind in sums.kinds]
@@ -228,7 +229,8 @@ class Tables:
         )
         files: Counter[str] = Counter()
         for row in rows:
-            if file := (row["bad"] or "").rpartition(MARK)[2]:
+            file = row["file"]
+            if file := sums.rows.numbers.get(file, "") if isinstance(file, int) else file:
                 files[path_of(file)] += row["events"]
         return {
             "events": sum(fates),
@@ -268,12 +270,11 @@ class Tables:
 
 def _bads(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
     """Return the first fault of each kind and file, with the number of such rows."""
-    found: dict[tuple[str, str], tuple[str, int]] = {}
-    for row in rows:
-        if row["bad"] is not None and row["bad"].startswith(MARK):
-            parts = row["bad"].split(MARK)
-            first, count = found.get((parts[1], parts[-1]), (row["bad"], 0))
-            found[parts[1], parts[-1]] = min(first, row["bad"]), count + row["events"]
+    found: dict[tuple[str, Any], tuple[str, int]] = {}
+    for row in (row for row in rows if row["fault"] is not None):
+        which = row["fault"], row["file"]
+        first, count = found.get(which, (row["bad"], 0))
+        found[which] = min(first, row["bad"]), count + row["events"]
     return sorted(found.values())
 
 

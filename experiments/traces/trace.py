@@ -29,6 +29,7 @@ from experiments.traces.files import (
     spark_trouble,
     unread,
     with_counts,
+    worker_trouble,
 )
 from experiments.traces.folder import (
     TABLES,
@@ -129,13 +130,7 @@ class Feed:
         return replace(told, closed=closed, written=told.closed, latest=seen)
 
     def check_unchanged(self, session: SparkSession) -> None:
-        """Refuse files that were changed, or went, while they were read.
-
-        Raises
-        ------
-        InvalidInput
-            There are such files.
-        """
+        """Refuse files that were changed, or went, while they were read."""
         problems = []
         for name, entries in self.files.items():
             now = self._now(session, name, entries)
@@ -161,13 +156,7 @@ class Feed:
 
 
 def check_appendable(job: Job, older: TraceFolder) -> None:
-    """Refuse to add to a trace that was made otherwise.
-
-    Raises
-    ------
-    InvalidInput
-        Its job description sums up otherwise, or it does not tell which files it has read.
-    """
+    """Refuse to add to a trace that was made otherwise."""
     again = "trace everything again, into another folder"
     if not older.manifest.files:
         reason = "was made by an older version, which did not note the files that it read"
@@ -225,7 +214,10 @@ def _unmatched(lookups: Mapping[str, Mapping[str, int]] | None, table: str) -> i
 
 # -- the trace -------------------------------------------------------------------------------------
 
-SETTINGS = {"spark.driver.memory": "2g"}
+SETTINGS = {
+    "spark.driver.memory": "2g",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
 """Of Spark."""
 
 
@@ -456,6 +448,9 @@ def add(
             raise full_disk(places(session, folder.path)) from error
         if isinstance(error, TablesLost):
             raise
+        if lost := worker_trouble(error):
+            reason = f"{job.name}: {events.name} cannot be summed up: {lost}"
+            raise TablesLost(f"{reason} (look at Spark's Python workers)") from error
         raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None
