@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from experiments.spark import session
+from experiments.traces import sums as gathering
 from experiments.traces.folder import TablesLost, TraceFolder
 from experiments.traces.job import Job
 from experiments.traces.tables import Tables
@@ -98,6 +99,15 @@ def test_sums_that_cannot_be_made_are_not_blamed_on_the_file(
 ) -> None:
     monkeypatch.setattr(Tables, "_states", lambda _: "SELECT error('disk full')")
     with pytest.raises(TablesLost, match=r"clicks: states cannot be summed up: .*disk full"):
+        trace(tmp_path)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_python_worker_that_gives_up_is_named(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "_query", lambda *_: "SELECT error('no module of this name')")
+    with pytest.raises(TablesLost, match=r"clicks cannot be summed up: .*no module of this name"):
         trace(tmp_path)
     assert list((tmp_path / "out").iterdir()) == []
 

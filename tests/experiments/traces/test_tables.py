@@ -94,3 +94,35 @@ def test_amounts_are_millionths_with_halves_away_from_zero(spark: Any) -> None:
             whole = int(Decimal(repr(exact)).quantize(Decimal(1), ROUND_HALF_UP))
         expected.append(whole)
     assert [row[0] for row in found.collect()] == expected
+
+
+def test_sums_beside_a_task_go_to_disk_where_memory_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a task that has 40 MB for 300,000 keys, as beside one that has room for all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from experiments.traces.sums import _partial, _query
+
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    count = 300_000
+    events = pa.table(
+        {
+            "fate": pa.array(np.zeros(count), pa.int32()),
+            "bucket": pa.array(np.zeros(count), pa.int64()),
+            "g0": pa.array(np.arange(count) % 7, pa.int32()),
+            "k1": pa.array([f"a key of some length, {number}" for number in range(count)]),
+            "v2": pa.array(np.arange(count), pa.int64()),
+        }
+    )
+    query = _query(events.column_names, [("counted", "bucket", "g0", "k1"), ("fate",)])
+    found = []
+    for memory in (40, 1000):
+        files = _partial(query, events.schema, memory)(iter(events.to_batches(10_000)))
+        tables = [pq.read_table(pa.BufferReader(f.column(0)[0].as_py())) for f in files]
+        found.append(pa.concat_tables(tables).sort_by([("part", "ascending"), ("k1", "ascending")]))
+    assert found[0].equals(found[1])
+    assert found[0].num_rows == count + 1
+    assert found[0]["total_v2"][-1].as_py() == count * (count - 1) // 2
+    assert list(tmp_path.iterdir()) == []
