@@ -203,7 +203,7 @@ class _State:
                 unread(name, remote_entries(session, place.files, [place.pattern]), older)
         if self.uri is not None:
             self.folder.place = place_for_spark(session, self.uri)
-            # Spark reads the sums there: a copy that was cut off before it was put may be newer
+            # a copy that was cut off before it was put may be newer than what is there
             self._publish(session)
 
     def _publish(self, session: SparkSession) -> None:
