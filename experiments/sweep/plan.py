@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.sweep import instances as inst
@@ -17,6 +18,7 @@ from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, MethodEntry, Setting
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.figures.catalogue import find_objective
 from optim.methods.objective import aim
+from optim.plugins import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -160,10 +162,11 @@ class Card:
     cold: bool = True
     known: bool = False
     chooses_objective: bool = True
+    content: str = ""
 
     @classmethod
-    def of(cls, method: Method) -> Card:
-        """Take it from the registry's entry."""
+    def of(cls, method: Method, reference: str) -> Card:
+        """Take it from the registry's entry; `content` tells one file of a method from another."""
         same = ("name", "family", "kind", "solvers", "default_solver", "takes_warm_start", "cold")
         defaults = {option.name: option.default for option in method.options}
         return cls(
@@ -171,6 +174,7 @@ class Card:
             defaults=defaults,
             known=True,
             chooses_objective=len(method.objectives) > 1 or "objective" in defaults,
+            content=_content_of(reference),
         )
 
     def uses(self, factor: str) -> bool:
@@ -189,6 +193,14 @@ class Card:
             or not factor.startswith(OPTION_PREFIX)
             or factor.removeprefix(OPTION_PREFIX) in self.defaults
         )
+
+
+def _content_of(reference: str) -> str:
+    """Return the sha256 of a method's file; nothing where packages are asked."""
+    found = REFERENCE.fullmatch(reference)
+    if found is None or found["file"] is None:
+        return ""
+    return hashlib.sha256(Path(found["file"]).read_bytes()).hexdigest()
 
 
 def look_up(name: str) -> Method:
@@ -223,7 +235,7 @@ def label_of(entry: MethodEntry, card: Card, options: Mapping[str, Any], shown: 
     else:
         told = {k: v for k, v in options.items() if k in entry.varied or k not in entry.options}
     parts = [f"{key}={as_text(value)}" for key, value in {**told, **shown}.items()]
-    name = entry.label or entry.method
+    name = entry.label or card.name
     return f"{name} ({', '.join(parts)})" if parts else name
 
 
@@ -308,7 +320,7 @@ class RegistryChecks:
         method = self._try(lambda: look_up(entry.method), path, entry.method)
         if method is None:
             return
-        self.cards[entry.method] = Card.of(method)
+        self.cards[entry.method] = Card.of(method, entry.method)
         options = dict(entry.options)
         wanted = entry.settings.get("objective")
         if all(option.name != "objective" for option in method.options):
@@ -659,7 +671,9 @@ class _Planner:
         label = label_of(entry, card, options, shown)
         factors = self._told(combination, instance, settings, label, options)
         varied = {k: combination[k] for k in self.spec.variations if k in combination}
-        key = run_key(instance, varied, entry.method, options, settings, self.runner)
+        # the same file elsewhere is the same method; another text in it is another one
+        method = f"{card.name} {card.content}" if card.content else entry.method
+        key = run_key(instance, varied, method, options, settings, self.runner)
         return Run(
             key, instance, entry.method, label, card.family, card.kind, options, settings, factors
         )

@@ -6,7 +6,7 @@ docs/sweeps.md shows one with all that it may hold.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -55,6 +55,7 @@ from experiments.sweep.variations import KINDS, LIMITS, Variation
 from optim.errors import Problem, raise_any
 from optim.format.altered import AS_IT_IS, read_case
 from optim.format.read import Fault
+from optim.plugins import REFERENCE
 from optim.rules import RULE_NAMES
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ class MethodEntry:
 
     Attributes
     ----------
+    method
+        Its registered name, ``FILE.py``, ``FILE.py:NAME`` or ``module:NAME``.
     varied
         Names of the options that were given as lists.
     solvers
@@ -150,6 +153,14 @@ class MethodEntry:
     varied: tuple[str, ...] = ()
     solvers: tuple[str | None, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def beside(self, base: Path) -> MethodEntry:
+        """Return the entry with a method's file (``FILE.py``) looked for beside the sweep's own."""
+        found = REFERENCE.fullmatch(self.method)
+        if found is None or found["file"] is None:
+            return self
+        name = "" if found["name"] is None else f":{found['name']}"
+        return replace(self, method=f"{(base / found['file']).resolve()}{name}")
 
     def answers_to(self, wanted: MethodEntry) -> bool:
         """Tell whether an exclude or include entry means this one: by name, label, or in full."""
@@ -299,6 +310,11 @@ class Spec:
         factors = _flat(
             {name: matrix[name] for name in _keys(given.get("matrix")) if name in matrix}
         )
+        base = Path(base)
+        if "method" in factors:
+            factors["method"] = tuple(entry.beside(base) for entry in factors["method"])
+        for item in (item for items in entries.values() for item in items if "method" in item):
+            item["method"] = item["method"].beside(base)
         variations = told | {k: implied[k] for k in factors if k in implied and k not in told}
         raise_any([*_cross_check(factors, variations, entries)], source)
         return cls(
@@ -311,7 +327,7 @@ class Spec:
             variations=variations,
             exclude=entries["exclude"],
             include=entries["include"],
-            base=Path(base),
+            base=base,
             source=source,
             document=given,
         )

@@ -17,6 +17,7 @@ from experiments.sweep.plan import Run, plan_runs
 from experiments.sweep.spec import Spec
 from optim import Instance
 from optim.errors import InvalidInput
+from optim.methods.registry import METHODS
 from tests.experiments.sweep import fakes
 from tests.experiments.sweep.conftest import INSTANCE
 
@@ -520,3 +521,32 @@ def test_starts_that_are_none_of_the_two_are_refused(
     with pytest.raises(InvalidInput) as caught:
         plan_runs(make_spec(matrix, **top))
     assert [problem.path for problem in caught.value.problems] == [path]
+
+
+MINE = """
+from dataclasses import replace
+from optim.methods.registry import get_method
+METHOD = replace(get_method("random"), name="mine")
+"""
+
+
+def test_a_method_of_a_file_beside_the_sweep(base: Path) -> None:
+    """Its name is the method's; the file's text is what makes it the same, not where it lies."""
+    methods = ["./mine.py", "mine.py:METHOD", "random"]  # the first two are one
+    document = {"name": "t", "instances": {"files": [str(base / "tiny.json")]}}
+    found = []
+    for folder, text in (("a", MINE), ("b", MINE), ("c", f"{MINE}\n")):
+        (base / folder).mkdir()
+        (base / folder / "mine.py").write_text(text)
+        runs = plan_runs(Spec.from_dict(document | {"matrix": {"method": methods}}, base / folder))
+        assert [run.label for run in runs.runs] == ["mine", "random"]
+        assert runs.runs[0].method == str(base / folder / "mine.py")
+        found.append(keys(runs.runs))
+    METHODS.added.clear()
+    assert found[0] == found[1]
+    assert len(found[0] & found[2]) == 1  # of random
+
+
+def test_a_method_of_a_file_that_is_none(make_spec: Make) -> None:
+    told = problems_of(make_spec({"method": ["./none.py"]}))
+    assert "cannot be loaded: [Errno 2]" in told["matrix.method[0]"]
