@@ -634,7 +634,7 @@ class Model:
 
 def of_threads(x: Instance, objective: str, bound: F) -> None:
     """Prove by a single task: one that is full at the bound, or has more than it can use."""
-    tight = any(m + SLACK * m < a for _, a, m, _ in x.threads)
+    tight = not x.mends and any(m + SLACK * m < a for _, a, m, _ in x.threads)
     rated = objective == "sustainable_rate" and any(rate <= bound for rate in x.thread_rates)
     need(rated or (objective == "feasible" and tight), "no task is full before")
 
@@ -719,7 +719,7 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
     if plan is not None and mends:
         over = value_of(read, plan, EXCESS)
         need(over <= most, f"the plan has an excess of {float(over):.15g}, above {EXCESS}.most")
-        line += f"; the plan has an excess of {float(over):.15g}"
+        line += f"; the plan has an excess of at least {float(over):.15g}"
     if plan is not None and objective == "sustainable_rate" and read.crosses:
         line += "; under crossing costs the rate of a plan is not told here"
     elif plan is not None:

@@ -83,7 +83,7 @@ def test_both_levels_are_told(proved: Proved) -> None:
     told = told_of(instance, certificate, plan)
     assert told.startswith("excess is at least 0.314814814814815; where it is at most 0.31481484")
     assert "load_distance is at least 95.99" in told
-    assert "no worse than now; the plan has an excess of 0.314814814814815" in told
+    assert "no worse than now; the plan has an excess of at least 0.314814814814815" in told
 
 
 @pytest.mark.parametrize(
@@ -236,6 +236,38 @@ def test_what_threads_have_too_much_is_in_every_plan_and_of_an_operator_the_wors
     assert proved == pytest.approx(excess) == pytest.approx(1 / 6.5)
     read = check.Instance(check.parse(instance.to_json().encode())[0], mends="load_distance")
     assert read.fixed == check.F(2, 13)
+
+
+def test_what_a_task_has_too_much_does_not_refute_plans_that_are_no_worse_than_now() -> None:
+    """The current placement itself is one: max_load is exceeded in every plan, as it is now."""
+    builder = InstanceBuilder("stays").node("n0", capacity=10)
+    instance = builder.task("a", load=3, max_load=2, node="n0").build()
+    _, sha256 = check.parse(instance.to_json().encode())
+    level = {"kind": "dual", "steps": [{"close": [1, 0], "over": 0}]}
+    plain = {
+        "format": check.FORMAT, "instance_sha256": sha256, "objective": "feasible", "sense": "max",
+        "bound": 0, "assumes": [], "proof": {"kind": "threads"},
+    }  # fmt: skip
+    mended = {
+        **plain, "assumes": [check.NOW], "excess": {"bound": "1/3", "most": 1, "proof": level}
+    }  # fmt: skip
+    document = json.loads(instance.to_json())
+    assert told_of(document, plain) == "feasible is at most 0 (exactly 0)"
+    with pytest.raises(check.Refused, match="no task is full before"):
+        told_of(document, mended)
+
+
+def test_the_excess_of_a_plan_is_told_as_of_what_is_read() -> None:
+    """Two tasks too many on n0 count 2/3, which the checker does not read."""
+    builder = InstanceBuilder("tasks").node("n0", capacity=8, max_tasks=1).node("n1", capacity=8)
+    for i in range(3):
+        builder = builder.task(f"t{i}", load=4, node="n0")
+    instance = builder.limits(max_migrations=0).build()
+    result, certificate = insisted(solve(instance, "balance-milp"), instance.to_json().encode())
+    assert certificate is not None
+    assert result.plan is not None
+    told = told_of(json.loads(instance.to_json()), certificate, result.plan.to_dict())
+    assert "the plan has an excess of at least 0.333333333333333;" in told
 
 
 def test_a_rate_measures_capacities_and_excesses_are_of_the_others() -> None:
