@@ -194,8 +194,8 @@ def test_the_command_writes_and_checks_it(tmp_path: Path) -> None:
 
 
 def test_a_certificate_of_a_plan_that_keeps_every_limit_has_no_such_level() -> None:
-    instance = InstanceBuilder("good").node("n0", capacity=5).node("n1", capacity=5)
-    instance = instance.task("a", load=4, node="n0").task("b", load=4, node="n0").build()
+    builder = InstanceBuilder("good").node("n0", capacity=5).node("n1", capacity=5)
+    instance = builder.task("a", load=4, node="n0").task("b", load=4, node="n0").build()
     result, certificate = insisted(solve(instance, "balance-milp"), instance.to_json().encode())
     assert certificate is not None
     assert "excess" not in certificate
