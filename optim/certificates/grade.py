@@ -87,6 +87,9 @@ def certified(
     if result.mending is not None and excess is not None:
         claimed = result.objective_levels[0].bound or 0.0
         carried = carried and (result.mending.certified or 0.0) >= claimed - _SAME * excess
+        # of plans of so much excess alone: a better bound of these is none of what is claimed
+        beyond = figure.gap(bound, result.bound, reference)
+        carried = carried and (beyond is None or beyond <= _SAME)
         gap = None  # as of every plan that breaks a limit
     return (
         replace(

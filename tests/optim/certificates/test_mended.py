@@ -270,6 +270,18 @@ def test_the_excess_of_a_plan_is_told_as_of_what_is_read() -> None:
     assert "the plan has an excess of at least 0.333333333333333;" in told
 
 
+def test_a_bound_of_plans_of_least_excess_does_not_carry_one_of_all_that_are_no_worse() -> None:
+    """Where both tasks stay, as they may, 4 units are inside; the least excess parts them."""
+    builder = InstanceBuilder("parted").node("n0", capacity=5).node("n1", capacity=5)
+    builder = builder.task("a", load=4, node="n0").task("b", load=4, node="n0")
+    builder = builder.task("c", load=3, node="n0", allowed=["n0"]).traffic("a", "b", 4.0)
+    instance = builder.build()
+    result, certificate = insisted(solve(instance, "imc-exact"), instance.to_json().encode())
+    assert certificate is not None
+    assert (result.bound, result.certified_bound) == (4, 0)
+    assert result.bound_by != "certificate"
+
+
 def test_a_rate_measures_capacities_and_excesses_are_of_the_others() -> None:
     builder = InstanceBuilder("rate", resources=["cpu", "memory"])
     for node in ("n0", "n1"):
