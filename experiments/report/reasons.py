@@ -128,7 +128,7 @@ def _fullest(instance: Instance, found: Explanation) -> Iterator[str]:
         yield f"Bottleneck: {resource} of {node}, {figure(instance, 'share', share)} used."
     carries = carries_line(found.evaluation)
     if carries is not None:
-        yield f"As the input grows, {carries.plain}."
+        yield carries.plain.replace("bottleneck  ", "As the input grows, the bottleneck is ") + "."
 
 
 _MOVE_COLUMNS = (

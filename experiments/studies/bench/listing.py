@@ -118,14 +118,15 @@ def _joint() -> Iterator[Listed]:
 
 
 def _kafka() -> Iterator[Listed]:
-    """Replicas on brokers of racks; disk is balanced."""
+    """Replicas on brokers of racks: disk is balanced, of leaders what goes out."""
     for seed, operation in (
         (0, {"mode": "rebalance"}), (1, {"mode": "rebalance"}), (2, {"mode": "rebalance"}),
         (0, {"mode": "remove-broker", "brokers": [2]}),
         (3, {"mode": "remove-broker", "brokers": [1, 5]}),
         (1, {"mode": "leaders"}),
     ):  # fmt: skip
-        name = f"kafka-{operation['mode']}-s{seed}"
+        mode = "leaders-out" if operation["mode"] == "leaders" else operation["mode"]
+        name = f"kafka-{mode}-s{seed}"
         yield Listed(name, "kafka", "load_distance", {"kafka": seed, "operation": operation})
     tight = {"kafka": 1, "operation": {"mode": "rebalance"}, "max_migrations": 12}
     yield Listed("kafka-rebalance-s1-m12", "kafka", "load_distance", tight)

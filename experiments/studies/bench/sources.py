@@ -82,11 +82,13 @@ def _cluster(source: dict[str, Any]) -> Instance:
     from optim import Instance
     from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.kafka.model import document_of
-    from streamplace.clusters.kafka.operations import Operation
+    from streamplace.clusters.kafka.operations import LEADERSHIP, Operation
 
     asked = source["operation"]
     operation = Operation(asked["mode"], frozenset(asked.get("brokers", ())))
-    document = document_of(cluster_of(source["kafka"]), operation, "disk", Ledger())
+    # who leads changes no disk: of leaders, what goes out is balanced
+    balanced = None if operation.mode in LEADERSHIP else "disk"
+    document = document_of(cluster_of(source["kafka"]), operation, balanced, Ledger())
     if "max_migrations" in source:
         document["limits"] = {"max_migrations": source["max_migrations"]}
     return Instance.from_dict(document)
