@@ -76,6 +76,11 @@ def certified(
         told += f"; no plan that is nowhere worse than now has an excess below {least:.6g}"
         result = replace(result, mending=replace(result.mending, certified=least))
     result = replace(result, notes=(*result.notes, told))
+    if infeasible and _starts_broken(result, text):
+        told = (
+            "the certificate proves that no plan keeps every limit, not that each makes one worse"
+        )
+        return replace(result, notes=(*result.notes, told)), written.document
     if infeasible:
         return replace(result, bound_by="certificate"), written.document
     bound, figure = float(written.bound), OBJECTIVES[objective]
@@ -100,6 +105,17 @@ def certified(
         ),
         written.document,
     )
+
+
+def _starts_broken(result: Result, text: bytes) -> bool:
+    """Whether the current placement breaks limits, so that plans may break them as much."""
+    from optim.format.instance import Instance
+    from optim.rules import broken, without_limits
+    from optim.rules.placement import Placement
+
+    instance = without_limits(Instance.from_json(text), result.ignored)
+    now, placed = Placement(instance, instance.tasks.node), instance.tasks.node >= 0
+    return bool(placed.any()) and any(violation.rule != "placed" for violation in broken(now))
 
 
 def insisted(result: Result, text: bytes) -> tuple[Result, dict[str, Any] | None]:

@@ -32,6 +32,9 @@ _SHOWN = 5
 #: that is no rounding of ours, and a solver's tolerance is not told from a pair of little traffic.
 _ROUNDING = 1e-12
 
+FOR_EVERY_PLAN = "for every plan"
+"""In the note that an objective is the same whatever the plan."""
+
 
 def check_claim(
     method: Method, outcome: Outcome, objective: Figure, evaluation: Evaluation
@@ -212,7 +215,7 @@ def write_result(
     whole = None if outcome.assumes else outcome.bound
     fixed = objective.fixed(instance, comparable, whole)
     if fixed is not None and comparable is not None:
-        outcome.notes.append(f"{objective.name} is {comparable:g} for every plan: {fixed}")
+        outcome.notes.append(f"{objective.name} is {comparable:g} {FOR_EVERY_PLAN}: {fixed}")
         proofs = (Termination.OPTIMAL, Termination.GAP_REACHED)
         stopped = Termination.HEURISTIC if stopped in proofs else stopped
     times = {"build": 0.0, "solve": 0.0, **outcome.times}

@@ -25,6 +25,7 @@ import numpy as np
 from optim.format.plan import Plan
 from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
+from optim.methods.claims import FOR_EVERY_PLAN
 from optim.methods.judge import moves_of
 from optim.methods.lowering import with_columns, with_set_columns
 from optim.methods.scale import scale_of, scaled
@@ -436,6 +437,8 @@ class SecondLevel:
         levels = result.objective_levels
         if result is not self.first:
             levels = tuple(replace(level, bound=None) for level in levels)
+        # the run knew plans of least excess alone
+        notes = (note for note in result.notes if FOR_EVERY_PLAN not in note)
         return replace(
             result,
             instance_sha256=given.sha256,
@@ -450,7 +453,7 @@ class SecondLevel:
             objective_levels=(Level("excess", "min", best.excess, self._proved(best)), *levels),
             evaluation=evaluation,
             moves=moves_of(given, best.node),
-            notes=(*result.notes, *self._why()),
+            notes=(*notes, *self._why()),
             most_of_gain=None,
             reasons=(),
             mending=self._mending(best),

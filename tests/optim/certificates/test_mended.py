@@ -14,6 +14,7 @@ import pytest
 from optim import Instance, solve
 from optim.certificates import check
 from optim.certificates.grade import claims, insisted
+from optim.referee.result import Termination
 from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.mended import examine, solved
@@ -363,3 +364,27 @@ def test_slots_may_be_exceeded_so_that_numbers_of_workers_say_nothing() -> None:
     }  # fmt: skip
     assert check.Instance(document).fills == [("t", 2)]
     assert check.Instance(document, mends="nodes_used").fills == []
+
+
+def test_no_plan_that_is_nowhere_worse_is_not_what_a_certificate_of_every_limit_proves() -> None:
+    """``a`` has more than n0 has and stays; ``b`` may be there alone: both together are worse."""
+    builder = InstanceBuilder("crowded").node("n0", capacity=10).node("n1", capacity=3)
+    builder = builder.task("a", load=12, node="n0").task("b", load=5, allowed=["n0"])
+    instance = builder.limits(max_migrations=0).build()
+    result = solve(instance, "balance-milp")
+    assert result.termination is Termination.INFEASIBLE
+    told, document = insisted(result, instance.to_json().encode())
+    assert document is not None
+    assert document["objective"] == "feasible"
+    assert told.bound_by != "certificate"
+    assert "no plan keeps every limit" in told.notes[-1]
+
+
+def test_what_is_said_of_every_plan_is_not_said_of_those_of_least_excess() -> None:
+    """Traffic stays inside where both tasks do; without excess they are apart."""
+    builder = InstanceBuilder("two").node("n0", capacity=2).node("n1", capacity=2)
+    builder = builder.task("a", load=2, node="n0").task("b", load=2, node="n0")
+    instance = builder.task("c", load=1, node="n0").traffic("a", "b", 8).build()
+    result = solve(instance, "imc-exact")
+    assert result.mending is not None
+    assert not any("for every plan" in note for note in result.notes)
