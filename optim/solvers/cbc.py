@@ -76,10 +76,6 @@ _EXIT_GAP = re.compile(rf"Exiting as integer gap of {_NUMBER}")
 _UNKNOWN = re.compile(r"No match for (\S+)")
 _HUGE = 1e45
 
-#: Part of the gap at which CBC stops: it prints that rounded, and the bound read off it is to lie
-#: within the gap all the same.
-_INSIDE = 0.999
-
 #: CBC looks only for solutions better by this much; its default of 1e-5 is coarser than our gap.
 _INCREMENT = 1e-9
 
@@ -194,7 +190,7 @@ def arguments(task: SolveTask) -> list[str]:
     # seed 0 means the time of day to CBC
     common: dict[str, Any] = {
         "timeMode": "elapsed", "randomSeed": task.seed + 1, "randomCbcSeed": task.seed + 1,
-        "ratioGap": task.gap * _INSIDE, "allowableGap": task.abs_gap, "increment": _INCREMENT,
+        "ratioGap": task.stop_gap, "allowableGap": task.abs_gap, "increment": _INCREMENT,
         "integerTolerance": _INTEGER_TOLERANCE, "primalTolerance": _ROW_TOLERANCE,
         # its complete search of small subtrees does not look at the clock
         "depthMiniBab": -1000,

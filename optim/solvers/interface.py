@@ -120,6 +120,15 @@ class SolveTask:
     stop_bound: float | None = None
     second_attempt: bool = False
 
+    @property
+    def stop_gap(self) -> float:
+        """Relative gap that CBC and SCIP are asked for.
+
+        A bound that is read off rounded, or lowered by the rounding of the model, is to lie within
+        `gap` all the same.
+        """
+        return 0.999 * self.gap
+
     def remaining(self) -> float | None:
         """Seconds left of the time limit (never negative), ``None`` without one."""
         if self.time_limit is None:

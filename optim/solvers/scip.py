@@ -127,7 +127,7 @@ class ScipBackend:
 def parameters(task: SolveTask) -> str:
     """SCIP's parameters for the task, one a line; native options come last and win."""
     common: dict[str, Any] = {
-        "limits/gap": task.gap,
+        "limits/gap": task.stop_gap,
         "limits/absgap": task.abs_gap,
         "randomization/randomseedshift": task.seed % MOST_SHIFT,
         "numerics/feastol": _feasibility_tolerance(task),
@@ -178,7 +178,7 @@ def _implied_bound(task: SolveTask, objective: float | None) -> float | None:
     """
     if objective is None:
         return None
-    limits = {"limits/gap": task.gap, "limits/absgap": task.abs_gap, **task.options}
+    limits = {"limits/gap": task.stop_gap, "limits/absgap": task.abs_gap, **task.options}
     gap = max(float(limits["limits/absgap"]), float(limits["limits/gap"]) * abs(objective))
     return objective - gap if task.arrays.sense == "min" else objective + gap
 

@@ -179,14 +179,21 @@ def _moves(claim: Claim) -> Findings:
         yield "moves", f"ours {sorted(moved)} theirs {sorted(told)}"
 
 
+_MEASURED = {"capacity", "links", "max_load"}
+"""Rules that the rate measures."""
+
+
 def _gap(claim: Claim) -> Findings:
     value, bound, gap = claim.value, claim.bound, claim.gap
     if bound is not None and not math.isfinite(bound):
         yield "bound-infinite", str(bound)
         return
     # the rate measures capacities: a plan that breaks them is as far from its bound as any
+    broken = (
+        {v.rule for v in claim.result.evaluation.violations} if claim.result.evaluation else set()
+    )
     rate = claim.name == "sustainable_rate" and not (
-        claim.result.mending and claim.result.mending.still
+        (claim.result.mending and claim.result.mending.still) or broken - _MEASURED
     )
     stands = claim.feasible or rate
     if not stands or value is None or bound is None:

@@ -432,3 +432,28 @@ def test_executors_of_one_class_keep_their_slots() -> None:
     slot = split._slots(group, before, np.array([[2], [1]]))
     assert slot[:2].tolist() == [1, 0]
     assert sorted(np.bincount(slot).tolist()) == [1, 2]
+
+
+def test_a_bound_lowered_by_rounding_is_within_the_gap_that_scip_was_asked_for() -> None:
+    """SCIP stops at 8 - 8e-6, and the linearised form takes 1e-9 of all traffic off."""
+    tasks = [("t0", 7, "n1"), ("t1", 3, "n0"), ("t2", 8, "n2")]
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "rounding",
+            "nodes": [
+                {"id": "n0", "capacity": {"cpu": 6}},
+                {"id": "n1", "capacity": {"cpu": 6}, "min_load": {"cpu": 3.4818208787327882}},
+                {"id": "n2", "capacity": {"cpu": 8}},
+            ],
+            "operators": [{"id": "so0"}],
+            "tasks": [
+                {"id": name, "load": {"cpu": load}, "operator": "so0", "node": node}
+                | ({"copies": ["n2"]} if name == "t0" else {})
+                for name, load, node in tasks
+            ],
+            "traffic": [["t0", "t2", 5], ["t2", "t0", 3]],
+            "limits": {"max_migrations": 3},
+        }
+    )
+    assert str(solve(instance, "storm-milp", solver="scip").termination) == "optimal"
