@@ -107,7 +107,7 @@ def test_what_a_move_more_buys_is_what_solving_with_it_gives(
 ) -> None:
     """At least: `explain` gives the search a time limit, with which it goes on longer."""
     query, method = repository / "examples" / "capsys-q1.json", ("--method", "imc-search")
-    _, found = told(capsys, "explain", query, *method, "--budget", "3")
+    _, found = told(capsys, "explain", query, *method, "--budget", "3", "--time-limit", "3")
     values = [
         told(capsys, "solve", query, *by, "--budget", budget)[1]["objective"]["value"]
         for budget, by in ((3, method), (4, method), (4, ("--method", "imc-milp")))
