@@ -540,7 +540,7 @@ class SecondLevel:
             termination=termination,
             objective_levels=(),
             unplaced=(),
-            notes=(*first.notes, told),
+            notes=(told,),  # the method's are of another plan
         )
         excess, still = self.start.judged(node)
         return _Found(excess, still, result, node, None)

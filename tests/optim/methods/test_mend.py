@@ -372,3 +372,32 @@ def test_a_method_that_keeps_no_such_limit_is_refused_before_anything_is_mended(
     monkeypatch.setattr("optim.methods.solve.first_level", mended)
     with pytest.raises(InvalidInput, match="naive does not keep crossing_cost"):
         solve(_costly_to_cross(), "naive")
+
+
+@pytest.mark.slow
+def test_notes_of_a_plan_that_is_not_taken_are_not_told() -> None:
+    """Seven tasks cannot be apart over two racks: the plan is that of least excess."""
+    loads = [5.39, 5.08, 9.89, 0.17, 7.44, 9.22, 0.42]
+    homes = ["n0", "n0", "n2", "n0", "n0", "n1", "n0"]
+    room = {"n0": 10.47, "n1": 11.37, "n2": 9.89, "n3": 9.71}
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "racks",
+            "nodes": [
+                {"id": n, "capacity": {"cpu": c}, "rack": f"r{i % 2}"}
+                for i, (n, c) in enumerate(room.items())
+            ],
+            "operators": [{"id": "o"}],
+            "tasks": [
+                {"id": f"t{i}", "load": {"cpu": load}, "operator": "o", "node": home}
+                for i, (load, home) in enumerate(zip(loads, homes, strict=True))
+            ],
+            "traffic": [["t0", "t1", 8.9], ["t0", "t4", 9.6], ["t5", "t3", 5.4], ["t6", "t2", 3.9]],
+            "sets": [{"id": "p0", "rule": "apart", "over": "rack", "operator": "o", "at_most": 1}],
+            "limits": {"max_load_distance": 1.19, "max_inflow": 1},
+        }
+    )
+    result = solve(instance, "throughput-milp", time_limit=8.0)
+    assert "throughput-milp found no plan: that of least excess is taken" in result.notes
+    assert not any("the plan carries" in note for note in result.notes)
