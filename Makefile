@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := build/demo
 WORKERS ?= 2
+# processes of the tests: one more than cores, as some wait for servers, signals and time limits
+TESTERS ?= $(shell expr $(WORKERS) + 1)
 TESTS ?= not slow or live
 # `ci` draws the first seeds of each family and a tenth of the examples of hypothesis, the same each time
 PROFILE ?= ci
@@ -83,7 +85,7 @@ demo: $(VENV)/.installed
 # use all cores and take neighbours in one go, since these share what they begin with.
 test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) warm types docs doctests layers lint
-	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m '$(TESTS)' tests $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal -m '$(TESTS)' tests $(PYTEST_ARGS)
 
 warm: $(VENV)/.installed
 	$(BIN)/streamplace warm
