@@ -70,8 +70,8 @@ def indifferent(claim: Claim) -> bool:
     if name in ("imc_gain", "internode_traffic", "interslot_traffic") and not reading.total_traffic:
         return True
     if name == "load_distance":
-        costs = reading.document.get("crossing_cost") or {}
-        return not reading.load[:, 0].any() and reading.resources[0] not in costs
+        costs = (reading.document.get("crossing_cost") or {}).get(reading.resources[0]) or {}
+        return not reading.load[:, 0].any() and not any(costs.values())
     return claim.sense == "max" and claim.bound == 0 and claim.bound_of == "problem"
 
 
