@@ -14,7 +14,6 @@ import warnings
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -214,6 +213,8 @@ def _module_of(file: str) -> Any:
 
 @cache
 def _loaded(path: Path, _: int) -> Any:
+    from importlib.util import module_from_spec, spec_from_file_location
+
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

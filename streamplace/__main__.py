@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import NoReturn
 
@@ -13,6 +14,7 @@ def main() -> NoReturn:
     # `--threads` is what users ask for, and a thread a core takes 0.1 s to begin with
     if "OMP_NUM_THREADS" not in os.environ:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(100_000)  # modules and their classes stay: passes over them find nothing
     claim()
     from streamplace.cli.main import main as run
     from streamplace.present.streams import leave

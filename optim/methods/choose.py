@@ -84,16 +84,15 @@ def choices(
     objective = None if objective is None else find_objective(objective).name
     known, taken = set(method_names()), set()
     candidates = [
-        (get_method(name), why)
-        for name, why in _candidates(instance, time_limit, objective)
-        if name in known
+        (name, why) for name, why in _candidates(instance, time_limit, objective) if name in known
     ]
     if prefer is not None:
-        same = [one for one in candidates if one[0].name == prefer]
-        candidates[:0] = same[:1] or [(get_method(prefer), "as before the change")]
+        same = [one for one in candidates if one[0] == prefer]
+        candidates[:0] = same[:1] or [(prefer, "as before the change")]
     refused: list[Problem] = []
     for repair in (False, True):
-        for method, why in candidates:
+        for name, why in candidates:
+            method = get_method(name)
             if objective is not None and objective not in method.objectives:
                 continue
             if method.name in taken or (repair and method.decides == "threads"):

@@ -11,9 +11,6 @@ import numpy as np
 from optim.errors import StreamplaceError
 from optim.figures.loss import restarted
 from optim.format.altered import Change, altered, carried, held
-from optim.methods.pinned import aim_of, solve_pinned
-from optim.methods.portfolio import PORTFOLIO
-from optim.methods.registry import method_names
 from streamplace.present.arguments import assignment, count, seconds, whole
 from streamplace.present.numbers import listed, plural
 from streamplace.present.problems import printable
@@ -155,6 +152,9 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
     lost = np.flatnonzero(node < 0)
     if not len(lost) or not replace or before.min(initial=0) < 0:
         return Carried(node, slot)
+    from optim.methods.pinned import solve_pinned
+    from optim.methods.portfolio import PORTFOLIO
+
     aim = _aim_of_plan(given, plan)
     with suppress(StreamplaceError):
         rest = held(changed, node)
@@ -166,6 +166,9 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
 
 
 def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
+    from optim.methods.pinned import aim_of
+    from optim.methods.registry import method_names
+
     named = plan.method in method_names()
     return aim_of(given, plan.method) if named else aim_of(given)
 
