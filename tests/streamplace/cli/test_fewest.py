@@ -55,8 +55,7 @@ def test_the_fewest_moves_of_the_objective_of_the_case_as_it_is(
 def test_the_fewest_moves_where_patterns_are_too_many(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked = ["examples/capsys-q3.json", "--fewest-moves-within", "5%", "--time-limit", "4"]
-    found = told(asked, capsys)
+    found = told(["examples/capsys-q3.json", "--fewest-moves-within", "5%"], capsys)
     assert found["fewest"]["moves"] == 7
     assert found["fewest"]["at_least"] in range(8)  # as far as the time reaches
 
