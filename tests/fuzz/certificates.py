@@ -21,7 +21,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -264,6 +264,21 @@ def solved(
             yield f"seed {seed}: {name}: {objective} {wrong}"
 
 
+def run_seeds(args: argparse.Namespace, lines_of: Callable[..., Iterable[str]]) -> int:
+    """Print what is wrong with each seed until the time is over, and counts; 1 if anything is."""
+    found, wrong, end = Counter[str](), 0, time.monotonic() + args.seconds
+    seed = args.first
+    while seed < args.to and time.monotonic() < end:
+        for line in lines_of(seed, found):
+            print(line, flush=True)
+            wrong += 1
+        seed += 1
+    print(f"seeds {args.first} to {seed - 1}: {wrong} wrong")
+    for name, count in sorted(found.items()):
+        print(f"{count:8,} {name}")
+    return 1 if wrong else 0
+
+
 def main(arguments: list[str]) -> int:
     """Examine seeds until the time is over."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -274,22 +289,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--changes", type=int, default=6, help="of each certificate; 0 for all")
     parser.add_argument("--small", action="store_true", help=f"at most {SMALL} placements each")
     args = parser.parse_args(arguments)
-    found, wrong, end = Counter[str](), 0, time.monotonic() + args.seconds
-    most, seed = SMALL if args.small else PLACEMENTS, args.first
-    while seed < args.to and time.monotonic() < end:
+    most = SMALL if args.small else PLACEMENTS
+
+    def lines_of(seed: int, found: Counter[str]) -> Iterable[str]:
         if args.what == "solved":
-            lines = solved(seed, args.changes or None, found, most)
-        else:
-            both = args.what == "tampered"
-            lines = examine(seed, args.changes or None, found, most, again=both)
-        for line in lines:
-            print(line, flush=True)
-            wrong += 1
-        seed += 1
-    print(f"seeds {args.first} to {seed - 1}: {wrong} wrong")
-    for name, count in sorted(found.items()):
-        print(f"{count:8,} {name}")
-    return 1 if wrong else 0
+            return solved(seed, args.changes or None, found, most)
+        both = args.what == "tampered"
+        return examine(seed, args.changes or None, found, most, again=both)
+
+    return run_seeds(args, lines_of)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,8 @@ import copy
 import json
 import random
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +27,7 @@ from optim.certificates import check
 from optim.certificates.grade import certified
 from optim.certificates.write import certify
 from tests.fuzz.brute import Space
-from tests.fuzz.certificates import changed, tampered, tightened
+from tests.fuzz.certificates import changed, run_seeds, tampered, tightened
 from tests.fuzz.mending import DROPS, EVERY, EXACT, Rows, broken_instance
 from tests.fuzz.product import Calls, InvalidInput, Setting
 from tests.fuzz.reading import Document, Reading
@@ -285,21 +284,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--some", action="store_true", help="placements of some tasks")
     parser.add_argument("--solved", action="store_true", help="what exact methods answer instead")
     args = parser.parse_args(arguments)
-    found, wrong, end = Counter[str](), 0, time.monotonic() + args.seconds
-    seed = args.first
-    while seed < args.to and time.monotonic() < end:
+
+    def lines_of(seed: int, found: Counter[str]) -> Iterable[str]:
         if args.solved:
-            lines = solved(seed, found, some=args.some)
-        else:
-            lines = examine(seed, args.changes or None, found, some=args.some, most=args.objectives)
-        for line in lines:
-            print(line, flush=True)
-            wrong += 1
-        seed += 1
-    print(f"seeds {args.first} to {seed - 1}: {wrong} wrong")
-    for name, count in sorted(found.items()):
-        print(f"{count:8,} {name}")
-    return 1 if wrong else 0
+            return solved(seed, found, some=args.some)
+        return examine(seed, args.changes or None, found, some=args.some, most=args.objectives)
+
+    return run_seeds(args, lines_of)
 
 
 if __name__ == "__main__":
