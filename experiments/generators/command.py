@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.generators import KINDS
 from optim.errors import InvalidInput, Problem
-from streamplace.present.arguments import add_json, add_option, whole
+from streamplace.present.arguments import add_json, add_option, output_file, whole
 from streamplace.present.listing import print_all
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_option(parser, "a parameter of the kind")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help=".json or .json.gz; standard output if left out"
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=output_file,
+        help=".json or .json.gz; standard output if left out",
     )
     add_json(parser)
 

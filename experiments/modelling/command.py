@@ -14,7 +14,7 @@ from experiments.modelling.slot_queue import SlotTask, queueing_trial
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.exit_codes import ExitCode
 from optim.util.files import write_atomic
-from streamplace.present.arguments import add_json, count, seconds, whole
+from streamplace.present.arguments import add_json, count, positive, seconds, whole
 from streamplace.present.inputs import loaded
 
 if TYPE_CHECKING:
@@ -55,13 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="length of a trial (simulated 60, real 2)",
     )  # fmt: skip
     parser.add_argument(
-        "--rate-step", metavar="R", type=seconds, default=1.0, help="tuples/s from rate to rate (1)"
+        "--rate-step",
+        metavar="R",
+        type=positive,
+        default=1.0,
+        help="tuples/s from rate to rate (1)",
     )
     parser.add_argument(
         "--thread-step", metavar="N", type=count, default=1, help="threads from one to the next (1)"
     )
     parser.add_argument("--max-threads", metavar="N", type=count, default=100)
-    parser.add_argument("--max-rate", metavar="R", type=seconds, default=1e6)
+    parser.add_argument("--max-rate", metavar="R", type=positive, default=1e6)
     parser.add_argument(
         "--seed", metavar="N", type=whole, default=0, help="of simulated trials (0)"
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim import Plan, evaluate
+from optim import evaluate
 from optim.errors import Problem
 from optim.exit_codes import ExitCode
 from optim.format.tables import SET_RULES
@@ -14,7 +14,7 @@ from optim.referee.evaluate import evaluate_indices
 from optim.rules import SLOTS, hopeless, without_limits
 from streamplace.present.arguments import add_ignore, add_instance, add_json
 from streamplace.present.console import answer_console
-from streamplace.present.inputs import load_instance
+from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.numbers import listed, number, percent, plural
 from streamplace.present.problems import problem_lines
 from streamplace.present.streams import print_json
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     relaxed = without_limits(instance, args.ignore)
     evaluation = None
     if args.plan is not None:
-        evaluation = evaluate(instance, Plan.load(args.plan), args.ignore)
+        evaluation = evaluate(instance, load_plan(args.plan), args.ignore)
     reasons = hopeless(relaxed)
     now = None if args.plan is not None else current_violations(relaxed)
     show = _print_json if args.json else _print_text

@@ -10,7 +10,7 @@ from optim.exit_codes import ExitCode
 from optim.referee.evaluate import evaluate_indices
 from streamplace.present.arguments import add_instance, add_json
 from streamplace.present.console import answer_console
-from streamplace.present.inputs import load_instance
+from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.numbers import number, plural
 from streamplace.present.problems import printable
 from streamplace.present.streams import print_json
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
     """Read and judge what is compared."""
-    plans = [Plan.load(name) for name in names]
+    plans = [load_plan(name) for name in names]
     if len(plans) == 2:
         threads = [plan.threads is not None for plan in plans]
         if threads[0] != threads[1]:

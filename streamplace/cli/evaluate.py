@@ -19,7 +19,7 @@ from streamplace.explain.what_if import (
 )
 from streamplace.present.arguments import add_ignore, add_instance, add_json
 from streamplace.present.console import answer_console
-from streamplace.present.inputs import load_instance
+from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.streams import print_json
 from streamplace.present.tables import (
     print_measured,
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Have the referee judge a plan, and print all it found."""
     instance = load_instance(args.instance)
-    plan = Plan.load(args.plan)
+    plan = load_plan(args.plan)
     evaluation = evaluate(instance, plan, args.ignore)
     cases = _cases(args, instance, plan)
     columns = [("plan", evaluation), *((case.name, case.evaluation) for case in cases)]

@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from optim import Plan
 from optim.exit_codes import ExitCode
 from optim.format.altered import altered
 from optim.kernels.warm import warm_up
@@ -20,7 +19,7 @@ from streamplace.explain.text import print_explanation
 from streamplace.explain.what_if import add_what_if, carry, cases_of, print_carried, words
 from streamplace.present.arguments import add_ignore, add_instance, add_json, seconds
 from streamplace.present.console import answer_console
-from streamplace.present.inputs import load_instance
+from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def _of_plan(
 ) -> Explanation:
     """Explain the plan that is given, or the one that is solved for in the time that is left."""
     if args.plan is not None:
-        plan = Plan.load(args.plan)
+        plan = load_plan(args.plan)
         check_belongs(given, plan)
         kept = carry(given, instance, plan, replace=args.replace)
         found = why_plan(instance, plan.method, kept.node, args.objective)

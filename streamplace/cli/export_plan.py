@@ -7,12 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from optim.format.plan import Plan
 from streamplace.cli.import_system import tell, telling
 from streamplace.clusters.exchange.declarations import EXPORTERS
 from streamplace.clusters.exchange.transfer import export_plan
-from streamplace.present.arguments import add_json, add_option, one_document
-from streamplace.present.inputs import load_instance
+from streamplace.present.arguments import add_json, add_option, one_document, output_file
+from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.listing import print_all
 from streamplace.present.streams import print_json
 
@@ -41,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=".json or .json.gz file, or - for standard input",
     )  # fmt: skip
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
-    parser.add_argument("-o", "--output", metavar="FILE", help="standard output if left out")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=output_file, help="standard output if left out"
+    )
     add_option(parser, "an option of the format")
     parser.add_argument(
         "--batches", metavar="N", nargs="?", const="0",
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInput(Problem("INSTANCE", None, "is missing", "name an instance file"))
     one_document(args.json, args.output)
     instance = load_instance(args.instance)
-    plan = None if args.plan is None else Plan.load(args.plan)
+    plan = None if args.plan is None else load_plan(args.plan)
     short = [] if args.batches is None else [("batches", args.batches)]
     with telling(args.quiet) as ledger:
         done = export_plan(args.format, instance, plan, [*args.option, *short], ledger=ledger)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from dataclasses import dataclass, field, replace
@@ -26,12 +25,13 @@ from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
-from streamplace.present.arguments import amount
+from streamplace.present.arguments import share
 from streamplace.present.console import plain_table
 from streamplace.present.numbers import percent, plural
 from streamplace.present.tables import figure
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from rich.console import Console
@@ -96,14 +96,6 @@ def add_fewest(parser: argparse.ArgumentParser) -> None:
         "--curve", choices=("moves", "cost"), help="the objective against what is moved"
     )
     parser.add_argument("--plot", metavar="FILE", help="draw the curve: .svg, .png or .pdf")
-
-
-def share(text: str) -> float:
-    """Read ``5%`` or ``5`` as 0.05."""
-    value = amount(text.strip().removesuffix("%").strip())
-    if value > 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is more than 100 %")
-    return value / 100
 
 
 class Fewest(NamedTuple):

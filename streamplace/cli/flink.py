@@ -14,7 +14,15 @@ from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_managers, wait_until_running
 from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
 from streamplace.clusters.flink.watch import watch
-from streamplace.present.arguments import add_json, add_option, assignment, count, seconds
+from streamplace.present.arguments import (
+    add_json,
+    add_option,
+    assignment,
+    count,
+    delay,
+    growth,
+    seconds,
+)
 from streamplace.present.inputs import load_instance
 from streamplace.present.streams import print_json
 
@@ -72,7 +80,7 @@ def _add_submit(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--flink-home", metavar="DIR", help="an unpacked Flink, not the package")
     group.add_argument("--dry-run", action="store_true", help="check all, submit nothing")
     group.add_argument(
-        "--wait", metavar="S", type=float, default=60.0, help="for subtasks to run; default 60"
+        "--wait", metavar="S", type=delay, default=60.0, help="for subtasks to run; default 60"
     )
 
 
@@ -87,7 +95,7 @@ def _add_watch(group: argparse._ArgumentGroup) -> None:
         "--time-limit", metavar="S", type=seconds, default=30.0, help="of a plan; default 30"
     )
     group.add_argument(
-        "--gain", metavar="SHARE", type=float, default=0.1,
+        "--gain", metavar="SHARE", type=growth, default=0.1,
         help="improvement from which on a plan is worth a restart; default 0.1",
     )  # fmt: skip
     group.add_argument(

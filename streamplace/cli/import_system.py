@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from streamplace.clusters.exchange.declarations import IMPORTERS, Ledger
 from streamplace.clusters.exchange.transfer import import_instance
-from streamplace.present.arguments import add_json, add_option, one_document, seconds
+from streamplace.present.arguments import add_json, add_option, one_document, output_file, seconds
 from streamplace.present.listing import print_all
 from streamplace.present.problems import printable
 from streamplace.present.streams import print_json
@@ -44,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sources", metavar="SOURCE", nargs="*", help="files, folders of them, or an address"
     )
     parser.add_argument(
-        "-o", "--output", metavar="INSTANCE", help=".json or .json.gz; standard output if left out"
+        "-o",
+        "--output",
+        metavar="INSTANCE",
+        type=output_file,
+        help=".json or .json.gz; standard output if left out",
     )
     add_option(parser, "an option of the format")
     parser.add_argument(

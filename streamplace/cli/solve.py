@@ -47,14 +47,15 @@ from streamplace.present.arguments import (
     add_option,
     amount,
     count,
+    one_document,
     seconds,
     whole,
 )
-from streamplace.present.console import answer_console, talk_console
+from streamplace.present.console import console_beside, talk_console
 from streamplace.present.inputs import STDIN, load_instance
 from streamplace.present.interrupts import stopped_by_signals
 from streamplace.present.status_line import ProgressLine
-from streamplace.present.streams import print_json
+from streamplace.present.streams import STDOUT, print_json, write_document
 from streamplace.present.tables import size_line, unit_of
 
 if TYPE_CHECKING:
@@ -145,7 +146,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_ignore(parser)
     add_option(parser, "an option of the method (`streamplace methods METHOD`)")
-    parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
+    parser.add_argument(
+        "-o", "--output", metavar="PLAN", help="write the plan to this file; - is standard output"
+    )
     add_fewest(parser)
     add_what_if(parser)
     parser.add_argument(
@@ -174,8 +177,9 @@ def _run(args: argparse.Namespace) -> int:
     """Read, choose, solve, have it checked, tell, and write the plan."""
     options = _options(args)
     _aim(args)
+    one_document(args.json, args.output != STDOUT)
     for flag, path in (("--output", args.output), ("--certificate", args.certificate)):
-        if path is not None:
+        if path is not None and path != STDOUT:
             _check_writable(flag, Path(path), args.instance)
     if args.certificate is not None and cases_of(args):
         reason = "proves a bound of the file, which is not what is solved"
@@ -208,8 +212,8 @@ def _run(args: argparse.Namespace) -> int:
         more["curve"] = curve.to_dict()
         if args.plot is not None:
             draw_curve(curve, objective, unit_of(instance, objective.unit), args.plot)
-    if args.output is not None and result.plan is not None:
-        result.plan.save(args.output)
+    if result.plan is not None:
+        write_document(args.output, result.plan.to_json())
     busy = processor_seconds() - before
     if args.cross_check:
         result = cross_checked(args, instance, result, options)
@@ -223,9 +227,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({**result.to_dict(), **more})
     else:
-        print_result(answer_console(), instance, result, args.output, why)
+        console = console_beside(args.output)
+        print_result(console, instance, result, args.output, why)
         if curve is not None:
-            print_curve(answer_console(), instance, objective, curve)
+            print_curve(console, instance, objective, curve)
     return int(result.exit_code)
 
 

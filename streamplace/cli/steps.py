@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formulations.schedule.steps import steps
-from optim import Plan
+from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
-from optim.util.files import write_atomic
 from streamplace.cli.import_system import tell, telling
 from streamplace.execute.batches import load_steps, steps_text, with_lists, write_batches
-from streamplace.present.arguments import add_instance, add_json, amount, count
-from streamplace.present.console import answer_console
-from streamplace.present.inputs import load_instance
+from streamplace.present.arguments import add_instance, add_json, amount, count, one_document
+from streamplace.present.console import console_beside
+from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.numbers import duration, number, plural
-from streamplace.present.streams import print_json
+from streamplace.present.streams import STDOUT, print_json, write_document
 
 if TYPE_CHECKING:
     import argparse
@@ -64,7 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rollback", metavar="K", type=int,
         help="the way back to the present placement after the first K batches",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", metavar="FILE", help="the steps as JSON, for run-steps")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the steps as JSON, for run-steps; -: standard output",
+    )
     parser.add_argument(
         "--files",
         metavar="SYSTEM",
@@ -75,9 +79,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Order the moves, print the batches, and write them."""
+    one_document(args.json, args.output != STDOUT)
+    if args.output == STDOUT and args.files is not None:
+        reason, remedy = "needs -o FILE: the files go into FILE.run", "name a file"
+        raise InvalidInput(Problem("--files", args.files, reason, remedy))
     instance = load_instance(args.instance)
     found = steps(
-        instance, Plan.load(args.plan), transient=args.transient, copy_rate=args.copy_rate,
+        instance, load_plan(args.plan), transient=args.transient, copy_rate=args.copy_rate,
         per_node=args.per_node, parking=not args.no_parking,
     )  # fmt: skip
     if found.found:
@@ -85,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.rollback is not None and found.found:
         found = found.rollback(args.rollback)
     if args.output is not None and found.found:
-        write_atomic(Path(args.output), steps_text(found))
+        write_document(args.output, steps_text(found))
         if args.files is not None:
             folder = Path(f"{args.output}.run")
             with telling(args.quiet) as ledger:
@@ -96,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found.to_dict())
     else:
-        print_steps(answer_console(), instance, found)
+        print_steps(console_beside(args.output), instance, found)
     if found.found:
         return int(ExitCode.OK)
     return int(ExitCode.INFEASIBLE if found.proven and args.no_parking else ExitCode.NO_PLAN)

@@ -11,7 +11,7 @@ from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_live, wait_until_running
 from streamplace.clusters.flink.verify import sheet_by_names, verify
 from streamplace.clusters.kafka.verify import run as verify_kafka
-from streamplace.present.arguments import add_json, seconds
+from streamplace.present.arguments import add_json, delay, seconds
 from streamplace.present.inputs import load_instance
 from streamplace.present.problems import printable
 from streamplace.present.streams import print_json
@@ -53,10 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
     parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
     parser.add_argument(
-        "--wait", metavar="S", type=float, default=60.0, help="for subtasks to run; default 60"
+        "--wait", metavar="S", type=delay, default=60.0, help="for subtasks to run; default 60"
     )
     parser.add_argument(
-        "--interval", metavar="S", type=float,
+        "--interval", metavar="S", type=delay,
         help="between two readings of rates; default what the cluster is set to",
     )  # fmt: skip
     parser.add_argument(

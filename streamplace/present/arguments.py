@@ -5,12 +5,45 @@ from __future__ import annotations
 import argparse
 import math
 
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+def delay(text: str) -> float:
+    """Read a finite duration that is not negative: seconds, or with its unit (ms, s, min, h)."""
+    number = text.rstrip("mshin")
+    unit = text[len(number) :] or "s"
+    if unit not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration (such as 90, 90s or 1.5min)")
+    return amount(number) * _UNITS[unit]
+
 
 def seconds(text: str) -> float:
-    """Read a positive, finite number of seconds."""
-    value = _number(text)
+    """Read a duration above 0."""
+    value = delay(text)
     if value <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not more than 0 seconds")
+    return value
+
+
+def positive(text: str) -> float:
+    """Read a finite number above 0."""
+    value = _number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not more than 0")
+    return value
+
+
+def growth(text: str) -> float:
+    """Read a relative change that is not negative: 1.5, or 150%."""
+    return amount(text[:-1]) / 100 if text.endswith("%") else amount(text)
+
+
+def share(text: str) -> float:
+    """Read a share of at most 1: 0.05, or 5%."""
+    value = growth(text)
+    if value > 1:
+        remedy = "" if text.endswith("%") else f"; {text} percent is written {text}%"
+        raise argparse.ArgumentTypeError(f"{text!r} is more than 100 %{remedy}")
     return value
 
 
@@ -47,6 +80,11 @@ def assignment(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form name=value")
     return name, value
+
+
+def output_file(text: str) -> str | None:
+    """Read the name of a file; ``-`` is standard output, as is none."""
+    return None if text == "-" else text
 
 
 def add_instance(parser: argparse.ArgumentParser) -> None:

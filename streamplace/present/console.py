@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamplace.present.problems import printable
-from streamplace.present.streams import quiet_stdout
+from streamplace.present.streams import STDOUT, quiet_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,11 @@ def talk_console(quiet: bool = False) -> Console:
         file=sys.stderr, highlight=False, markup=False, quiet=quiet, soft_wrap=True,
         width=_width(sys.stderr.isatty()),
     )  # fmt: skip
+
+
+def console_beside(output: str | None) -> Console:
+    """Return the console of the answer: standard error where ``-o -`` has standard output."""
+    return talk_console() if output == STDOUT else answer_console()
 
 
 def _width(tty: bool) -> int | None:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+STDOUT = "-"
+"""What names standard output where a file could be named."""
+
 
 def quiet_stdout() -> None:
     """Point standard output at nothing, so that neither we nor the interpreter's end complain."""
@@ -35,6 +38,22 @@ def write_stdout(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         quiet_stdout()
+
+
+def write_document(output: str | None, text: str) -> None:
+    """Write a document to a file, or to standard output for ``-``; without a name nowhere.
+
+    Raises
+    ------
+    InvalidInput
+        The file cannot be written.
+    """
+    from optim.util.files import write_atomic
+
+    if output == STDOUT:
+        write_stdout(text)
+    elif output is not None:
+        write_atomic(output, text)
 
 
 def forgive_encoding() -> None:
