@@ -1,8 +1,18 @@
 """The commands of the studies, registered in the entry point group ``streamplace.commands``."""
 
-from streamplace.cli.main import Command
+from streamplace.cli.main import STUDIES, Command
 
 COMMANDS = (
-    Command("bench", "experiments.studies.bench.command", "a method of your own, by proven bounds"),
-    Command("paper", "experiments.studies.papers.command", "make the figures of the papers again"),
+    Command(
+        "bench",
+        "experiments.studies.bench.command",
+        "measure a method on the open benchmark",
+        STUDIES,
+    ),
+    Command(
+        "paper",
+        "experiments.studies.papers.command",
+        "reproduce the papers' figures and claims",
+        STUDIES,
+    ),
 )

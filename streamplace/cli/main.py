@@ -27,7 +27,7 @@ from streamplace.present.streams import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from types import TracebackType
 
 
@@ -35,35 +35,42 @@ logger = logging.getLogger(__name__)
 
 
 class Command(NamedTuple):
-    """A subcommand; its module offers ``add_arguments(parser)`` and ``run(args) -> int``."""
+    """A subcommand; its module offers ``add_arguments(parser)`` and ``run(args) -> int``.
+
+    The module may have ``EXAMPLES``, text for the end of its help, and ``RARE``, names of options
+    that only ``--help-all`` shows. `group` is the heading under which ``streamplace --help`` lists
+    the command.
+    """
 
     name: str
     module: str
     help: str
+    group: str = "other"
 
+
+PLACE, EXPLAIN, CLUSTERS = "place", "explain and prove", "clusters"
+EXPERIMENTS, STUDIES, INSTALLATION = "experiments", "studies", "installation"
 
 OWN = (
-    Command("solve", "streamplace.cli.solve", "find a plan for an instance"),
-    Command("check", "streamplace.cli.check", "validate an instance, or referee a plan for it"),
-    Command("evaluate", "streamplace.cli.evaluate", "every metric of a plan"),
-    Command(
-        "explain",
-        "streamplace.cli.explain",
-        "why nothing fits, or what moves are worth and what binds",
-    ),
-    Command("diff", "streamplace.cli.diff", "moves and metrics between two placements"),
-    Command("steps", "streamplace.cli.steps", "an order of a plan's moves that breaks no rule"),
-    Command("methods", "streamplace.cli.methods", "the methods, what they need and honour"),
-    Command("certify", "streamplace.cli.certify", "check a proof of a bound, without a solver"),
-    Command("schema", "streamplace.cli.schema", "the JSON Schema of the instance format"),
-    Command("warm", "streamplace.cli.warm", "compile what methods need, ahead of their first use"),
-    Command("versions", "streamplace.cli.versions", "streamplace, Python, solvers, libraries"),
-    Command("import", "streamplace.cli.import_system", "an instance from a running system"),
-    Command("export", "streamplace.cli.export_plan", "a plan as a system's own files"),
-    Command("flink", "streamplace.cli.flink", "submit a Flink job so that it runs as planned"),
-    Command("verify", "streamplace.cli.verify", "whether a cluster runs as planned"),
-    Command("run-steps", "streamplace.cli.run_steps", "make an order of moves, batch by batch"),
+    Command("solve", "streamplace.cli.solve", "find a plan for an instance", PLACE),
+    Command("check", "streamplace.cli.check", "validate an instance, or judge a plan", PLACE),
+    Command("evaluate", "streamplace.cli.evaluate", "every figure of a plan", PLACE),
+    Command("diff", "streamplace.cli.diff", "moves and figures between two placements", PLACE),
+    Command("steps", "streamplace.cli.steps", "an order of moves that keeps every limit", PLACE),
+    Command("methods", "streamplace.cli.methods", "methods, their limits and options", PLACE),
+    Command("explain", "streamplace.cli.explain", "why no plan, why these moves", EXPLAIN),
+    Command("certify", "streamplace.cli.certify", "check a proof without a solver", EXPLAIN),
+    Command("import", "streamplace.cli.import_system", "an instance from a system", CLUSTERS),
+    Command("export", "streamplace.cli.export_plan", "a plan as a system's files", CLUSTERS),
+    Command("verify", "streamplace.cli.verify", "whether a cluster runs as planned", CLUSTERS),
+    Command("run-steps", "streamplace.cli.run_steps", "carry moves out in batches", CLUSTERS),
+    Command("flink", "streamplace.cli.flink", "submit or watch a Flink job", CLUSTERS),
+    Command("schema", "streamplace.cli.schema", "JSON Schema of the instance format", INSTALLATION),
+    Command("warm", "streamplace.cli.warm", "compile kernels before their first use", INSTALLATION),
+    Command("versions", "streamplace.cli.versions", "versions of all that counts", INSTALLATION),
 )
+
+GROUPS = (PLACE, EXPLAIN, CLUSTERS, EXPERIMENTS, STUDIES, INSTALLATION)
 
 GROUP = "streamplace.commands"
 """Entry point group: each entry names a tuple of `Command` that a distribution adds."""
@@ -156,21 +163,77 @@ def build_parser(chosen: str | None = None) -> Parser:
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
     }
-    parser = Parser(prog="streamplace", description=DESCRIPTION, epilog=EPILOG, **form)
+    parser = Parser(
+        prog="streamplace", usage="%(prog)s [-h] [--version] COMMAND …", description=_listed(),
+        epilog=EPILOG, **form,
+    )  # fmt: skip
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    choices = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    choices = parser.add_subparsers(dest="command", metavar="COMMAND", prog=parser.prog)
+    choices.help = argparse.SUPPRESS  # the description lists them by group
     for command in commands():
         described = command.help[0].upper() + command.help[1:] + "."
-        sub = choices.add_parser(command.name, help=command.help, description=described, **form)
+        sub = choices.add_parser(command.name, description=described, **form)
         if command.name == chosen:
             module = importlib.import_module(command.module)
             module.add_arguments(sub)
             sub.epilog = getattr(module, "EXAMPLES", None)
             sub.set_defaults(run=module.run)
+            _hide(sub, getattr(module, "RARE", ()))
+            sub.usage = _short_usage(sub)
         group = sub.add_argument_group("talk (stderr)")
         for flags, what in TALK:
             group.add_argument(*flags, action="store_true", help=what)
     return parser
+
+
+def _listed() -> str:
+    """Return the commands under the headings of their groups."""
+    found = commands()
+    headings = dict.fromkeys((*GROUPS, *(command.group for command in found)))
+    lines = [DESCRIPTION]
+    for heading in headings:
+        mine = [command for command in found if command.group == heading]
+        lines += ["", f"{heading}:"] if mine else []
+        lines += [f"  {command.name:10} {command.help}" for command in mine]
+    return "\n".join(lines)
+
+
+def _short_usage(parser: argparse.ArgumentParser) -> str:
+    """Return the usage with ``[options]`` in the place of all that the help lists anyway."""
+    formatter = parser._get_formatter()
+    formatter.add_usage(None, parser._get_positional_actions(), [], prefix="")
+    words = formatter.format_help().removeprefix(parser.prog).split()
+    return " ".join(["%(prog)s [options]", *words])
+
+
+class _HelpAll(argparse.Action):
+    """``--help-all``: the help with the options that ``--help`` leaves out."""
+
+    def __init__(self, texts: dict[argparse.Action, str | None], **rest: Any) -> None:
+        super().__init__(nargs=0, **{**rest, "dest": argparse.SUPPRESS})
+        self._texts = texts
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        for action, text in self._texts.items():
+            action.help = text
+        parser.print_help()
+        parser.exit()
+
+
+def _hide(parser: argparse.ArgumentParser, rare: Collection[str]) -> None:
+    """Leave options out of ``--help``, and add ``--help-all`` where some are."""
+    texts = {one: one.help for one in parser._actions if set(one.option_strings) & set(rare)}
+    if not texts:
+        return
+    for action in texts:
+        action.help = argparse.SUPPRESS
+    parser.add_argument(
+        "--help-all",
+        action=_HelpAll,
+        texts=texts,
+        help=f"show {len(texts)} further options",
+        default=argparse.SUPPRESS,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -90,6 +90,13 @@ exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usag
 (the best plan so far is still told)"""
 
 
+RARE = (
+    "--keep-rate-after-losing", "--starts", "--start-broken", "--plot", "--cross-check",
+    "--drop-node", "--fail-node", "--scale-load", "--scale-rate", "--budget", "--add-node", "--or",
+)  # fmt: skip
+"""Options that ``--help-all`` shows."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)

@@ -10,11 +10,8 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 def delay(text: str) -> float:
     """Read a finite duration that is not negative: seconds, or with its unit (ms, s, min, h)."""
-    number = text.rstrip("mshin")
-    unit = text[len(number) :] or "s"
-    if unit not in _UNITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration (such as 90, 90s or 1.5min)")
-    return amount(number) * _UNITS[unit]
+    unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
+    return amount(text.removesuffix(unit)) * _UNITS.get(unit, 1.0)
 
 
 def seconds(text: str) -> float:

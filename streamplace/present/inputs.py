@@ -53,7 +53,7 @@ def _read_stdin() -> bytes:
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     if not data:
         reason = "is empty, or holds one document where two are read"
-        raise InvalidInput(Problem(STDIN, None, reason, "name files"))
+        raise InvalidInput(Problem("$", None, reason, "name files"))
     if data[:2] == b"\x1f\x8b" and len(data) <= MAX_BYTES:
         try:
             with gzip.open(io.BytesIO(data)) as unpacked:

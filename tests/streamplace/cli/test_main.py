@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -40,7 +41,7 @@ def test_help_names_every_command_and_exit_code(streamplace: Run) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     for command in cli.commands():
-        assert re.search(rf"\n    {command.name}\s", done.stdout)
+        assert re.search(rf"\n  {command.name}\s", done.stdout)
     for code in ExitCode:
         assert f"\n  {int(code):>3}  " in done.stdout
 
@@ -273,3 +274,22 @@ def test_the_shell_completes_commands_and_methods(tmp_path: Path) -> None:
         environment = {**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(out)}
         subprocess.run([COMMAND], env=environment, check=False)
         assert found in out.read_text()
+
+
+def test_help_fits_a_screen_and_help_all_shows_the_rest(streamplace: Run) -> None:
+    for command in cli.commands():
+        short = streamplace(command.name, "--help").stdout
+        assert len(short.splitlines()) <= 60, command.name
+        rare = getattr(importlib.import_module(command.module), "RARE", ())
+        assert ("--help-all" in short) == bool(rare)
+        if rare:
+            whole = streamplace(command.name, "--help-all")
+            assert whole.returncode == ExitCode.OK
+            assert not set(rare) & set(short.split())
+            assert set(rare) <= set(whole.stdout.replace(",", " ").split())
+
+
+def test_commands_are_listed_by_group(streamplace: Run) -> None:
+    listed = streamplace("--help").stdout
+    for command in cli.commands():
+        assert listed.index(f"\n{command.group}:") < listed.index(f"\n  {command.name} ")
