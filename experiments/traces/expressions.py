@@ -83,6 +83,8 @@ class Scope:
         Time zone of moments without offset.
     decimal
         What stands before the fraction of a number in a text.
+    hint
+        What may be wrong where a column is not there; empty if nothing is known.
     """
 
     columns: Mapping[str, Typed]
@@ -90,6 +92,7 @@ class Scope:
     zone: str
     source_zone: str
     decimal: str = "."
+    hint: str = ""
 
 
 # -- the allow-list --------------------------------------------------------------------------------
@@ -479,7 +482,7 @@ class _Compiler:
             return Typed("", _UNKNOWN)
         found = self.scope.columns.get(name)
         if found is None:
-            remedy = meant(name, self.scope.known, "there are")
+            remedy = self.scope.hint or meant(name, self.scope.known, "there are")
             raise ExpressionFault(f"there is no column {name!r}", remedy)
         return found
 

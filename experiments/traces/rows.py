@@ -136,11 +136,38 @@ class Rows:
         InvalidInput
             It names no column of theirs, or mixes types.
         """
-        scope = Scope(self.columns, self.known, zone, self.files.zone, self.files.decimal)
+        scope = Scope(
+            self.columns, self.known, zone, self.files.zone, self.files.decimal,
+            hint=_header_hint(self.files, self.known),
+        )  # fmt: skip
         try:
             return compiled(expression.tree, scope)
         except ExpressionFault as fault:
             raise InvalidInput(fault.problem(expression.where, expression.text)) from None
+
+
+_GZIP = "\x1f"
+"""The first character of a packed file."""
+
+_DATA = re.compile(r"[-+]?\d+([-.:/T ]\d+)*Z?")
+"""A number or a moment: what is found in rows, and hardly as the name of a column."""
+
+
+def _header_hint(files: Files, names: Sequence[str]) -> str:
+    """Return what the names of CSV columns show to be wrong with how the file is read."""
+    if files.format != "csv" or not files.header or not names:
+        return ""
+    if names[0].startswith(_GZIP):
+        return "the file is packed: give it a name that ends in .gz"
+    other = next((sep for sep in (";", "\t", "|", ",") if sep in names[0]), None)
+    if len(names) == 1 and other is not None:
+        return f"the only column is {names[0]!r}: options = {{sep = {json.dumps(other)}}}"
+    if any(_DATA.fullmatch(name) for name in names):
+        shown = ", ".join(names)
+        return (
+            f"the first line is {shown!r}: without a header, options = {{header = false}} and names"
+        )
+    return ""
 
 
 def read_rows(
@@ -680,7 +707,7 @@ def _check_declared(files: Files, leaves: Mapping[str, Leaf], known: Sequence[st
             f"{files.where}.columns.{name}",
             None,
             "is no column of the file",
-            meant(name, known, "there are"),
+            _header_hint(files, known) or meant(name, known, "there are"),
         )
         for name in files.columns
         if name not in leaves

@@ -570,6 +570,24 @@ def test_a_mark_of_utf_8_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     assert cost(traced(tmp_path, "e.jsonl")) == (3, 11.5)
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_column_that_is_not_there_names_the_option_that_may_be_missing(tmp_path: Path) -> None:
+    lines = CSV.splitlines(keepends=True)
+    for name, content, remedy in (
+        ("other.csv", CSV.replace(",", ";"), r'options = \{sep = ";"\}'),
+        ("tabs.csv", CSV.replace(",", "\t"), r'options = \{sep = "\\t"\}'),
+        (
+            "bare.csv",
+            "".join(lines[1:]),
+            r"without a header, options = \{header = false\} and names",
+        ),
+        ("packed.csv", gzip.compress(CSV.encode()), r"is packed: give it a name that ends in \.gz"),
+    ):
+        write(tmp_path / name, content)
+        with pytest.raises(InvalidInput, match=rf"no column.*{remedy}"):
+            traced(tmp_path, name)
+
+
 # -- what is refused in the description ------------------------------------------------------------
 
 
