@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from optim import Instance, all_methods, get_method, solve
+from optim.methods.choose import is_suitable
 from optim.methods.registry import Request
-from optim.methods.suitable import is_suitable
 from optim.referee.evaluate import evaluate_indices
 from optim.solvers import inprocess
 from optim.solvers import solve as linear

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from optim import Instance, Result, all_methods, solve
-from optim.methods.suitable import is_suitable
+from optim.methods.choose import is_suitable
 from tests.slowly import slowly
 
 METHODS = [method for method in all_methods() if method.decides == "nodes"]

@@ -13,9 +13,9 @@ import numpy as np
 
 from experiments.replay.deployment import Deployment
 from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.methods.choose import check_suitable
 from optim.methods.registry import get_method, method_names
 from optim.methods.solve import solve
-from optim.methods.suitable import check_suitable
 from optim.options import Option, read_options
 from optim.plugins import Plugins
 from optim.referee.evaluate import evaluate_indices

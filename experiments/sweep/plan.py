@@ -17,7 +17,7 @@ from experiments.sweep import instances as inst
 from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, MethodEntry, Settings, as_text
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.figures.catalogue import find_objective
-from optim.methods.objective import aim
+from optim.methods.choose import aim
 from optim.plugins import REFERENCE
 
 if TYPE_CHECKING:

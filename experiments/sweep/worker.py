@@ -200,7 +200,7 @@ def make_row(known: Mapping[str, Any], answer: Answer, spent: float) -> dict[str
 
 def own_versions() -> str:
     """Return the versions that are known even of a run that said nothing."""
-    from optim.methods.versions import package_version
+    from optim.methods.registry import package_version
 
     found = {"python": platform.python_version(), "streamplace": package_version("streamplace")}
     return json.dumps(found, sort_keys=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.format.tables import TOGETHER
-from optim.methods.scale import Scale, scale_of, scaled
+from optim.methods.reduce import Scale, scale_of, scaled
 from optim.rules import (
     LEAVING,
     LINKS,
@@ -93,7 +93,7 @@ class Atoms:
 
     @cached_property
     def normal(self) -> Atoms:
-        """The same rule instances in the units that solvers see (`optim.methods.scale`)."""
+        """The same rule instances in the units that solvers see (`optim.methods.reduce`)."""
         changed = scaled(self.instance, self._scale)
         return self if changed is self.instance else replace(self, instance=changed)
 

@@ -33,9 +33,8 @@ from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
 from optim.methods.draining import emptied_or_any, may_be_rewritten, without_leaving
-from optim.methods.hand import Hand
-from optim.methods.lowering import lowered
-from optim.methods.registry import Method, Option, Outcome
+from optim.methods.reduce import lowered
+from optim.methods.registry import Incumbents, Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.solvers.backends import refuse_continuous
@@ -127,7 +126,9 @@ def _problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
 
 def _any_placement(instance: Instance, settings: Settings) -> Ints | None:
     """Look for a placement that keeps the limits an instance still has; none for the request."""
-    settings = replace(settings, request=replace(settings.request, hand=Hand(), starter=None))
+    settings = replace(
+        settings, request=replace(settings.request, incumbents=Incumbents(), starter=None)
+    )
     problem = _problem(instance)
     answer = _form(problem, settings, "auto", "used_capacity").solve("capacity", [], [])
     return None if answer.place is None else problem.placement(answer.place)

@@ -75,7 +75,7 @@ class _Run:
         """Give the best plan so far out of hand: it outlives whatever happens to this run."""
         mine = self.packed.placement(self.allocation)
         beside = self.beside if self.outdone else None
-        self.calls.request.hand.threads = mine if beside is None else beside[1]
+        self.calls.request.incumbents.threads = mine if beside is None else beside[1]
 
     @property
     def outdone(self) -> bool:

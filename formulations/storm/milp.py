@@ -26,7 +26,7 @@ from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
 from optim.methods.draining import emptied_or_any
-from optim.methods.lowering import lowered
+from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination

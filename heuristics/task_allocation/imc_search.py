@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from optim.methods.lowering import lowered
+from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.rules import limits_set
 

@@ -37,7 +37,7 @@ from optim.kernels.guard import make_guard
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_room
 from optim.kernels.warm import two_tasks, warm_up
-from optim.methods.lowering import with_columns
+from optim.methods.reduce import with_columns
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination

@@ -13,9 +13,9 @@ from optim.figures.rate import without_measured
 from optim.kernels.first_fit import packings
 from optim.kernels.repair import repair
 from optim.kernels.room import placing_masks
+from optim.methods.choose import is_suitable
 from optim.methods.registry import get_method
 from optim.methods.run import run_method
-from optim.methods.suitable import is_suitable
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.util.compiled import kernel

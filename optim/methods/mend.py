@@ -25,10 +25,8 @@ import numpy as np
 from optim.format.plan import Plan
 from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
-from optim.methods.claims import FOR_EVERY_PLAN
-from optim.methods.judge import moves_of
-from optim.methods.lowering import with_columns, with_set_columns
-from optim.methods.scale import scale_of, scaled
+from optim.methods.audit import FOR_EVERY_PLAN, moves_of
+from optim.methods.reduce import scale_of, scaled, with_columns, with_set_columns
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
 from optim.rules import broken, hopeless
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.methods.start import Start
+    from optim.methods.registry import Start
     from optim.referee.result import Result
     from optim.rules.violation import Violation
 

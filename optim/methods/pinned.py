@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.figures.rate import carrying
-from optim.methods.choose import choices, choose_method
-from optim.methods.objective import aim
+from optim.methods.choose import aim, check_suitable, choices, choose_method
 from optim.methods.portfolio import PORTFOLIO, SECONDS
 from optim.methods.registry import get_method
 from optim.methods.solve import goal_of, solve
-from optim.methods.suitable import check_suitable
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import without_limits

@@ -6,9 +6,12 @@ group ``streamplace.methods``, each pointing at a `Method`.
 
 from __future__ import annotations
 
+import platform
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from optim.options import Option, read_options
 from optim.plugins import REFERENCE, Plugins
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.format.threads import ThreadPlacement
-    from optim.methods.hand import Hand, Held
-    from optim.methods.scale import Scale
+    from optim.methods.reduce import Scale
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Level, Termination
     from optim.rules.violation import Violation
@@ -47,17 +49,80 @@ Family = Literal[
 ]
 
 
-def _hand() -> Hand:
-    """Return an empty hand; loaded late, so that listing methods loads no numpy."""
-    from optim.methods.hand import Hand
+NEEDS = {
+    "tasks": "tasks, or operators with a group",
+    "nodes": "nodes",
+    "traffic": "streams or traffic",
+    "current_placement": "tasks[].node (the current placement)",
+    "dag": "streams without a cycle",
+    "operators": "tasks[].operator",
+    "topologies": "operators[].topology",
+    "slots": "nodes[].slots",
+    "links": "links",
+    "capacity": "nodes[].capacity of the first resource",
+    "bounded_rate": (
+        "a load, and nodes[].capacity on every node (or max_load), of a resource that grows with "
+        "the rate"
+    ),
+    "models": "operators[].model",
+    "tuple_rates": "input_rate, and streams[].selectivity from which all tuple rates follow",
+    "vm_types": "vm_types",
+    "whole_slots": "limits.max_utilisation left out: models are in percent of a whole slot",
+}
+"""Parts of an instance that a method may need, with words for them."""
 
-    return Hand()
+_KEPT = 4
+BEFORE = "a plan found before"
+"""Name of what the running method itself handed over."""
 
 
 def _scale() -> Scale:
-    from optim.methods.scale import Scale
+    from optim.methods.reduce import Scale
 
     return Scale()
+
+
+class Incumbent(NamedTuple):
+    """A plan in hand: who found it, (T,) nodes, and slots where they are decided."""
+
+    name: str
+    node: Ints
+    slot: Ints | None = None
+
+
+@dataclass(eq=False)
+class Incumbents:
+    """Plans that a running method handed over, the last few of them.
+
+    Methods hand over what they take for better than before, so the last ones are the best; which
+    is, the referee says.
+
+    Attributes
+    ----------
+    plans
+        Oldest first.
+    threads
+        The same for a method whose plans say threads; only the last one.
+    """
+
+    plans: list[Incumbent] = field(default_factory=list)
+    threads: ThreadPlacement | None = None
+
+    def offer(self, name: str, node: Ints, slot: Ints | None = None) -> None:
+        """Take a complete placement; the arrays are copied."""
+        import numpy as np  # late, so that listing methods loads no numpy
+
+        found = np.array(node, dtype=np.int32)
+        if len(found) and found.min() < 0:
+            return
+        self.plans.append(
+            Incumbent(name, found, None if slot is None else np.array(slot, np.int32))
+        )
+        del self.plans[:-_KEPT]
+
+    def hold(self, node: Ints, slot: Ints | None = None) -> None:
+        """Take a placement of the running method itself."""
+        self.offer(BEFORE, node, slot)
 
 
 @dataclass(frozen=True)
@@ -84,7 +149,7 @@ class Request:
         Called now and then with incumbent and bound.
     started
         `time.perf_counter` at the start of the method's clock.
-    hand
+    incumbents
         The plans found so far; they outlive whatever happens to the method.
     scale
         What a unit of the instance that the method sees is in the file's: for what it writes.
@@ -105,22 +170,22 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)
-    hand: Hand = field(default_factory=_hand)
+    incumbents: Incumbents = field(default_factory=Incumbents)
     scale: Scale = field(default_factory=_scale)
-    starter: Callable[[], Held | None] | None = None
+    starter: Callable[[], Incumbent | None] | None = None
     cold: bool = False
 
     def offer(self, node: Ints, slot: Ints | None = None) -> None:
-        """Hand over a plan that is better than those before.
+        """Incumbents over a plan that is better than those before.
 
         Parameters
         ----------
         node, slot
             (T,) indices; copied. A placement with -1 in `node` is no plan and is not taken.
         """
-        self.hand.hold(node, slot)
+        self.incumbents.hold(node, slot)
 
-    def start(self) -> Held | None:
+    def start(self) -> Incumbent | None:
         """Return the best plan of the family's heuristics, run on the first call; ``None`` if none.
 
         They run on the method's clock, each in a part of the time that is left.
@@ -137,7 +202,7 @@ class Request:
 
     def apart(self) -> Request:
         """Return the request with a clock and a hand of its own, for a run within the run."""
-        return replace(self, started=time.perf_counter(), hand=_hand(), starter=None)
+        return replace(self, started=time.perf_counter(), incumbents=Incumbents(), starter=None)
 
     def warmed(self, *warm_ups: Callable[[], object]) -> tuple[Request, float]:
         """Compile or load kernels off the clock; return the request to go on with, and seconds."""
@@ -146,6 +211,20 @@ class Request:
             warm_up()
         seconds = time.perf_counter() - began
         return replace(self, started=self.started + seconds), seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a solve begins: node indices, where they came from, and the referee's judgement."""
+
+    method: str
+    node: Ints
+    evaluation: Evaluation
+    seconds: float = 0.0
+
+    def into(self, request: Request) -> Request:
+        """Return the request with this start."""
+        return replace(request, warm_start=self.node)
 
 
 @dataclass
@@ -214,7 +293,7 @@ class Method:
     summary, source
         One line of what it does; paper and section.
     needs
-        Parts of an instance it cannot do without (`optim.methods.suitable.NEEDS`).
+        Parts of an instance it cannot do without (`NEEDS`).
     honours
         Rules it keeps (`optim.rules.RULE_NAMES`).
     options, solvers, default_solver
@@ -306,7 +385,6 @@ class Method:
 def _fault(method: Method) -> str | None:
     """Say what somebody else's method declares that there is not."""
     from optim.figures.catalogue import OBJECTIVES
-    from optim.methods.suitable import NEEDS
     from optim.rules import RULE_NAMES
 
     if method.name == "portfolio":
@@ -366,3 +444,40 @@ def name_of(method: str | Method) -> str:
 def all_methods() -> list[Method]:
     """Load every registered method, sorted by name; what cannot be taken is warned of."""
     return METHODS.all()
+
+
+_SOLVER_PACKAGES = {"cbc": "pulp", "highs": "highsbox", "scip": "ortools", "cp-sat": "ortools"}
+PACKAGES = (
+    "streamplace",
+    "numpy",
+    "scipy",
+    "numba",
+    "pulp",
+    "ortools",
+    "highsbox",
+    "pymetis",
+    "mtkahypar",
+    "pyspark",
+    "pydantic",
+)
+"""What ``streamplace versions`` lists."""
+
+
+@cache
+def package_version(name: str) -> str | None:
+    """Return an installed distribution's version, ``None`` when it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def versions_of(method: Method, solver: str | None) -> dict[str, str]:
+    """Return the versions that decide what a method returns."""
+    names = ["streamplace", "numpy"]
+    if solver in _SOLVER_PACKAGES:
+        names.append(_SOLVER_PACKAGES[solver])
+    if method.kind == "search" or method.name == "partition":
+        names += ["numba", "pymetis"]
+    found = {name: package_version(name) for name in names}
+    return {"python": platform.python_version(), **{n: v for n, v in found.items() if v}}

@@ -1,9 +1,9 @@
-"""Running a method: on its own view of the instance, its plans in hand kept whatever happens."""
+"""Running a method: on its own view of the instance, its incumbents kept whatever happens."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,21 +17,109 @@ from optim.errors import (
     UnsuitableMethod,
 )
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.claims import broken_by, settle_assumptions
+from optim.methods.audit import broken_by, settle_assumptions
+from optim.methods.choose import is_suitable
+from optim.methods.reduce import (
+    Scale,
+    lowered,
+    scale_of,
+    scaled,
+    with_bounded_costs,
+    without_misfits,
+)
 from optim.methods.registry import Method, Outcome, Request, get_method
-from optim.methods.suitable import is_suitable
-from optim.methods.view import view_of
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import hopeless
 from optim.util import compilation
+from optim.util.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.methods.hand import Held
-    from optim.methods.start import Start
+
+    Tell = Callable[[Progress], None]
+    from optim.methods.registry import Incumbent, Start
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a method sees of an instance.
+
+    Attributes
+    ----------
+    instance
+        In units of `scale`, with rules that the method does not know written as capacities.
+    scale
+        What one of its units is in the file's.
+    """
+
+    instance: Instance
+    scale: Scale
+
+    def request(self, method: Method, request: Request, objective: Figure) -> Request:
+        """Turn a request in the file's units into one that the method understands."""
+        options = dict(request.options)
+        for option in method.options:
+            if option.unit and options[option.name] is not None:
+                options[option.name] /= self.scale.of(option.unit)
+        tell = request.progress
+        return replace(
+            request,
+            options=options,
+            gap=_difference(request.gap, objective, self.instance),
+            scale=self.scale,
+            progress=None if tell is None else self._told(tell, objective),
+        )
+
+    def outcome(self, outcome: Outcome, objective: Figure) -> None:
+        """Write an outcome's figures in the file's units, in place."""
+        factor = self.scale.of(objective.unit)
+        outcome.claimed = _times(outcome.claimed, factor)
+        outcome.bound = _times(outcome.bound, factor)
+        outcome.trace = [(s, _times(x, factor), _times(b, factor)) for s, x, b in outcome.trace]
+        outcome.levels = tuple(
+            replace(
+                level,
+                value=_times(level.value, self.scale.of(level.unit)),
+                bound=_times(level.bound, self.scale.of(level.unit)),
+            )
+            for level in outcome.levels
+        )
+        outcome.reasons = tuple(self.scale.told(self.instance, r) for r in outcome.reasons)
+
+    def _told(self, tell: Tell, objective: Figure) -> Tell:
+        factor = self.scale.of(objective.unit)
+
+        def told(now: Progress) -> None:
+            value, bound = _times(now.incumbent, factor), _times(now.bound, factor)
+            tell(Progress(now.seconds, value, bound, now.phase))
+
+        return told
+
+
+def view_of(method: Method, instance: Instance) -> View:
+    """Return what a method sees; model-driven plans are made from measured points as they stand."""
+    if method.decides == "threads":
+        return View(instance, Scale())
+    seen = with_bounded_costs(lowered(instance, method.honours))
+    scale = scale_of(seen)
+    seen = scaled(seen, scale)
+    if "allowed" in method.honours:
+        seen = without_misfits(seen, OBJECTIVES[method.objective].binding(seen))
+    return View(seen, scale)
+
+
+def _difference(gap: float | None, objective: Figure, instance: Instance) -> float | None:
+    """Return the gap as methods stop at it: load distances by a difference in their own unit."""
+    return None if gap is None else objective.gap_to_difference(gap, instance.mean_load)
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
 
 _SHARE, _STARTS = 0.25, 0.5
 """Of the time that is left, what each heuristic of the family may take; of all time, what they may
@@ -70,12 +158,16 @@ def run_method(
     except Exception as error:  # whatever it is: a plan in hand must not die with it
         if _interrupted(error):
             outcome = Outcome(Termination.INTERRUPTED)
-        elif request.hand.plans or request.hand.threads is not None or _helped(asked, error):
+        elif (
+            request.incumbents.plans
+            or request.incumbents.threads is not None
+            or _helped(asked, error)
+        ):
             outcome = _failed(method, error)
         else:
             raise
     if outcome.threads is None:
-        outcome.threads = request.hand.threads if outcome.node is None else None
+        outcome.threads = request.incumbents.threads if outcome.node is None else None
     view.outcome(outcome, OBJECTIVES[outcome.objective or method.objective])
     settle_assumptions(method, instance, outcome)
     _take_starts(method, asked, outcome)
@@ -113,7 +205,7 @@ def _run(method: Method, instance: Instance, request: Request) -> Outcome:
         _check_indices(method, instance, again)
     finally:  # whichever is the better of the two
         if outcome.node is not None:
-            request.hand.offer("the first run", outcome.node, outcome.slot)
+            request.incumbents.offer("the first run", outcome.node, outcome.slot)
     again.notes.append("run a second time: kernels were compiled in the time of the first")
     return again
 
@@ -155,13 +247,13 @@ def _take_starts(method: Method, request: Request, outcome: Outcome) -> None:
 
 def _starter(
     method: Method, instance: Instance, request: Request
-) -> Callable[[], Held | None] | None:
+) -> Callable[[], Incumbent | None] | None:
     """Return what runs the heuristics of a method's family, once."""
     if not method.starts or request.cold:
         return None
 
     @cache
-    def run() -> Held | None:
+    def run() -> Incumbent | None:
         objective = OBJECTIVES[method.objective]
         best, kept = None, None
         try:
@@ -182,7 +274,7 @@ def _starter(
                     best, kept = value, found
         finally:  # also where Ctrl-C ends the loop
             if kept is not None:
-                request.hand.offer(*kept)
+                request.incumbents.offer(*kept)
         return kept
 
     return run
@@ -201,7 +293,7 @@ def starting(starter: Method, request: Request) -> Request:
     ).apart()
 
 
-def _one_start(starter: Method, instance: Instance, request: Request) -> Held | None:
+def _one_start(starter: Method, instance: Instance, request: Request) -> Incumbent | None:
     limit = _limit(starter, instance, request)
     asked = replace(starting(starter, request), time_limit=limit)
     try:
@@ -211,15 +303,15 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Held | 
     except Exception:  # a start is a help: whatever fails in it must cost no plan
         return None
     if outcome.termination is Termination.INTERRUPTED:  # it is the whole solve that ends
-        for held in asked.hand.plans:
-            request.hand.offer(*held)
+        for held in asked.incumbents.plans:
+            request.incumbents.offer(*held)
         raise KeyboardInterrupt
     until = None if limit is None else asked.started + limit
     finish(OBJECTIVES[starter.objective].binding(instance), outcome, until)
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         return None
-    asked.hand.offer(starter.name, outcome.node, outcome.slot)
-    return asked.hand.plans[-1]
+    asked.incumbents.offer(starter.name, outcome.node, outcome.slot)
+    return asked.incumbents.plans[-1]
 
 
 def _limit(starter: Method, instance: Instance, request: Request) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ from optim.figures.catalogue import OBJECTIVES
 from optim.figures.rate import carrying
 from optim.format.instance import Instance
 from optim.format.plan import Plan
-from optim.methods.choose import choices, takes_long
-from optim.methods.judge import judge, moves_of
+from optim.methods.audit import judge, moves_of
+from optim.methods.choose import aim, check_suitable, choices, takes_long
 from optim.methods.mend import (
     MEND,
     START_BROKEN,
@@ -28,20 +29,18 @@ from optim.methods.mend import (
     first_level,
     no_more_than,
 )
-from optim.methods.objective import aim
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
 from optim.methods.registry import (
     Method,
     Request,
+    Start,
     all_methods,
     get_method,
     method_names,
     name_of,
 )
-from optim.methods.run import finish, run_method
-from optim.methods.start import resolve_start
-from optim.methods.suitable import check_suitable
-from optim.referee.evaluate import evaluate_indices
+from optim.methods.run import finish, run_method, starting
+from optim.referee.evaluate import check_belongs, evaluate_indices
 from optim.referee.result import Result, Termination
 from optim.rules import MAX_LOAD, without_limits
 from optim.solvers import SOLVERS, capabilities
@@ -49,16 +48,13 @@ from optim.util.compiled import by_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from optim.format.tables import Ints
     from optim.kernels.least_excess import LeastExcess
     from optim.methods.choose import Choice
     from optim.methods.mend import BrokenStart
-    from optim.methods.start import Start
     from optim.rules.violation import Violation
     from optim.util.progress import Progress
-
 
 OWN, NONE = "own", "none"
 """What an exact method may start from: what it finds itself, or only what it is given."""
@@ -694,3 +690,64 @@ def _request(
         options=typed,
         progress=progress,
     )
+
+
+def resolve_start(
+    instance: Instance, method: Method, given: str | Path | Plan | None, request: Request
+) -> Start | None:
+    """Turn what the user gave into a start.
+
+    Raises
+    ------
+    InvalidInput
+        The method takes no start, or the start is no method, no file, or incomplete.
+    """
+    if given is None:
+        return None
+    if not method.takes_warm_start:
+        raise InvalidInput(
+            Problem("--warm-start", str(given), f"is of no use: {method.name} takes no start")
+        )
+    if isinstance(given, Plan):
+        return _from_plan(instance, given, given.method or "plan")
+    if str(given) in method_names():
+        return _from_method(instance, str(given), request)
+    if not _may_exist(Path(given)):
+        raise InvalidInput(
+            Problem("--warm-start", str(given), "is neither a method nor a plan's file")
+        )
+    return _from_plan(instance, Plan.load(given), str(given))
+
+
+def _may_exist(path: Path) -> bool:
+    """Whether there is such a file; where asking fails, reading it will tell why."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
+def _from_plan(instance: Instance, plan: Plan, name: str) -> Start:
+    if plan._instance is None:
+        # a relaxed copy of the instance has another hash; names are what matters here
+        plan = replace(plan, claimed_instance_sha256=None)
+        check_belongs(instance, plan)
+    node = plan.node_indices(instance)
+    if len(node) and node.min() < 0:
+        task = instance.tasks.ids[int(node.argmin())]
+        raise InvalidInput(Problem("--warm-start", name, f"places no task {task}", "complete it"))
+    return Start(name, node, evaluate_indices(instance, node))
+
+
+def _from_method(instance: Instance, name: str, request: Request) -> Start:
+    starter = get_method(name)
+    check_suitable(starter, instance, repair=True)
+    asked = starting(starter, request)
+    outcome = run_method(starter, instance, asked)
+    finish(instance, outcome)
+    if outcome.node is None or outcome.node.min(initial=0) < 0:
+        raise InvalidInput(
+            Problem("--warm-start", name, "found no complete plan to start from", "use another")
+        )
+    node = outcome.node.astype("int32")
+    return Start(name, node, evaluate_indices(instance, node), asked.elapsed())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.lowering import kept_lowered
+from optim.methods.reduce import kept_lowered
 from optim.methods.registry import METHODS
 from streamplace.present.arguments import add_json
 from streamplace.present.console import answer_console, plain_table

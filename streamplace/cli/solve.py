@@ -17,8 +17,7 @@ from optim.exit_codes import ExitCode
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.rate import carrying
 from optim.format.altered import altered
-from optim.methods.choose import choose_method
-from optim.methods.objective import aim
+from optim.methods.choose import aim, choose_method
 from optim.methods.pinned import Course, aim_of, course_of, follow
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import get_method, method_names

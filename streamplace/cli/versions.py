@@ -6,7 +6,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
-from optim.methods.versions import PACKAGES, package_version
+from optim.methods.registry import PACKAGES, package_version
 from optim.solvers import SOLVERS, available
 from optim.solvers.backends import load
 from streamplace.java import JavaUnavailable, find_java

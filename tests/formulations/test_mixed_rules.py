@@ -8,7 +8,7 @@ import pytest
 
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from optim import Instance, get_method, solve
-from optim.methods.suitable import check_suitable
+from optim.methods.choose import check_suitable
 from tests.fuzz import newer
 from tests.fuzz.cases import Question
 from tests.fuzz.generate import generate

@@ -55,8 +55,8 @@ def cases() -> Iterator[tuple[str, Instance]]:
 
 def pairs() -> list[tuple[str, Instance, str]]:
     """Return every method with an instance that suits it, the first where several do."""
+    from optim.methods.choose import is_suitable
     from optim.methods.registry import get_method, method_names
-    from optim.methods.suitable import is_suitable
 
     made = list(cases())
     # of sizes suitability does not know

@@ -155,7 +155,7 @@ def _evaluated(
     """Return the figures of an answer, and what it breaks of the limits that bind the objective."""
     from optim import Plan
     from optim.format.plan import PLAN_FORMAT
-    from optim.methods.claims import broken_by
+    from optim.methods.audit import broken_by
     from optim.referee.evaluate import check_belongs, evaluate_indices
 
     if not isinstance(answer, Plan):

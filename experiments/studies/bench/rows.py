@@ -18,7 +18,7 @@ from experiments.studies.bench.judging import BEYOND
 from experiments.sweep.row import FIGURE_COLUMNS, complete_row
 from experiments.sweep.store import ResultFolder, write_part
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.versions import package_version
+from optim.methods.registry import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from optim import Plan
 from optim.figures.measures import node_loads
 from optim.figures.rate import carrying
 from optim.methods.registry import get_method
-from optim.methods.view import view_of
+from optim.methods.run import view_of
 from optim.referee.evaluate import evaluate_indices
 from optim.solvers import capabilities, solve_linear
 

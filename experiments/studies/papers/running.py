@@ -120,7 +120,7 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> N
 
 
 def _made(figure: Figure, rows: pd.DataFrame, reduced: bool) -> str:
-    from optim.methods.versions import package_version
+    from optim.methods.registry import package_version
 
     command = f"streamplace paper {figure.name}" + (" --reduced" if reduced else "")
     cores = len(os.sched_getaffinity(0))

@@ -21,9 +21,9 @@ from optim.errors import StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.format.instance import Instance
 from optim.kernels.warm import warm_up
+from optim.methods.choose import check_suitable
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import get_method, method_names
-from optim.methods.suitable import check_suitable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from experiments.studies.timings.table import print_table
 from optim.errors import InvalidInput, UnsuitableMethod
+from optim.methods.choose import check_suitable
 from optim.methods.registry import get_method, method_names
-from optim.methods.suitable import check_suitable
 from optim.util.processor import processor_seconds
 
 ROOT = Path(__file__).resolve().parents[3]

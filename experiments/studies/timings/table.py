@@ -7,7 +7,7 @@ import platform
 import time
 from typing import TYPE_CHECKING
 
-from optim.methods.versions import package_version
+from optim.methods.registry import package_version
 from optim.util.processor import processor_seconds as processor_seconds
 from streamplace.present.table import markdown
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints
     from heuristics.rebalancing.albic.scores import DirectedPairs
     from optim.format.instance import Instance
+    from optim.methods.reduce import Scale
     from optim.methods.registry import Request
-    from optim.methods.scale import Scale
 
 
 POINTS = 10.0

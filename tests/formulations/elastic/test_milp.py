@@ -483,6 +483,6 @@ def test_better_plans_are_handed_over_as_they_are_found(form: str) -> None:
     made = two_nodes()
     request = Request(solver="highs", options=METHOD.read_options({"form": form}))
     outcome = METHOD.run(made, request)
-    assert request.hand.plans
+    assert request.incumbents.plans
     assert outcome.node is not None
-    assert request.hand.plans[-1].node.tolist() == outcome.node.tolist()
+    assert request.incumbents.plans[-1].node.tolist() == outcome.node.tolist()

@@ -9,7 +9,7 @@ from experiments.generators import generate
 from formulations.storm.bound import density_bound
 from formulations.storm.problem import make_problem, storm_jobs
 from optim import Instance, solve
-from optim.methods.lowering import lowered
+from optim.methods.reduce import lowered
 from tests.slowly import slowly
 
 

@@ -384,7 +384,7 @@ def test_better_plans_are_handed_over_as_they_are_found() -> None:
     request = Request(solver="highs", options=METHOD.read_options({"form": "patterns"}))
     outcome = METHOD.run(made, request)
     assert outcome.termination == "optimal"
-    best = request.hand.plans[-1]
+    best = request.incumbents.plans[-1]
     judged = evaluate_indices(made, best.node, best.slot)
     assert judged.feasible
     assert judged.internode_traffic == pytest.approx(outcome.claimed)

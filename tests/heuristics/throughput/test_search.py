@@ -15,9 +15,8 @@ from optim import Instance, Plan, UnsuitableMethod, solve
 from optim.figures.rate import without_measured
 from optim.kernels.guard import make_guard
 from optim.kernels.place_rules import place_rules
-from optim.methods.choose import choices
+from optim.methods.choose import check_suitable, choices, is_suitable
 from optim.methods.registry import Request, get_method
-from optim.methods.suitable import check_suitable, is_suitable
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 from tests.formulations.throughput.small import THREADS, best_of, ceiling, small

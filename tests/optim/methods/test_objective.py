@@ -8,7 +8,7 @@ import pytest
 
 from optim import Instance, solve
 from optim.errors import InvalidInput
-from optim.methods.objective import aim
+from optim.methods.choose import aim
 from optim.methods.registry import get_method
 from optim.options import Option
 from tests.optim.make import instance, nodes

@@ -11,7 +11,7 @@ from optim import Instance, InvalidInput, evaluate, solve
 from optim.figures.rate import carrying, without_measured
 from optim.format.altered import Change, altered
 from optim.format.builder import InstanceBuilder
-from optim.methods.scale import scale_of, scaled
+from optim.methods.reduce import scale_of, scaled
 from optim.rules import hopeless, without_limits
 from tests.optim.make import document, instance
 

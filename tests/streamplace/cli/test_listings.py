@@ -10,8 +10,7 @@ import pytest
 
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.registry import method_names
-from optim.methods.suitable import NEEDS
+from optim.methods.registry import NEEDS, method_names
 from optim.rules import RULE_NAMES
 from streamplace.cli.main import main
 
@@ -99,8 +98,8 @@ def test_warm_takes_the_methods_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_some_small_instance_suits_every_method() -> None:
+    from optim.methods.choose import is_suitable
     from optim.methods.registry import get_method
-    from optim.methods.suitable import is_suitable
     from streamplace.cli.warm import _small
 
     instances = _small()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from optim.methods.versions import PACKAGES, package_version
+from optim.methods.registry import PACKAGES, package_version
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:

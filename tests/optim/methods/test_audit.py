@@ -10,7 +10,7 @@ import pytest
 from optim import Instance, solve
 from optim.errors import SolverError
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.claims import check_bound, check_claim
+from optim.methods.audit import check_bound, check_claim
 from optim.methods.registry import Method, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.evaluation import Evaluation

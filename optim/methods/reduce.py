@@ -1,0 +1,515 @@
+"""Instances written so that engines need know less: fewer kinds of rules, no outliers, one scale.
+
+*Counts as capacities.* ``max_tasks``, sets that are to be apart on nodes, and slots that only
+count tasks say that at most so many of some tasks are on a node. That is a capacity of a resource
+of which these tasks need one each. ``max_load_distance`` says how much and how little of the first
+resource may be on a node, as its mean is the same in every plan: a capacity and a lower bound.
+Written so, the rule holds in every engine that keeps capacities, and tasks that it makes unequal
+are told apart by their loads.
+
+*Outliers.* Solvers and running sums keep tolerances of the size of the numbers that they see. A
+load of 9e11 beside a node of 500, or a cost of 1e12 beside a budget of 1, would make that row a
+matter of rounding. So a task that is by orders of magnitude too large for a node is not allowed
+there, and a cost far above the budget, which can never be paid, is written as twice the budget.
+
+*One scale.* The unit of a file (cores, millicores, bytes) must change neither a plan nor what is
+called optimal, while kernels and solvers have tolerances of their own. So loads, rates and costs
+are divided by powers of ten until the mean load of a node lies in [10, 100), the mean traffic of a
+task and the mean cost of a move in [1, 10), outliers left out; and all are rounded to 14 digits,
+so that a file times a power of ten gives the same numbers to the bit.
+
+The referee judges by the file's own rules and numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.format.tables import APART, TOGETHER
+from optim.rules import MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
+from optim.rules.capacity import proof_slack
+from optim.util.tolerance import slack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats
+    from optim.rules.violation import Violation
+
+MAX_COLUMNS = 32
+"""Sets that become columns at most; more would make every engine slow."""
+
+
+def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
+    """Return an equal problem without the rules that a method does not know and capacities say.
+
+    Parameters
+    ----------
+    instance
+        Returned itself where nothing is written anew.
+    honours
+        The rules that the method knows: they stay as they are.
+    """
+    columns, changed = [], instance
+    if "max_tasks" not in honours and MAX_TASKS.present(instance) is not None:
+        columns.append(_tasks_column(instance))
+        changed = MAX_TASKS.dropped(changed)
+    if not honours.intersection({"slots", "max_tasks_per_slot"}) and slots_count_tasks(instance):
+        columns += _slots_column(instance)
+        changed = MAX_TASKS_PER_SLOT.dropped(SLOTS.dropped(changed))
+    if "sets" not in honours and SETS.present(instance) is not None:
+        columns += _set_columns(instance, _as_columns(instance))
+        changed = _without_sets(changed, _as_columns(instance))
+    if columns:
+        names, loads, rooms = zip(*columns, strict=True)
+        changed = with_columns(changed, names, np.stack(loads, axis=1), np.stack(rooms, axis=1))
+    distance = MAX_LOAD_DISTANCE.present(instance) is not None and instance.mean_load is not None
+    distance = distance and not instance.crossing_cost[:, 0].any()  # the mean would not be fixed
+    if distance and "max_load_distance" not in honours and "min_load" in honours:
+        changed = _with_distance(MAX_LOAD_DISTANCE.dropped(changed), instance)
+    return changed
+
+
+def kept_lowered(honours: frozenset[str]) -> dict[str, str]:
+    """Return the limits that a method keeps though it does not know them, each with when.
+
+    Parameters
+    ----------
+    honours
+        The rules that the method knows.
+    """
+    if "capacity" not in honours:
+        return {}
+    found = {"max_tasks": "", "sets": "that are apart on nodes"}
+    found |= dict.fromkeys(("slots", "max_tasks_per_slot"), "that only count tasks")
+    if "min_load" in honours:
+        found["max_load_distance"] = "without crossing costs"
+    if honours.intersection({"slots", "max_tasks_per_slot"}):
+        honours |= {"slots", "max_tasks_per_slot"}
+    return {name: when for name, when in found.items() if name not in honours}
+
+
+def _tasks_column(instance: Instance) -> tuple[str, Floats, Floats]:
+    most = instance.nodes.max_tasks
+    return "max_tasks", np.ones(instance.num_tasks), np.where(most >= 0, most, np.inf)
+
+
+def _with_distance(changed: Instance, instance: Instance) -> Instance:
+    """Bound each node's load from both sides, leaving nodes from above only.
+
+    The rule allows due ≤ (load + limit) · (1 + 10⁻⁹), a least load least ≤ load · (1 + 10⁻⁹): they
+    are one for least = due − limit · (1 + 10⁻⁹).
+    """
+    nodes, limit, due = instance.nodes, instance.limits.max_load_distance, instance.due
+    assert limit is not None
+    most = due + limit
+    least = np.where(instance.open_nodes, np.maximum(due - limit - slack(limit), 0.0), 0.0)
+    load = instance.tasks.load[:, :1]
+    made = with_columns(changed, ("load distance",), load, most[:, None])
+    background = np.array(made.nodes.background)
+    background[:, -1] = nodes.background[:, 0]
+    floor = np.array(made.nodes.min_load)
+    floor[:, -1] = least
+    return replace(made, nodes=replace(made.nodes, background=background, min_load=floor))
+
+
+def slots_count_tasks(instance: Instance) -> bool:
+    """Whether slots only bound the number of tasks: no capacity or worker of theirs is set."""
+    nodes, topologies = instance.nodes, instance.topologies
+    if SLOTS.present(instance) is None and MAX_TASKS_PER_SLOT.present(instance) is None:
+        return False
+    plain = not np.isfinite(nodes.slot_capacity).any() and not (topologies.workers >= 0).any()
+    lent = nodes.slots[nodes.slots > 0]  # where each topology has a slot, none is in another's way
+    enough = len(_topologies_used(instance)) <= (lent.min() if len(lent) else np.inf)
+    whole = instance.limits.max_tasks_per_slot is None
+    return plain and (len(_topologies_used(instance)) <= 1 or (whole and bool(enough)))
+
+
+def _topologies_used(instance: Instance) -> set[int]:
+    operator = instance.tasks.operator
+    return set(instance.operators.topology[operator[operator >= 0]].tolist()) - {-1}
+
+
+def _slots_column(instance: Instance) -> Iterator[tuple[str, Floats, Floats]]:
+    most, slots = instance.limits.max_tasks_per_slot, instance.nodes.slots
+    each = np.inf if most is None else float(most)
+    room = np.where(slots > 0, np.maximum(slots, 1) * each, np.where(slots == 0, 0.0, np.inf))
+    if np.isfinite(room).any():
+        yield "slots", np.ones(instance.num_tasks), room
+
+
+def _as_columns(instance: Instance) -> Bools:
+    """(S,) sets that become columns: apart on nodes, or of one task, which is always together."""
+    table = instance.sets
+    size = np.diff(table.indptr)
+    apart = (table.rule == APART) & ~table.by_rack
+    if (apart & (size > table.limit)).sum() > MAX_COLUMNS:
+        apart = apart & (size <= table.limit)
+    return np.asarray(apart | ((table.rule == TOGETHER) & (size <= 1)))
+
+
+def with_set_columns(instance: Instance, some: Bools) -> Instance:
+    """Write (S,) sets that are to be apart on nodes as capacities of resources."""
+    columns = list(_set_columns(instance, some))
+    if not columns:
+        return instance
+    names, loads, rooms = zip(*columns, strict=True)
+    changed = _without_sets(instance, some)
+    return with_columns(changed, names, np.stack(loads, axis=1), np.stack(rooms, axis=1))
+
+
+def _set_columns(instance: Instance, some: Bools) -> Iterator[tuple[str, Floats, Floats]]:
+    table = instance.sets
+    binding = some & (np.diff(table.indptr) > table.limit)
+    for i in np.flatnonzero(binding).tolist():
+        load = np.zeros(instance.num_tasks)
+        load[table.tasks_of(i)] = 1.0
+        yield f"set {table.ids[i]}", load, np.full(instance.num_nodes, float(table.limit[i]))
+
+
+def _without_sets(instance: Instance, gone: Bools) -> Instance:
+    if not gone.any():
+        return instance
+    table = instance.sets
+    if gone.all():
+        return SETS.dropped(instance)
+    return replace(instance, sets=table.only(np.flatnonzero(~gone)))
+
+
+def _unlimited(max_load: Floats, more: int) -> Floats:
+    """Add resources of which a task can use any amount."""
+    return np.hstack([max_load, np.full((len(max_load), more), np.inf)])
+
+
+def with_columns(
+    instance: Instance, names: tuple[str, ...], load: Floats, room: Floats
+) -> Instance:
+    """Add resources: what tasks need of them, and what nodes have."""
+    nodes, tasks, operators = instance.nodes, instance.tasks, instance.operators
+    more = len(names)
+    on_nodes, on_operators = (instance.num_nodes, more), (instance.num_operators, more)
+    return replace(
+        instance,
+        resources=(*instance.resources, *names),
+        nodes=replace(
+            nodes,
+            capacity=np.hstack([nodes.capacity, room]),
+            min_load=np.hstack([nodes.min_load, np.zeros(on_nodes)]),
+            background=np.hstack([nodes.background, np.zeros(on_nodes)]),
+            slot_capacity=np.hstack([nodes.slot_capacity, np.full(on_nodes, np.inf)]),
+        ),
+        tasks=replace(
+            tasks,
+            load=np.hstack([tasks.load, load]),
+            max_load=_unlimited(tasks.max_load, more) if tasks.limited else np.full((1, 1), np.inf),
+        ),
+        operators=replace(
+            operators,
+            group_load=np.hstack([operators.group_load, np.zeros(on_operators)]),
+            group_load_given=np.hstack(
+                [operators.group_load_given, np.zeros(on_operators, dtype=np.bool_)]
+            ),
+            max_load=_unlimited(operators.max_load, more),
+            group_max_load=_unlimited(operators.group_max_load, more),
+        ),
+        crossing_cost=np.hstack([instance.crossing_cost, np.zeros((2, more))]),
+        limits=replace(
+            instance.limits,
+            max_utilisation=np.concatenate([instance.limits.max_utilisation, np.ones(more)]),
+        ),
+    )
+
+
+_FAR = 1e3
+"""Times what a row has available, from which a number is an outlier."""
+_TINY = 1e-2
+"""What is available below this, beside a mean load of 10 to 100, is a matter of tolerances."""
+_MOST = 20_000_000
+"""Tasks × rows that are looked at; beyond, the instance is taken as it is."""
+
+
+def with_bounded_costs(instance: Instance) -> Instance:
+    """Return the instance with costs that cannot be paid, or need not be, no longer outliers."""
+    tasks, limit = instance.tasks, instance.limits.max_migration_cost
+    cost, placed = tasks.migration_cost, tasks.node >= 0
+    if not placed.any():
+        return instance
+    payable = placed if limit is None else placed & (cost <= max(_FAR * limit, 0.0))
+    most = float(cost[payable].max(initial=0.0))
+    if limit is None:
+        changed = np.where(placed, cost, np.minimum(cost, most))
+    else:
+        beyond = 2 * limit if limit > 0 else 1.0
+        far = placed & (cost > _FAR * limit)
+        changed = np.where(far, beyond, np.where(placed, cost, np.minimum(cost, most)))
+    if np.array_equal(changed, cost):
+        return instance
+    return replace(instance, tasks=replace(tasks, given_cost=changed))
+
+
+def without_misfits(instance: Instance, binding: Instance) -> Instance:
+    """Return the instance where outliers of load are not allowed on the nodes that they exceed.
+
+    Parameters
+    ----------
+    instance
+        In units in which the mean load of a node is in [10, 100).
+    binding
+        The same with only the limits that bind.
+    """
+    room, load = _rooms(binding), instance.tasks.load
+    with np.errstate(invalid="ignore"):
+        wide = (load.max(axis=0, initial=0.0) > _FAR * room) | (room < _TINY)
+    rows = np.argwhere(wide & np.isfinite(room))
+    if not len(rows) or len(rows) * instance.num_tasks > _MOST:
+        return instance
+    lost: dict[int, list[int]] = {}
+    for n, r in rows.tolist():
+        own, most = load[:, r], room[n, r]
+        misfit = (own > most) & ((own < _TINY) | ((most > 0) & (own > _FAR * most)))
+        for task in np.flatnonzero(misfit).tolist():
+            lost.setdefault(task, []).append(n)
+    return _narrowed(instance, lost)
+
+
+def _rooms(instance: Instance) -> Floats:
+    """(N, R) the most that a single task may bring to each node."""
+    nodes, limit = instance.nodes, instance.limits.max_load_distance
+    bound = nodes.capacity * instance.limits.max_utilisation
+    room = instance.headroom + proof_slack(bound)
+    room = np.minimum(room, nodes.slot_capacity + proof_slack(nodes.slot_capacity))
+    if limit is not None and instance.mean_load is not None and not instance.crossing_cost.any():
+        far = instance.due + limit
+        room[:, 0] = np.minimum(room[:, 0], far + proof_slack(far) - nodes.background[:, 0])
+    return np.asarray(room)
+
+
+def _narrowed(instance: Instance, lost: dict[int, list[int]]) -> Instance:
+    """Take nodes off the lists of tasks; a task that would have none to go to keeps its list."""
+    tasks, indptr = instance.tasks, instance.tasks.allowed_indptr
+    lists = {
+        task: tasks.allowed_indices[indptr[row] : indptr[row + 1]]
+        for row, task in enumerate(tasks.restricted.tolist())
+    }
+    changed = False
+    for task, nodes in lost.items():
+        mask = instance.allowed_mask(task)
+        mask[nodes] = False
+        if (mask & instance.open_nodes).any():
+            lists[task] = np.flatnonzero(mask).astype(np.int32)
+            changed = True
+    if not changed:
+        return instance
+    order = sorted(lists)
+    rows = [lists[task] for task in order]
+    tasks = replace(
+        tasks,
+        restricted=np.array(order, dtype=np.int32),
+        allowed_indptr=np.cumsum([0, *map(len, rows)]).astype(np.int32),
+        allowed_indices=np.concatenate(rows).astype(np.int32),
+    )
+    return replace(instance, tasks=tasks)
+
+
+_DIGITS = 14
+_REMARK = re.compile(r"( \([^()]*\))+$")
+_OF_LOADS = ("capacity", "min_load", "slot_capacity", "max_load")
+_OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
+_FARTHEST = 1e100  # units that a number may have: it and its square are below the end of doubles
+_EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What one unit that methods see is in the file's units.
+
+    Attributes
+    ----------
+    load
+        (R,) of each resource.
+    rate, cost
+        Of traffic; of migration costs.
+    """
+
+    load: Floats = field(default_factory=lambda: np.ones(1))
+    rate: float = 1.0
+    cost: float = 1.0
+
+    def of(self, unit: str) -> float:
+        """Return the factor of a figure's or an option's unit; 1 for shares and counts."""
+        if unit == "resource":
+            return float(self.load[0])
+        if unit == "per_resource":
+            return 1.0 / float(self.load[0])
+        turned = {"rate": self.rate, "cost": self.cost, "state": self.cost}
+        return turned.get(unit, 1.0 / self.rate if unit == "per_rate" else 1.0)
+
+    def told(self, instance: Instance, found: Violation) -> Violation:
+        """Return a violation or reason with its figures in the file's units.
+
+        Those of a load say where as ``PLACE.RESOURCE``, maybe with a remark in parentheses after
+        it; those of a budget that keeps a node from being emptied, as ``NODE: BUDGET``.
+        """
+        factor, where = 1.0, _REMARK.sub("", found.where)
+        if found.rule == "links":
+            factor = self.rate
+        elif found.rule == "max_migration_cost" or where.endswith(": max_migration_cost"):
+            factor = self.cost
+        elif found.rule == "max_load_distance":
+            factor = float(self.load[0])
+        elif found.rule in _OF_LOADS:
+            resource = found.resource(instance.resources)
+            if resource is not None:
+                factor = float(self.load[resource])
+        if factor == 1.0:
+            return found
+        figures = (found.amount * factor, found.needed * factor, found.available * factor)
+        return replace(found, amount=figures[0], needed=figures[1], available=figures[2])
+
+
+def scale_of(instance: Instance) -> Scale:
+    """Choose the scale of an instance."""
+    nodes, tasks = max(1, instance.num_nodes), max(1, instance.num_tasks)
+    flows, cost = instance.flows, instance.tasks.migration_cost
+    rates = np.concatenate([flows.rate, [block.pair_rate for block in flows.blocks]])
+    loads = zip(instance.totals.tolist(), instance.tasks.load.T, strict=True)
+    load, rate, cost_unit = _least_units(instance)
+    return Scale(
+        load=np.maximum(
+            [_power(_typical(total, each) / nodes) / 10.0 for total, each in loads], load
+        ),
+        rate=max(_power(_typical(instance.total_traffic, rates) / tasks), rate),
+        cost=max(_power(_typical(float(cost.sum()), cost) / tasks), cost_unit),
+    )
+
+
+def _least_units(instance: Instance) -> tuple[Floats, float, float]:
+    """Return the least unit of each resource, of traffic and of costs that no number is inf in.
+
+    What is available may become inf: where it is so far beyond what is needed, that is no limit.
+    """
+    nodes, tasks = instance.nodes, instance.tasks
+    traffic = instance.total_traffic
+    loads = np.vstack([instance.totals, nodes.min_load, instance.crossing_cost * traffic])
+    rates = [traffic, *(s.rate for s in instance.streams), instance.links.background.max(initial=0)]
+    costs = np.concatenate([tasks.state, tasks.migration_cost])
+    return (
+        np.array([_least_unit(most) for most in loads.max(axis=0)]),
+        _least_unit(max(rates)),
+        _least_unit(float(costs.max(initial=0.0))),
+    )
+
+
+def _least_unit(most: float) -> float:
+    return _power(most) / _FARTHEST
+
+
+def _typical(total: float, values: Floats) -> float:
+    """Return a total, or what it would be if all values were as their median: without outliers.
+
+    Scaled by a mean that is one large number alone, all others would lose their digits.
+    """
+    some = values[values > 0]
+    usual = float(np.median(some)) * len(some) if len(some) else 0.0
+    return usual if 0 < usual * _OUTLIER < total else total
+
+
+def scaled(instance: Instance, scale: Scale) -> Instance:
+    """Return the instance in units of the scale; the same one where nothing changes."""
+    nodes, tasks, links, limits = instance.nodes, instance.tasks, instance.links, instance.limits
+    load = scale.load
+    rates = canonical(np.array([s.rate for s in instance.streams]), scale.rate).tolist()
+    changed = replace(
+        instance,
+        nodes=replace(
+            nodes,
+            capacity=canonical(nodes.capacity, load),
+            min_load=canonical(nodes.min_load, load),
+            background=canonical(nodes.background, load),
+            slot_capacity=canonical(nodes.slot_capacity, load),
+        ),
+        tasks=replace(
+            tasks,
+            load=canonical(tasks.load, load),
+            max_load=canonical(tasks.max_load, load) if tasks.limited else tasks.max_load,
+            state=canonical(tasks.state, scale.cost),
+            given_cost=canonical(tasks.migration_cost, scale.cost),
+        ),
+        links=replace(
+            links,
+            capacity=canonical(links.capacity, scale.rate),
+            background=canonical(links.background, scale.rate),
+        ),
+        crossing_cost=canonical(instance.crossing_cost, load / scale.rate),
+        streams=tuple(
+            stream._replace(rate=rate) for stream, rate in zip(instance.streams, rates, strict=True)
+        ),
+        traffic=replace(instance.traffic, rate=canonical(instance.traffic.rate, scale.rate)),
+        limits=replace(
+            limits,
+            max_migration_cost=_one(limits.max_migration_cost, scale.cost),
+            max_load_distance=_one(limits.max_load_distance, float(load[0])),
+        ),
+    )
+    return instance if _same(instance, changed) else changed
+
+
+def canonical(values: Any, unit: Any) -> Any:
+    """Divide by powers of ten and round to 14 digits.
+
+    Parameters
+    ----------
+    values
+        Numbers of any shape, not negative; ``inf`` and ``nan`` stay.
+    unit
+        A power of ten, or one for each column.
+    """
+    with np.errstate(over="ignore"):  # what becomes inf is no limit
+        some = np.asarray(values, dtype=np.float64) / unit
+    plain = np.isfinite(some) & (some > 0)
+    digits = np.zeros_like(some)
+    np.log10(some, out=digits, where=plain)
+    # powers up to 22 are exact; where a number is smaller than that, so is its last digit
+    power = 10.0 ** np.clip(_DIGITS - 1 - np.floor(digits), -22, 22)
+    whole = np.rint(np.where(plain, some, 0.0) * power)
+    return np.where(whole > 0, whole / power, some)  # what is a little stays more than nothing
+
+
+def _one(value: float | None, unit: float) -> float | None:
+    """Scale one limit; none is left where it is so far beyond all there is that it becomes inf."""
+    found = math.inf if value is None else float(canonical(np.array(value), unit))
+    return found if math.isfinite(found) else None
+
+
+def _power(mean: float) -> float:
+    """Return the power of ten below a number, 1 for 0."""
+    if not 0 < mean < math.inf:
+        return 1.0
+    return float(10.0 ** math.floor(math.log10(mean) + _EDGE))
+
+
+def _same(left: Instance, right: Instance) -> bool:
+    pairs = [
+        *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("capacity", "background")),
+        *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("min_load", "slot_capacity")),
+        (left.tasks.load, right.tasks.load),
+        (left.tasks.max_load, right.tasks.max_load),
+        (left.tasks.migration_cost, right.tasks.migration_cost),
+        (left.links.capacity, right.links.capacity),
+        (left.links.background, right.links.background),
+        (left.traffic.rate, right.traffic.rate),
+        (left.crossing_cost, right.crossing_cost),
+    ]
+    limits = (left.limits, right.limits)
+    names = ("max_migration_cost", "max_load_distance")
+    return (
+        all(np.array_equal(a, b) for a, b in pairs)
+        and [s.rate for s in left.streams] == [s.rate for s in right.streams]
+        and all(getattr(limits[0], name) == getattr(limits[1], name) for name in names)
+    )
