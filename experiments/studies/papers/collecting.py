@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.claims.pages import claims_section
+from experiments.studies.papers.claims.pages import claims_section, claims_table, stored_table
 from experiments.studies.papers.claims.tables import (
     PAPERS,
     about_table,
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"\bprove|\boptim(um|a|al)\b")
 _BY_WHOM = (
-    "Optima and bounds on this page are one solver's word (a gap of at most 1e-6 where nothing "
-    "else is said). Where a table has no column *by*, it was made "
-    "without [certificates](../proofs/certificates.md), and no certified gap is known."
+    "Optima and bounds are those of one solver (gap at most 1e-6) unless a column *by* names a "
+    "[certificate](../proofs/certificates.md)."
 )
 
 
@@ -82,6 +81,8 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
             shutil.copyfile(found[0] / "plot.svg", image)
     path = target / f"{paper}.md"
     write_atomic(path, page_of(paper, root))
+    if _has_claims(paper):
+        write_atomic(target / f"{paper}-claims.csv", claims_table(_folder(paper), root))
     return path
 
 
@@ -95,12 +96,16 @@ def page_of(paper: str, root: Path = PAPERS) -> str:
     """
     package = importlib.import_module(f"experiments.studies.papers.{_folder(paper)}")
     parts = ["# " + inspect.cleandoc(package.__doc__ or paper)]
-    if (PAPERS / _folder(paper) / "claims.toml").is_file():
-        parts.append(claims_section(_folder(paper), root))
+    if _has_claims(paper):
+        parts.append(claims_section(_folder(paper), f"{paper}-claims.csv", root))
     parts += [_figure_section(figure, root) for figure in find_figures(paper)]
     if _WORDS.search(" ".join(parts)):
         parts.insert(1, _BY_WHOM)
     return "\n\n".join(parts) + "\n"
+
+
+def _has_claims(paper: str) -> bool:
+    return (PAPERS / _folder(paper) / "claims.toml").is_file()
 
 
 def _store(figure: Figure, folder: Path, reduced: bool, root: Path) -> None:
@@ -122,7 +127,7 @@ def _figure_section(figure: Figure, root: Path) -> str:
     versions = f"streamplace {about.versions['streamplace']}, Python {about.versions['python']}"
     made = f"`{about.command}`: {versions}, {about.machine}, {about.date}."
     said = about.said if figure.keeps_sentences else tuple(figure.measured(table))
-    text = page(figure, table, said, made, about.reduced)
+    text = page(figure, table, said, made, about.reduced, stored_table(paper, name))
     text = text.replace("](plot.svg)", f"](img/{_image(figure)})")
     # a page of its own there is a section here, and its sections are bold words
     text = re.sub(r"^## (.*)$", r"**\1**", text, flags=re.MULTILINE)

@@ -55,8 +55,17 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
+LONG = 12
+"""Rows of a table that a page shows; of a longer one it has a link."""
+
+
 def page(
-    figure: Figure, table: pd.DataFrame, measured: Sequence[str], made: str, reduced: bool
+    figure: Figure,
+    table: pd.DataFrame,
+    measured: Sequence[str],
+    made: str,
+    reduced: bool,
+    link: str = "",
 ) -> str:
     """Return the page: the paper's words, ours, the plot, the table.
 
@@ -66,6 +75,8 @@ def page(
         Our figures as sentences.
     made
         How it was made: command, versions, size.
+    link
+        Where the table is stored, for the one that is too long to be shown.
     """
     parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`"]
     if reduced:
@@ -74,7 +85,10 @@ def page(
     if measured:
         parts.append("\n".join(f"- {sentence}" for sentence in measured))
     title = f"{figure.title} (reduced)" if reduced else figure.title
-    parts += [f"![{title}](plot.svg)", to_markdown(table).rstrip()]
+    shown = to_markdown(table).rstrip()
+    if link and len(table) > LONG:
+        shown = f"[The table]({link}): {len(table)} rows."
+    parts += [f"![{title}](plot.svg)", shown]
     if figure.readings:
         readings = "\n".join(f"- {reading}" for reading in figure.readings)
         parts += ["## Readings and differences", readings]

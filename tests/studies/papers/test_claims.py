@@ -20,6 +20,7 @@ from experiments.studies.papers.claims import (
     store_table,
 )
 from experiments.studies.papers.claims.claim import VERDICTS
+from experiments.studies.papers.claims.pages import claims_table
 from experiments.studies.papers.claims.tables import PAPERS, about_table, load_table
 from experiments.studies.papers.collecting import page_of
 from optim.errors import InvalidInput
@@ -97,7 +98,11 @@ def test_committed_verdicts_hold(paper: str) -> None:
 @pytest.mark.parametrize("paper", PAGES)
 def test_pages_are_what_stored_tables_say(paper: str) -> None:
     page = (DOCS / f"{paper}.md").read_text(encoding="utf-8")
-    assert page == page_of(paper), f"run `python -m experiments.studies.papers.collecting {paper}`"
+    again = f"run `python -m experiments.studies.papers.collecting {paper}`"
+    assert page == page_of(paper), again
+    if f"{paper}-claims.csv" in page:
+        table = (DOCS / f"{paper}-claims.csv").read_text(encoding="utf-8")
+        assert table == claims_table(paper.replace("-", "_")), again
 
 
 def test_every_stored_table_says_how_it_was_made() -> None:

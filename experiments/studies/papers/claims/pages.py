@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from experiments.studies.papers.claims.claim import VERDICTS, read_setups
 from experiments.studies.papers.claims.judging import judgements, shown_tables
-from experiments.studies.papers.claims.tables import PAPERS, about_table, has_table, load_table
-from experiments.studies.papers.texts import to_markdown
+from experiments.studies.papers.claims.tables import PAPERS, has_table, load_table
+from experiments.studies.papers.texts import LONG, to_csv, to_markdown
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
@@ -18,29 +18,68 @@ if TYPE_CHECKING:
 
 STAR = r"\*"
 _LEGEND = (
-    "Each line is a claim, what is computed to judge it, and what came out; verdicts and figures "
-    "are computed from the stored tables (`streamplace paper --claims`). A star marks the claims "
-    "that matter most. *Same*: the predicate holds; *in part*: a part of it, which is told; "
-    "*different*: it does not hold; *not shown*: not computed, and why."
+    "Verdicts are computed from the stored tables (`streamplace paper --claims`). *Same*: the "
+    "predicate holds; *in part*: a part of it holds; *different*: it does not hold; *not shown*: "
+    "not computed. A star marks the claims that matter most. The [table of all claims]({csv}) has "
+    "the predicate, the figures and the cause of each; the [stored tables]({tables}) have the "
+    "command, machine and date of each run."
 )
 
 
-def claims_section(paper: str, root: Path = PAPERS) -> str:
-    """Return the section of a paper's folder as Markdown."""
+def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
+    """Return the section of a paper's folder as Markdown.
+
+    Parameters
+    ----------
+    paper, root
+        Name of the paper's folder, and the folder of these.
+    csv
+        The file beside the page that `claims_table` makes.
+    """
     found = judgements([paper], root)
+    legend = _LEGEND.format(csv=csv, tables=stored_table(paper))
+    parts = ["## The claims", legend, counts([paper], found)]
     setups = read_setups(PAPERS / paper / "claims.toml")
-    parts = ["## The claims", _LEGEND, counts([paper], found)]
     if setups:
-        parts.append("\n".join(f"- **{name}**: {text}." for name, text in setups.items()))
-    heads = ("claim", "the paper", "of", "predicate", "verdict", "here")
+        told = "\n".join(f"- **{name}**: {text}." for name, text in setups.items())
+        parts.append(f"Set-ups that the table of all claims names:\n\n{told}")
+    heads = ("claim", "the paper", "verdict", "why not")
     parts.append(markdown(heads, [_line(one) for one in found], right=()).rstrip())
     for name, title in shown_tables(paper).items():
         if has_table(paper, name, root):
-            parts += [f"### {title}", to_markdown(load_table(paper, name, root)).rstrip()]
-    used = sorted({name for one in found if _is_shown(one) for name in one.claim.tables})
-    if used:
-        parts += ["### The tables behind them", _tables(paper, used, root)]
+            table = load_table(paper, name, root)
+            long = f"[The table]({stored_table(paper, name)}): {len(table)} rows."
+            shown = long if len(table) > LONG else to_markdown(table).rstrip()
+            parts += [f"### {title}", shown]
     return "\n\n".join(parts)
+
+
+def stored_table(paper: str, name: str = "") -> str:
+    """Return the link from a page to a stored table, or to the folder of them."""
+    return f"../../experiments/studies/papers/{paper}/tables" + (f"/{name}.csv" if name else "")
+
+
+def claims_table(paper: str, root: Path = PAPERS) -> str:
+    """Return every claim of a paper's folder as CSV: words, set-up, predicate, verdict, figures."""
+    import pandas as pd
+
+    rows = [
+        {
+            "claim": one.claim.id,
+            "section": one.claim.where,
+            "starred": one.claim.starred,
+            "paper": one.claim.words,
+            "set-up": one.claim.setup,
+            "predicate": one.claim.predicate,
+            "verdict": one.finding.verdict,
+            "here": one.finding.figure,
+            "cause": one.finding.cause,
+            "left out": one.finding.left_out or None,
+            "left out, why": one.finding.left_out_why,
+        }
+        for one in judgements([paper], root)
+    ]
+    return to_csv(pd.DataFrame(rows))
 
 
 def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
@@ -61,32 +100,6 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
 
 def _line(one: Judgement) -> list[str]:
     claim, finding = one.claim, one.finding
-    here = [finding.figure or "–"]
-    if finding.cause:
-        here.append(f"*Cause:* {finding.cause}" if finding.figure else finding.cause)
-    if finding.left_out:
-        here.append(f"*Left out:* {finding.left_out} ({finding.left_out_why})")
-    return [
-        f"{claim.id}{STAR * claim.starred} ({claim.where})",
-        claim.words,
-        claim.setup,
-        claim.predicate,
-        finding.verdict,
-        "; ".join(here) if finding.figure else here[-1],
-    ]
-
-
-def _is_shown(one: Judgement) -> bool:
-    return one.finding.verdict != "not shown" and one.claim.judge is not None
-
-
-def _tables(paper: str, names: Sequence[str], root: Path) -> str:
-    heads = ("table", "rows", "seeds", "command", "made")
-    lines = []
-    for name in names:
-        about = about_table(paper, name, root if has_table(paper, name, root) else PAPERS)
-        left = f"; {about.left_out} left out: {about.left_out_why}" if about.left_out else ""
-        took = "" if about.seconds is None else f", in {about.seconds:.0f} s"
-        made = f"{about.date}, {about.machine}{took}"
-        lines.append((name, f"{about.rows}{left}", about.seeds, f"`{about.command}`", made))
-    return markdown(heads, lines, right=("rows",)).rstrip()
+    why = "" if finding.verdict == "same" else finding.cause or finding.figure
+    name = f"{claim.id}{STAR * claim.starred} ({claim.where})"
+    return [name, claim.words, finding.verdict, why]
