@@ -132,7 +132,7 @@ def test_every_command_and_flag_is_described() -> None:
         section = text.split(f"\n## `streamplace {command.name}`")[1].split("\n## ")[0]
         parser = build_parser(command.name)
         sub = parser._subparsers._group_actions[0].choices[command.name]  # type: ignore[union-attr,index]
-        common = {"--help", "--quiet", "--verbose", "--debug"}
+        common = {"--help", "--help-all", "--quiet", "--verbose", "--debug"}
         for action in sub._actions:
             flags = [flag for flag in action.option_strings if flag.startswith("--")]
             for flag in set(flags) - common:
