@@ -36,9 +36,14 @@ def text(cases: Iterable[Case]) -> str:
 
 
 def page_table(cases: Iterable[Case]) -> str:
-    """Return the table for a page."""
-    right = [head for k, head in enumerate(HEADS) if k not in _LEFT]
-    return markdown(HEADS, [*map(cells, cases)], right)
+    """Return the table for a page: a claimed bound only where it differs from the certified one."""
+    heads = (*HEADS[:5], "certified bound, claimed bound (by)", "gap")
+    lines = []
+    for case in cases:
+        *first, claimed, by, certified, gap = cells(case)
+        others = [f"{claimed} ({by})"] if claimed not in ("", certified) else []
+        lines.append([*first, ", ".join([certified] * bool(certified) + others), gap])
+    return markdown(heads, lines, [heads[1], heads[3], *heads[5:]])
 
 
 def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
