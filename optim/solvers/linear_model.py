@@ -17,7 +17,7 @@ from optim.errors import InvalidInput, Problem
 from optim.solvers.linear_arrays import LinearArrays
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
@@ -37,11 +37,14 @@ class VariableBlock:
         Column of the first variable.
     shape
         Shape of the block, row-major.
+    of
+        What each variable is of, one index each (or one for all): ``{"task": …, "node": …}``.
     """
 
     name: str
     start: int
     shape: tuple[int, ...]
+    of: Mapping[str, ArrayLike] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -65,11 +68,15 @@ class VariableBlock:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """A named block of rows with consecutive numbers, `start` … `start + size - 1`."""
+    """A named block of rows with consecutive numbers, `start` … `start + size - 1`.
+
+    `of` is as in `VariableBlock`.
+    """
 
     name: str
     start: int
     size: int
+    of: Mapping[str, ArrayLike] = field(default_factory=dict)
 
     @property
     def stop(self) -> int:
@@ -150,6 +157,7 @@ class LinearModel:
         upper: ArrayLike = math.inf,
         integer: ArrayLike = False,
         objective: ArrayLike = 0.0,
+        of: Mapping[str, ArrayLike] | None = None,
     ) -> VariableBlock:
         """Add a block of variables; bounds, integrality and objective are scalars or arrays.
 
@@ -165,9 +173,11 @@ class LinearModel:
             Which are integers.
         objective
             Coefficients in the objective.
+        of
+            What each variable is of, in the words of `optim.solvers.mps.model_names`.
         """
         dims = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)  # type: ignore[arg-type, union-attr]
-        block = VariableBlock(name, self.num_variables, dims)
+        block = VariableBlock(name, self.num_variables, dims, of or {})
         self.variable_blocks.append(block)
         self._columns.lower.append(_spread(lower, dims, np.float64))
         self._columns.upper.append(_spread(upper, dims, np.float64))
@@ -185,6 +195,7 @@ class LinearModel:
         cols: ArrayLike,
         values: ArrayLike,
         num_rows: int | None = None,
+        of: Mapping[str, ArrayLike] | None = None,
     ) -> RowBlock:
         """Add a block of rows ``lower <= sum(values * x[cols]) <= upper`` from triplets.
 
@@ -201,6 +212,8 @@ class LinearModel:
             place are summed.
         num_rows
             Number of rows; from the bounds or the highest row number if not given.
+        of
+            What each row is of, in the words of `optim.solvers.mps.model_names`.
         """
         row_ids, col_ids = np.asarray(rows), np.asarray(cols)
         coefficients = np.asarray(values, dtype=np.float64)
@@ -214,7 +227,7 @@ class LinearModel:
             num_rows = declared if is_array else highest
         self._check_indices(name, row_ids, num_rows, "row")
         self._check_indices(name, col_ids, self.num_variables, "column")
-        block = RowBlock(name, self.num_rows, num_rows)
+        block = RowBlock(name, self.num_rows, num_rows, of or {})
         self.row_blocks.append(block)
         self._rows.lower.append(_spread(lower, (num_rows,), np.float64))
         self._rows.upper.append(_spread(upper, (num_rows,), np.float64))

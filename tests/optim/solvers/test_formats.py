@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.solvers.cbc import column_order, mps_text, outward_trimmed
+from optim.solvers.cbc import outward_trimmed
 from optim.solvers.linear_model import LinearModel
+from optim.solvers.mps import column_order, mps_text
 from optim.solvers.process import Frames, Lines, pack
 from optim.solvers.scip import mp_model, outward, padded_indices, varint
 from optim.solvers.worker_kit import HEADER, Packed
