@@ -380,6 +380,6 @@ class _Writer(RowWriter):
             return
         before = len(self.model.row_blocks)
         add_links(self.model, self.instance, self.x, None, whole=False)
-        blocks = [b for b in self.model.row_blocks[before:] if b.name.startswith("link ")]
+        blocks = [b for b in self.model.row_blocks[before:] if b.name == "link"]
         for block, atom in zip(blocks, ids, strict=True):
             self.made.own(block, atom)

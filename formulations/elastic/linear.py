@@ -86,23 +86,26 @@ class _Builder:
         """What holds a task is in use, and else carries nothing; nodes of running ones are so."""
         problem, n = self.problem, self.problem.num_nodes
         empty = np.flatnonzero(problem.may.any(axis=0) & ~problem.occupied)
-        y = self.model.add_variables("used", len(empty), upper=1.0, integer=True).indices
+        y = self.model.add_variables(
+            "used", len(empty), upper=1.0, integer=True, of={"node": empty}
+        ).indices
         self.used[empty] = y
         held = np.flatnonzero(self.used[self.node] >= 0)
         row, x, node = np.arange(len(held)), self.x[held], self.node[held]
         both = np.concatenate([x, self.used[node]])
         self.model.add_rows(
-            "in use", -np.inf, 0.0, np.concatenate([row, row]), both,
+            "in_use", -np.inf, 0.0, np.concatenate([row, row]), both,
             np.repeat([1.0, -1.0], len(held)), num_rows=len(held),
+            of={"task": self.task[held], "node": node},
         )  # fmt: skip
         for r in range(self.load.shape[1]):
             bound = empty[np.isfinite(self.room[empty, r])]
             on = np.isin(node, bound)
             self.model.add_rows(
-                f"load in use {r}", -np.inf, 0.0, np.concatenate([node[on], bound]),
+                "capacity_in_use", -np.inf, 0.0, np.concatenate([node[on], bound]),
                 np.concatenate([x[on], self.used[bound]]),
                 np.concatenate([self.load[self.task[held[on]], r], -self.room[bound, r]]),
-                num_rows=n,
+                num_rows=n, of={"node": np.arange(n), "resource": r},
             )  # fmt: skip
 
     def add_sides(self) -> None:
@@ -112,7 +115,10 @@ class _Builder:
         unit = largest_share(problem)
         of_one = shares(problem, np.ones(problem.num_nodes)) / unit  # 0 for one without capacity
         base = shares(problem, problem.instance.nodes.background[:, 0]) / unit
-        mean, *d = self.model.add_variables("side", m + 1, upper=1.0).indices
+        ids = [problem.instance.nodes.ids[n] for n in counted.tolist()]
+        mean, *d = self.model.add_variables(
+            "share", m + 1, upper=1.0, of={"": ["mean", *(f"distance,{n}" for n in ids)]}
+        ).indices
         self.sides = int(mean)
         number = np.full(problem.num_nodes, -1, dtype=np.int64)
         number[counted] = np.arange(m)
@@ -129,6 +135,7 @@ class _Builder:
                 name, -np.inf, -sign * base, np.concatenate([row, every, every]),
                 np.concatenate([x, np.full(m, mean), np.array(d)]),
                 np.concatenate([sign * value, np.full(m, -sign), -np.ones(m)]), num_rows=m,
+                of={"node": counted},
             )  # fmt: skip
 
     def terms(self, goal: Goal) -> tuple[NDArray[Any], Floats, float]:
@@ -184,7 +191,7 @@ def build(
     for name, most in caps:
         cols, values, constant = made.terms(name)
         rows = np.zeros(len(cols), dtype=np.int64)
-        made.model.add_rows(f"level {name}", -np.inf, most - constant, rows, cols, values, 1)
+        made.model.add_rows(f"level_{name}", -np.inf, most - constant, rows, cols, values, 1)
     return ProductModel(placement, made.used, made.sides)
 
 
@@ -215,10 +222,10 @@ class ProductForm:
             )
             raise UnsuitableMethod(Problem("eoa-milp", None, reason, "use gma"))
 
-    def solve(
-        self, goal: Goal, caps: Sequence[tuple[Goal, float]], starts: Sequence[Ints]
-    ) -> LevelAnswer:
-        """Minimise a goal; `caps` are goals of earlier levels with the most they may reach.
+    def build(
+        self, goal: Goal, caps: Sequence[tuple[Goal, float]] = ()
+    ) -> tuple[ProductModel, float]:
+        """Return the model of a goal, and the unit in which it maximises the goal's negative.
 
         Raises
         ------
@@ -232,17 +239,31 @@ class ProductForm:
             )
             remedy = "use --objective mean_absolute_deviation"
             raise UnsuitableMethod(Problem("--objective", "cpu_deviation", reason, remedy))
-        problem, settings, answer = self.problem, self.settings, LevelAnswer(goal)
-        for start in starts:
-            answer.offer(problem, start)
+        problem, settings = self.problem, self.settings
         unit = scale_of(problem, goal) / 1000.0
         slack = [(name, most + 1e-7 * scale_of(problem, name)) for name, most in caps]
         ordered = settings.break_symmetry
         made = build(problem, goal, slack, unit, whole=settings.whole, break_symmetry=ordered)
+        return made, unit
+
+    def solve(
+        self, goal: Goal, caps: Sequence[tuple[Goal, float]], starts: Sequence[Ints]
+    ) -> LevelAnswer:
+        """Minimise a goal; `caps` are goals of earlier levels with the most they may reach.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The goal is quadratic.
+        """
+        problem, settings, answer = self.problem, self.settings, LevelAnswer(goal)
+        for start in starts:
+            answer.offer(problem, start)
+        made, unit = self.build(goal, caps)
         vector = None
         if answer.place is not None:
             node = problem.placement(answer.place)
-            if ordered:
+            if settings.break_symmetry:
                 node = relabelled(node, node_classes(problem.instance, problem.node_keys))
             vector = made.vector(problem, node)
         solution, _ = solve_exactly(

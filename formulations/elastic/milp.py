@@ -38,6 +38,7 @@ from optim.methods.registry import Incumbents, Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.solvers.backends import refuse_continuous
+from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -104,6 +105,24 @@ def run(instance: Instance, request: Request, counted: Bools | None = None) -> O
     if request.warm_start is not None and outcome.warm_start_accepted is None:
         outcome.warm_start_accepted = bool(starts)
     return outcome
+
+
+def pose(instance: Instance, request: Request) -> PosedModel:
+    """Return the compact model of the first level.
+
+    Raises
+    ------
+    UnsuitableMethod
+        It would be too large, or the objective is quadratic.
+    """
+    from formulations.elastic.linear import ProductForm
+
+    problem, ordered = _problem(instance), request.options["break_symmetry"]
+    form = ProductForm(problem, Settings(request, request.solver or "highs", ordered))
+    goal = LEVELS[request.objective or METHOD.objective][0]
+    made, unit = form.build(goal)
+    ids = {"resource": problem.instance.resources}
+    return PosedModel(made.placement.model, FIGURES[goal], -unit, ids)
 
 
 def _among_all(instance: Instance, request: Request) -> Outcome | None:
@@ -238,6 +257,7 @@ METHOD = Method(
     objective="used_capacity",
     objectives=tuple(LEVELS),
     run=emptied_or_any(run, _among_all),
+    pose=pose,
     summary="Least CPU capacity in use, then least network use, or least deviation; proven",
     source="Elastic Allocator, SOSE 2014, section IV",
     needs=("tasks", "nodes", "capacity"),

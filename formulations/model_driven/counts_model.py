@@ -134,16 +134,18 @@ def build_counts(
     most = items.count.astype(float)
     count = model.add_variables(
         "items", (len(most), len(lent)), upper=np.repeat(most[:, None], len(lent), axis=1),
-        integer=True,
+        integer=True, of={"item": np.arange(len(most))[:, None], "machine": np.arange(len(lent))},
     ).indices  # fmt: skip
     held = model.add_variables(
         "held", (len(shared), len(machine)),
         upper=np.repeat(most[shared][:, None], len(machine), axis=1), integer=True,
+        of={"item": shared[:, None], "slot": np.arange(len(machine))},
     ).indices  # fmt: skip
     used = model.add_variables("used", len(machine), upper=1.0, integer=True).indices
     made = CountsModel(model, items, count, held, used, machine)
     rows = np.repeat(np.arange(len(most)), len(lent))
-    model.add_rows("all items", most, most, rows, count.ravel(), 1.0, num_rows=len(most))
+    of = {"item": np.arange(len(most))}
+    model.add_rows("all_items", most, most, rows, count.ravel(), 1.0, num_rows=len(most), of=of)
     _add_slots(made, lent, items.sizes(pooled=pooled))
     if cores is not None:
         v = np.tile(np.arange(len(lent)), len(most))
@@ -166,24 +168,26 @@ def _add_slots(made: CountsModel, lent: NDArray[Any], size: NDArray[Any]) -> Non
         np.concatenate([used, count[alone].ravel()]), 1.0, num_rows=len(lent),
     )  # fmt: skip
     slots = np.tile(np.arange(len(used)), len(shared))
+    names = ("cpu", "memory")[-size.shape[1] :]
     for r in range(size.shape[1]):
         weight = np.repeat(size[shared, r], len(used))
         model.add_rows(
-            f"room {r}", -np.inf, 0.0, np.concatenate([slots, np.arange(len(used))]),
+            names[r], -np.inf, 0.0, np.concatenate([slots, np.arange(len(used))]),
             np.concatenate([held.ravel(), used]),
             np.concatenate([weight, np.full(len(used), -ROOM)]), num_rows=len(used),
         )  # fmt: skip
     row = np.arange(len(shared) * len(lent)).reshape(len(shared), len(lent))
     model.add_rows(
-        "on machine", 0.0, 0.0, np.concatenate([row.ravel(), row[:, made.machine].ravel()]),
+        "on_machine", 0.0, 0.0, np.concatenate([row.ravel(), row[:, made.machine].ravel()]),
         np.concatenate([count[shared].ravel(), held.ravel()]),
         np.concatenate([np.ones(row.size), np.full(held.size, -1.0)]), num_rows=row.size,
+        of={"item": np.repeat(shared, len(lent)), "machine": np.arange(row.size) % len(lent)},
     )  # fmt: skip
     if len(used) > 1:  # a machine's slots are used in their order
         same = np.flatnonzero(made.machine[1:] == made.machine[:-1])
         rows = np.arange(len(same))
         model.add_rows(
-            "in order", 0.0, np.inf, np.concatenate([rows, rows]),
+            "in_order", 0.0, np.inf, np.concatenate([rows, rows]),
             np.concatenate([used[same], used[same + 1]]),
             np.concatenate([np.ones(len(same)), -np.ones(len(same))]), num_rows=len(same),
         )  # fmt: skip
@@ -200,7 +204,7 @@ def _add_order(made: CountsModel, lent: NDArray[Any]) -> None:
     pairs = [(a, b) for a, b in pairwise(range(len(lent))) if lent[a] == lent[b]]
     for row, (a, b) in enumerate(pairs):
         made.model.add_rows(
-            f"order {row}", 0.0, np.inf, np.zeros(2, int), made.count[leader, [a, b]],
+            f"order_{row}", 0.0, np.inf, np.zeros(2, int), made.count[leader, [a, b]],
             [1.0, -1.0], num_rows=1,
         )  # fmt: skip
 

@@ -32,8 +32,10 @@ from formulations.model_driven.slots import (
 from formulations.model_driven.solver_calls import SHORT_SECONDS, SHORT_SHARE, SolverCalls
 from formulations.model_driven.starts import Packed, family_starts, stands_beside, warm_up
 from formulations.model_driven.traffic import unit_of_traffic
+from optim.errors import Problem, UnsuitableMethod
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.solvers.mps import PosedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -318,6 +320,33 @@ class _Run:
         return Termination.ERROR if self.failed else Termination.ITERATION_LIMIT
 
 
+def pose(instance: Instance, request: Request) -> PosedModel:
+    """Return the model of the fewest slots, in as many as first fit takes.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Cores are pooled: then the machines, and with them the rows, follow from the slots.
+    """
+    if request.options["cpu"] == "vm":
+        reason = "has no one model: which machines there are depends on how many slots are taken"
+        raise UnsuitableMethod(Problem("--option cpu", "vm", reason, "use --option cpu=slot"))
+    items = make_items(instance, _allocation(instance, request), request.options["items"])
+    made = build_counts(items, [len(first_fit(items))], None, pooled=False)
+    alone = made.count[items.exclusive].ravel()
+    for columns in (made.used, alone):
+        made.model.set_objective(columns, np.ones(len(columns)))
+    of = zip(items.operator.tolist(), items.threads.tolist(), strict=True)
+    ids = {"item": [f"{instance.operators.ids[o]},{threads}" for o, threads in of]}
+    return PosedModel(made.model, "slots", ids={**ids, "machine": ["all"]})
+
+
+def _allocation(instance: Instance, request: Request) -> Allocation:
+    kind = request.options["items"]
+    name = request.options["allocation"] or ("lsa" if kind == "threads" else "mba")
+    return allocate(instance, name)
+
+
 def run(instance: Instance, request: Request) -> Outcome:
     """Pack, prove, then place for traffic.
 
@@ -327,9 +356,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         A rate that no thread count supports, or an item that no slot holds.
     """
     request, compiled = request.warmed(warm_up)
-    kind = request.options["items"]
-    name = request.options["allocation"] or ("lsa" if kind == "threads" else "mba")
-    work = _Run(instance, request, allocate(instance, name))
+    work = _Run(instance, request, _allocation(instance, request))
     built = work.calls.request.elapsed()
     work.step("start", work.begin)
     work.step("fewest slots", work.find_fewest)
@@ -349,6 +376,7 @@ METHOD = Method(
     kind="exact",
     objective="slots",
     run=run,
+    pose=pose,
     summary="The fewest slots for an allocation's threads or bundles, then least machine traffic",
     source="ours; the problem of Shukla and Simmhan, JPDC 2018, sections 3 and 7",
     needs=("models", "dag", "tuple_rates", "vm_types", "whole_slots"),

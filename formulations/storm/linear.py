@@ -149,7 +149,7 @@ def build_workers(
         # the objective of the first level becomes a row, and gives way to the second's
         z, worth = placement.without_objective()
         least = least_gain / placement.scale
-        placement.model.add_rows("first level", least, np.inf, 0 * z, z, worth, 1)
+        placement.model.add_rows("first_level", least, np.inf, 0 * z, z, worth, 1)
     # less the total: the figure is what does not stay together, and gaps are parts of that
     placement.model.set_objective([], [], offset=-instance.total_traffic / placement.scale)
     return made
@@ -162,27 +162,31 @@ def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel
     x = np.arange(len(task))
     p, n = jobs.num_jobs, instance.num_nodes
     most = np.minimum(jobs.slots[None, :], jobs.workers[:, None]).astype(np.float64)
-    w = model.add_variables("workers", (p, n), upper=most, integer=True).indices
+    at = {"topology": np.arange(p)[:, None], "node": np.arange(n)}
+    w = model.add_variables("workers", (p, n), upper=most, integer=True, of=at).indices
     job = jobs.job[task]
     rows = np.arange(len(task))
     model.add_rows(
-        "at work", -np.inf, 0.0, np.concatenate([rows, rows]),
+        "at_work", -np.inf, 0.0, np.concatenate([rows, rows]),
         np.concatenate([x, w[job, node]]), np.repeat([1.0, -1.0], len(task)), len(task),
+        of={"task": task, "node": node},
     )  # fmt: skip
     cell = job * n + node
     cells = np.arange(p * n)
     rows = np.concatenate([cell, cells])
     cols = np.concatenate([x, w.ravel()])
     values = np.concatenate([np.ones(len(x)), -np.ones(p * n)])
-    model.add_rows("none idle", 0.0, np.inf, rows, cols, values, p * n)
+    each = {"topology": cells // n, "node": cells % n}
+    model.add_rows("none_idle", 0.0, np.inf, rows, cols, values, p * n, of=each)
     limit = instance.limits.max_tasks_per_slot
     if limit is not None:
         values = np.concatenate([np.ones(len(x)), np.full(p * n, -float(limit))])
-        model.add_rows("in a slot", -np.inf, 0.0, rows, cols, values, p * n)
+        model.add_rows("max_tasks_per_slot", -np.inf, 0.0, rows, cols, values, p * n, of=each)
     least, wanted = jobs.fewest.astype(np.float64), jobs.workers.astype(np.float64)
-    model.add_rows("exact", least, wanted, cells // n, w.ravel(), 1.0, p)
+    of = {"topology": np.arange(p)}
+    model.add_rows("workers", least, wanted, cells // n, w.ravel(), 1.0, p, of=of)
     slots = jobs.slots.astype(np.float64)
-    model.add_rows("slots", -np.inf, slots, cells % n, w.ravel(), 1.0, n)
+    model.add_rows("slots", -np.inf, slots, cells % n, w.ravel(), 1.0, n, of={"node": np.arange(n)})
     return w
 
 
@@ -201,27 +205,33 @@ def _add_slots(
     start = np.concatenate([[0], np.cumsum(each[node])])[:-1]
     slot = np.arange(len(of_x)) - start[of_x]
     slot_task, slot_place = task[of_x], first[node[of_x]] + slot
-    y = model.add_variables("in slot", len(of_x), upper=1.0, integer=True).indices
-    v = model.add_variables("runs", (p, len(places)), upper=1.0, integer=True).indices
+    of_y = {"task": slot_task, **_of(places[slot_place])}
+    y = model.add_variables("in_slot", len(of_x), upper=1.0, integer=True, of=of_y).indices
+    of_v = {"topology": np.arange(p)[:, None], **_of(places)}
+    v = model.add_variables("runs", (p, len(places)), upper=1.0, integer=True, of=of_v).indices
     model.add_rows(
-        "one slot", 0.0, 0.0, np.concatenate([of_x, np.arange(len(task))]),
+        "one_slot", 0.0, 0.0, np.concatenate([of_x, np.arange(len(task))]),
         np.concatenate([y, np.arange(len(task))]),
         np.concatenate([np.ones(len(y)), -np.ones(len(task))]), len(task),
+        of={"task": task, "node": node},
     )  # fmt: skip
     job = jobs.job[slot_task]
     rows = np.arange(len(y))
     model.add_rows(
-        "own slot", -np.inf, 0.0, np.concatenate([rows, rows]),
-        np.concatenate([y, v[job, slot_place]]), np.repeat([1.0, -1.0], len(y)), len(y),
+        "own_slot", -np.inf, 0.0, np.concatenate([rows, rows]),
+        np.concatenate([y, v[job, slot_place]]), np.repeat([1.0, -1.0], len(y)), len(y), of=of_y,
     )  # fmt: skip
     cells = np.arange(v.size)
     model.add_rows(
         "filled", 0.0, np.inf, np.concatenate([job * len(places) + slot_place, cells]),
         np.concatenate([y, v.ravel()]),
         np.concatenate([np.ones(len(y)), -np.ones(v.size)]), v.size,
+        of={"topology": cells // len(places), **_of(places[cells % len(places)])},
     )  # fmt: skip
     column = cells % len(places)
-    model.add_rows("one topology", -np.inf, 1.0, column, v.ravel(), 1.0, len(places))
+    model.add_rows(
+        "one_topology", -np.inf, 1.0, column, v.ravel(), 1.0, len(places), of=_of(places)
+    )
     of_slot = np.full((instance.num_tasks, len(places)), -1, dtype=np.int64)
     of_slot[slot_task, slot_place] = y
     add_order(model, np.split(np.arange(len(places)), first[1:-1]), of_slot)
@@ -231,6 +241,7 @@ def _add_slots(
         "counted", 0.0, 0.0, np.concatenate([cell, np.arange(p * n)]),
         np.concatenate([v.ravel(), made.workers.ravel()]),
         np.concatenate([np.ones(v.size), -np.ones(p * n)]), p * n,
+        of={"topology": np.arange(p * n) // n, "node": np.arange(p * n) % n},
     )  # fmt: skip
     _slot_limits(instance, model, slot_task, slot_place, y, places)
     z, z_u, z_v = _none(), _none(), _none()
@@ -247,12 +258,20 @@ def _slot_limits(
     """Executors and load of every slot."""
     limit = instance.limits.max_tasks_per_slot
     if limit is not None:
-        model.add_rows("tasks in slot", -np.inf, float(limit), place, y, 1.0, len(places))
+        model.add_rows(
+            "tasks_in_slot", -np.inf, float(limit), place, y, 1.0, len(places), of=_of(places)
+        )
     room = slot_room(instance)[places[:, 0]]
-    for r, name in enumerate(instance.resources):
+    for r in range(instance.num_resources):
         if np.isfinite(room[:, r]).any():
             load, most = instance.tasks.load[task, r], room[:, r]
-            model.add_rows(f"slot.{name}", -np.inf, most, place, y, load, len(places))
+            of = {**_of(places), "resource": r}
+            model.add_rows("slot_capacity", -np.inf, most, place, y, load, len(places), of=of)
+
+
+def _of(places: Integers) -> dict[str, Integers]:
+    """Say of which slots variables or rows are."""
+    return {"node": places[..., 0], "slot": places[..., 1]}
 
 
 def _slot_products(
@@ -268,11 +287,13 @@ def _slot_products(
     own = jobs.job[pairs.u] == jobs.job[pairs.v]
     u, v, rate = pairs.u[own], pairs.v[own], pairs.rate[own]
     pair, at = np.nonzero((column[u] >= 0) & (column[v] >= 0))
+    of = {"task": u[pair], "other": v[pair], **_of(places[at])}
     z = placement.model.add_variables(
-        "in one slot", len(pair), upper=1.0, integer=whole, objective=rate[pair] / placement.scale
-    ).indices
+        "in_one_slot", len(pair), upper=1.0, integer=whole, objective=rate[pair] / placement.scale,
+        of=of,
+    ).indices  # fmt: skip
     z_u, z_v = column[u[pair], at], column[v[pair], at]
-    add_products(placement.model, z, z_u, z_v)
+    add_products(placement.model, z, z_u, z_v, of)
     _within_nodes(instance, placement, u[pair], v[pair], places[at, 0], z)
     return z, z_u, z_v
 
@@ -289,7 +310,7 @@ def _within_nodes(
     cell, row = np.unique(wanted, return_inverse=True)
     product = len(placement.task) + np.searchsorted(known, cell)
     placement.model.add_rows(
-        "slot, node", -np.inf, 0.0, np.concatenate([row, np.arange(len(cell))]),
+        "slot_within_node", -np.inf, 0.0, np.concatenate([row, np.arange(len(cell))]),
         np.concatenate([z, product]), np.repeat([1.0, -1.0], [len(z), len(cell)]), len(cell),
     )  # fmt: skip
 

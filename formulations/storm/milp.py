@@ -31,6 +31,7 @@ from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.rules import limits_set, without_limits
+from optim.solvers.mps import PosedModel
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -91,6 +92,22 @@ def run(instance: Instance, request: Request) -> Outcome:
         outcome.warm_start_accepted = False
         outcome.notes.append("the warm start breaks a rule and was not used")
     return outcome
+
+
+def pose(instance: Instance, request: Request) -> PosedModel:
+    """Return the linearised model of the first level."""
+    from formulations.storm.linear import build_workers
+
+    _check_places(instance)
+    instance = lowered(instance, METHOD.honours - {"sets"})
+    jobs = storm_jobs(instance, METHOD.name)
+    capacity = instance.nodes.slot_capacity[jobs.slots > 0]
+    made = build_workers(
+        instance, jobs, with_slots=bool(np.isfinite(capacity).any()),
+        whole_products=request.solver == "cp-sat",
+    ).placement  # fmt: skip
+    ids = {"topology": jobs.names, "resource": instance.resources}
+    return PosedModel(made.model, "internode_traffic", -made.scale, ids)
 
 
 def _check_places(instance: Instance) -> None:
@@ -318,6 +335,7 @@ METHOD = Method(
     kind="exact",
     objective="internode_traffic",
     run=emptied_or_any(run),
+    pose=pose,
     summary="Least traffic between nodes, then between slots, worker counts exact; proven",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),

@@ -33,6 +33,7 @@ from optim.referee.result import Termination
 from optim.rules import kept_by
 from optim.solvers import solve_linear
 from optim.solvers.interface import ABSOLUTE_ZERO
+from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -83,6 +84,13 @@ def run(instance: Instance, request: Request) -> Outcome:
     if request.warm_start is not None:
         outcome.warm_start_accepted = answer.warm_start_accepted if start is not None else False
     return outcome
+
+
+def pose(instance: Instance, request: Request) -> PosedModel:
+    """Return the whole model, to be written."""
+    ordered, whole = bool(request.options["break_symmetry"]), request.solver == "cp-sat"
+    made = build(instance, break_symmetry=ordered, whole_products=whole)
+    return PosedModel(made.model, "imc_gain", made.scale)
 
 
 def _solved(
@@ -199,6 +207,7 @@ METHOD = Method(
     kind="exact",
     objective="imc_gain",
     run=emptied_or_any(run),
+    pose=pose,
     summary="The textbook linearisation: one variable a task and node, products of pairs; a judge",
     source="Chatzistergiou and Viglas 2014, section 2, linearised",
     honours=_HONOURS,

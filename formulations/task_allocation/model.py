@@ -36,7 +36,7 @@ from optim.solvers.linear_model import LinearModel
 from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -165,7 +165,9 @@ def build(
         may[there] = allowed[kind[there]]
     model = LinearModel("imc-milp", sense="max")
     task, node = (a.astype(np.int32) for a in np.nonzero(may))
-    x = model.add_variables("place", len(task), upper=1.0, integer=True).indices
+    x = model.add_variables(
+        "x", len(task), upper=1.0, integer=True, of={"task": task, "node": node}
+    ).indices
     column = np.full(may.shape, -1, dtype=np.int64)
     column[task, node] = x
     scale = max(float(pairs.rate.sum()), 1e-300) / SCALED_TOTAL
@@ -173,11 +175,12 @@ def build(
     z = model.add_variables(
         "together", len(pair), upper=1.0, integer=whole_products,
         objective=pairs.rate[pair] / scale,
+        of={"task": pairs.u[pair], "other": pairs.v[pair], "node": at},
     ).indices  # fmt: skip
     u, v = pairs.u[pair], pairs.v[pair]
     add_assignment(model, task, x, instance.num_tasks)
     add_loads(model, instance, task, node, x)
-    add_products(model, z, column[u, at], column[v, at])
+    add_products(model, z, column[u, at], column[v, at], {"task": u, "other": v, "node": at})
     for r in range(instance.num_resources if stars else 0):
         add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, instance, rules, task, node, x)
@@ -197,7 +200,9 @@ def _none_of(pairs: TaskPairs) -> TaskPairs:
 
 def add_assignment(model: LinearModel, task: Ints, x: NDArray[Any], num_tasks: int) -> None:
     """Every task is on exactly one node: ``Σ_n x_tn = 1``."""
-    model.add_rows("assign", 1.0, 1.0, task, x, 1.0, num_rows=num_tasks)
+    model.add_rows(
+        "assign", 1.0, 1.0, task, x, 1.0, num_rows=num_tasks, of={"task": np.arange(num_tasks)}
+    )
 
 
 def add_loads(
@@ -206,24 +211,34 @@ def add_loads(
     """Every node keeps its bounds on each resource: ``floor ≤ Σ_t load_tr x_tn ≤ room``."""
     load = instance.tasks.load
     upper, lower = placing_room(instance), placing_floor(instance)
-    for r, name in enumerate(instance.resources):
+    for r in range(instance.num_resources):
         bounded = np.isfinite(upper[:, r]) | np.isfinite(lower[:, r])
         row = np.cumsum(bounded) - 1
         used = bounded[node] & (load[task, r] > 0)
         if bounded.any():
             model.add_rows(
-                f"load.{name}", lower[bounded, r], upper[bounded, r], row[node[used]], x[used],
+                "capacity", lower[bounded, r], upper[bounded, r], row[node[used]], x[used],
                 load[task[used], r], num_rows=int(bounded.sum()),
+                of={"node": np.flatnonzero(bounded), "resource": r},
             )  # fmt: skip
 
 
-def add_products(model: LinearModel, z: NDArray[Any], x_u: NDArray[Any], x_v: NDArray[Any]) -> None:
-    """A pair is together on a node only if both are there: ``z ≤ x_u`` and ``z ≤ x_v``."""
+def add_products(
+    model: LinearModel,
+    z: NDArray[Any],
+    x_u: NDArray[Any],
+    x_v: NDArray[Any],
+    of: Mapping[str, Any],
+) -> None:
+    """A pair is together on a node only if both are there: ``z ≤ x_u`` and ``z ≤ x_v``.
+
+    `of` says what each product is of.
+    """
     rows = np.arange(len(z))
-    for name, x in (("with first", x_u), ("with second", x_v)):
+    for name, x in (("with_first", x_u), ("with_second", x_v)):
         model.add_rows(
             name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, x]),
-            np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z),
+            np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z), of=of,
         )  # fmt: skip
 
 
@@ -248,9 +263,10 @@ def add_stars(
     t, node = t[full], node[full]
     if len(t):
         model.add_rows(
-            f"star {r}", -np.inf, 0.0, np.concatenate([number[row[kept]], np.arange(len(t))]),
+            "star", -np.inf, 0.0, np.concatenate([number[row[kept]], np.arange(len(t))]),
             np.concatenate([np.concatenate([z, z])[kept], column[t, node]]),
             np.concatenate([value[kept], load[t] - room[node]]), num_rows=len(t),
+            of={"task": t, "node": node, "resource": r},
         )  # fmt: skip
 
 
@@ -302,16 +318,16 @@ def add_links(
         if products is not None and len(nodes) == 1:
             both = _on_node(instance, source, target, products, int(nodes[0]))
         else:
-            both = model.add_variables(
-                f"inside {links.ids[i]}", len(rate), upper=1.0, integer=whole
-            ).indices
+            of = {"link": i, "task": source, "other": target}
+            both = model.add_variables("inside", len(rate), upper=1.0, integer=whole, of=of).indices
             made.append(Crossing(inside, source, target, both))
-            for there in ends:
+            for name, there in zip(("source_inside", "target_inside"), ends, strict=True):
                 pair, at = np.nonzero(there >= 0)
                 model.add_rows(
-                    f"inside {links.ids[i]}", -np.inf, 0.0, np.concatenate([every, pair]),
+                    name, -np.inf, 0.0, np.concatenate([every, pair]),
                     np.concatenate([both, there[pair, at]]),
                     np.concatenate([np.ones(len(rate)), -np.ones(len(pair))]), num_rows=len(rate),
+                    of=of,
                 )  # fmt: skip
         some = np.flatnonzero(both >= 0)
         cols, values = [], []
@@ -323,8 +339,9 @@ def add_links(
                 values += [rate[pair], -rate[some]]
         columns = np.concatenate(cols)
         model.add_rows(
-            f"link {links.ids[i]}", -np.inf, room[i] - links.background[i],
+            "link", -np.inf, room[i] - links.background[i],
             np.zeros(len(columns), dtype=np.int64), columns, np.concatenate(values), num_rows=1,
+            of={"link": i},
         )  # fmt: skip
     return made
 
@@ -369,7 +386,7 @@ def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArr
                 count += 1
     if count:
         model.add_rows(
-            "first task", -np.inf, 0.0, np.concatenate(rows), np.concatenate(cols),
+            "first_task", -np.inf, 0.0, np.concatenate(rows), np.concatenate(cols),
             np.concatenate(values), num_rows=count,
         )  # fmt: skip
 
@@ -462,4 +479,4 @@ def _share(instance: Instance) -> Floats:
 def _add_row(made: AllocationModel, chosen: Bools, least: float, most: float) -> None:
     columns = np.flatnonzero(chosen)
     zeros = np.zeros(len(columns), dtype=np.int64)
-    made.model.add_rows("cut off", least, most, zeros, columns, 1.0, num_rows=1)
+    made.model.add_rows("cut_off", least, most, zeros, columns, 1.0, num_rows=1)

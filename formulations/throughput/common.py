@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -200,7 +200,9 @@ def emptied_first(run: Run) -> Run:
         outcome = run(without_leaving(instance, may_stay=False), request)
         whole = None
         if not _done(instance, request, outcome):
-            whole = run(without_leaving(instance, may_stay=True), request)
+            change = partial(without_leaving, may_stay=True)
+            request.rewritten(change)
+            whole = run(change(instance), request)
         if whole is None or (
             whole.node is None and whole.termination is not Termination.INFEASIBLE
         ):

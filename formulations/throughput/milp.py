@@ -48,16 +48,18 @@ from optim.figures.rate import without_measured
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_floor, placing_masks, placing_room
+from optim.methods.draining import emptied, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept, solve_linear
 from optim.solvers.linear_model import LinearModel
+from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     from optim.solvers import LinearSolution
 
 
-_SIDES = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
+_SIDES = (("out", 1.0, 0.0), ("in", 0.0, 1.0), ("both", 1.0, 1.0))
 """How much of what leaves, and of what enters, each kind of link counts."""
 
 
@@ -116,7 +118,7 @@ class RateModel:
         """Cut off one placement."""
         columns = np.flatnonzero(node[self.task] == self.node)
         zeros = np.zeros(len(columns), dtype=np.int64)
-        self.model.add_rows("cut off", -np.inf, len(node) - 1, zeros, columns, 1.0, num_rows=1)
+        self.model.add_rows("cut_off", -np.inf, len(node) - 1, zeros, columns, 1.0, num_rows=1)
 
 
 @dataclass
@@ -131,30 +133,35 @@ class _Builder:
     got: Any
     products: list[tuple[Ints, Ints, Bools, NDArray[Any]]] = field(default_factory=list)
 
-    def together(self, inside: Bools, name: str, *, exact: bool) -> NDArray[Any]:
+    def together(
+        self, inside: Bools, name: str, of: Mapping[str, Any], *, exact: bool
+    ) -> NDArray[Any]:
         """Add a product for each pair: both are on these nodes. Exact ones are not 0 then."""
         pairs, model, nodes = self.pairs, self.model, np.flatnonzero(inside)
-        block = model.add_variables(name, len(pairs.u), upper=1.0).indices
+        of = {"task": pairs.u, "other": pairs.v, **of}
+        block = model.add_variables(name, len(pairs.u), upper=1.0, of=of).indices
         self.products.append((pairs.u, pairs.v, inside, block))
         every = np.arange(len(block))
         if len(nodes) == 1:
             ends = self.column[pairs.u, nodes[0]], self.column[pairs.v, nodes[0]]
             if (ends[0] >= 0).all() and (ends[1] >= 0).all() and not exact:
-                add_products(model, block, *ends)
+                add_products(model, block, *ends, of)
                 return block
         entries = [self._entries(end, nodes) for end in (pairs.u, pairs.v)]
-        for rows, columns in entries:
+        for end, (rows, columns) in zip(("first", "second"), entries, strict=True):
             model.add_rows(
-                name, -np.inf, 0.0, np.concatenate([every, rows]),
+                f"{name}_with_{end}", -np.inf, 0.0, np.concatenate([every, rows]),
                 np.concatenate([block, columns]),
                 np.concatenate([np.ones(len(block)), -np.ones(len(rows))]), num_rows=len(block),
+                of=of,
             )  # fmt: skip
         if exact:
             rows, columns = (np.concatenate(some) for some in zip(*entries, strict=True))
             model.add_rows(
-                name, -1.0, np.inf, np.concatenate([every, rows]),
+                f"{name}_where_both", -1.0, np.inf, np.concatenate([every, rows]),
                 np.concatenate([block, columns]),
                 np.concatenate([np.ones(len(block)), -np.ones(len(rows))]), num_rows=len(block),
+                of=of,
             )  # fmt: skip
         return block
 
@@ -166,6 +173,7 @@ class _Builder:
     def row(
         self,
         name: str,
+        of: Mapping[str, Any],
         inside: Bools,
         each: Floats,
         product: tuple[NDArray[Any], Floats] | None,
@@ -187,7 +195,7 @@ class _Builder:
             values.append(np.array([-highest[1]]))
         flat, value = np.concatenate(cols), np.concatenate(values)
         zeros = np.zeros(len(flat), dtype=np.int64)
-        self.model.add_rows(name, lower, upper, zeros, flat, value, num_rows=1)
+        self.model.add_rows(name, lower, upper, zeros, flat, value, num_rows=1, of=of)
 
 
 def build(
@@ -221,20 +229,24 @@ def build(
     model = LinearModel("throughput-milp", sense="min")
     task, node = (a.astype(np.int32) for a in np.nonzero(may))
     price = 1.0 * rules.pays(task, node) if counting == MOVES else np.zeros(len(task))
-    x = model.add_variables("place", len(task), upper=1.0, integer=True, objective=price).indices
+    at = {"task": task, "node": node}
+    x = model.add_variables("x", len(task), upper=1.0, integer=True, objective=price, of=at).indices
     column = np.full(may.shape, -1, dtype=np.int64)
     column[task, node] = x
     weight = 0.0 if counting else 1.0
-    found = model.add_variables("highest", 1, lower=low, upper=high, objective=weight)
+    found = model.add_variables("highest_utilisation", 1, lower=low, upper=high, objective=weight)
     highest = int(found.indices[0])
     add_assignment(model, task, x, instance.num_tasks)
     if counting == NODES:
-        used = model.add_variables("used", len(may.T), upper=1.0, integer=True, objective=1.0)
+        used = model.add_variables(
+            "used", len(may.T), upper=1.0, integer=True, objective=1.0,
+            of={"node": np.arange(len(may.T))},
+        )  # fmt: skip
         every = np.arange(len(task))
         columns, ones = np.concatenate([x, used.indices[node]]), np.ones(len(task))
         model.add_rows(
-            "used", -np.inf, 0.0, np.concatenate([every, every]), columns,
-            np.concatenate([ones, -ones]), num_rows=len(task),
+            "in_use", -np.inf, 0.0, np.concatenate([every, every]), columns,
+            np.concatenate([ones, -ones]), num_rows=len(task), of=at,
         )  # fmt: skip
     source, goal, rate = instance.flows.directed()
     sent, got = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
@@ -243,8 +255,8 @@ def build(
     if measured:
         for i, inside in enumerate(places.inside):
             link = places.link[len(places.room) + i]
-            kept = builder.together(inside, f"inside {i}", exact=False)
-            _add_links(builder, f"link {i}", inside, link, kept, highest)
+            kept = builder.together(inside, "inside", {"place": i}, exact=False)
+            _add_links(builder, {"place": i}, inside, link, kept, highest)
     add_budgets(model, binding, rules, task, node, x)
     also = np.column_stack([
         places.room, places.link[: len(may.T)], places.barred, places.inside.T,
@@ -270,35 +282,43 @@ def _add_nodes(
         lifted = bool((np.isfinite(floor[n]) & cost.any(axis=0)).any())
         kept = None
         if linked or cost.any():
-            kept = builder.together(inside, f"together {n}", exact=lifted)
-        for r, name in enumerate(instance.resources):
+            kept = builder.together(inside, "together", {"node": n}, exact=lifted)
+        for r in range(instance.num_resources):
+            of = {"node": n, "resource": r}
             each = load[:, r] + cost[0, r] * builder.sent + cost[1, r] * builder.got
             pairs = cost[:, r].sum() * traffic
             product = None if kept is None or not cost[:, r].any() else (kept, pairs)
             if np.isfinite(hard[n, r]) or np.isfinite(floor[n, r]):
                 builder.row(
-                    f"load.{name}", inside, each, product, lower=floor[n, r], upper=hard[n, r]
+                    "capacity", of, inside, each, product, lower=floor[n, r], upper=hard[n, r]
                 )
             if measured and np.isfinite(places.room[n, r]):
-                _measure(builder, f"full.{name}", inside, each, product, places.room[n, r], highest)
+                room = places.room[n, r]
+                _measure(builder, "utilisation", of, inside, each, product, room, highest)
         if linked and kept is not None:
-            _add_links(builder, f"link of {n}", inside, places.link[n], kept, highest)
+            _add_links(builder, {"node": n}, inside, places.link[n], kept, highest)
 
 
 def _add_links(
-    builder: _Builder, name: str, inside: Bools, room: Floats, kept: NDArray[Any], highest: int
+    builder: _Builder,
+    of: Mapping[str, Any],
+    inside: Bools,
+    room: Floats,
+    kept: NDArray[Any],
+    highest: int,
 ) -> None:
     """What leaves some nodes, what enters them, and both together."""
-    for (out, into), most in zip(_SIDES, room.tolist(), strict=True):
+    for (side, out, into), most in zip(_SIDES, room.tolist(), strict=True):
         if np.isfinite(most):
             each = out * builder.sent + into * builder.got
             product = kept, (out + into) * builder.pairs.rate
-            _measure(builder, name, inside, each, product, most, highest)
+            _measure(builder, f"link_{side}", of, inside, each, product, most, highest)
 
 
 def _measure(
     builder: _Builder,
     name: str,
+    of: Mapping[str, Any],
     inside: Bools,
     each: Floats,
     product: tuple[NDArray[Any], Floats] | None,
@@ -308,9 +328,9 @@ def _measure(
     """Bound a need by its room times θ; where there is no room, there is no need."""
     if room > 0:
         product = None if product is None else (product[0], product[1] / room)
-        builder.row(name, inside, each / room, product, highest=(highest, 1.0))
+        builder.row(name, of, inside, each / room, product, highest=(highest, 1.0))
     else:
-        builder.row(name, inside, each, product)
+        builder.row(name, of, inside, each, product)
 
 
 MOST_PRODUCTS = 500_000
@@ -400,14 +420,7 @@ def _placed(
 def _fewest(instance: Instance, request: Request) -> Outcome:
     """Count moves or nodes instead: nothing is fuller than it may be."""
     objective = str(request.objective)
-    check_moves(instance, objective, METHOD.name)
-    if objective == MOVES and instance.limits.max_migrations is None:
-        # so that tasks and nodes are told apart by where tasks are
-        limits = replace(instance.limits, max_migrations=instance.num_tasks)
-        instance = replace(instance, limits=limits)
-    made = build(
-        instance, instance, measured=True, low=0.0, high=FULL, counting=objective,
-    )  # fmt: skip
+    instance, made = _counting(instance, objective)
     answer, node = _placed(instance, request, made, None)
     outcome = Outcome(
         Termination(str(answer.termination)), node, objective=objective, solver=answer.solver,
@@ -421,6 +434,40 @@ def _fewest(instance: Instance, request: Request) -> Outcome:
     if node is not None:
         outcome.claimed = counted(instance, node, objective)
     return outcome
+
+
+def _counting(instance: Instance, objective: str) -> tuple[Instance, RateModel]:
+    """Return the model that counts moves or nodes, and the instance that it is of."""
+    check_moves(instance, objective, METHOD.name)
+    if objective == MOVES and instance.limits.max_migrations is None:
+        # so that tasks and nodes are told apart by where tasks are
+        limits = replace(instance.limits, max_migrations=instance.num_tasks)
+        instance = replace(instance, limits=limits)
+    made = build(
+        instance, instance, measured=True, low=0.0, high=FULL, counting=objective,
+    )  # fmt: skip
+    return instance, made
+
+
+def pose(instance: Instance, request: Request) -> PosedModel:
+    """Return the whole model: of the highest utilisation, or of what is counted instead."""
+    _check_size(instance)
+    if emptied(instance) and may_be_rewritten(instance):
+        instance = without_leaving(instance, may_stay=False)
+    objective = request.objective or METHOD.objective
+    if objective in (MOVES, NODES):
+        made, told = _counting(instance, objective)[1], objective
+    else:
+        binding, told = (
+            without_measured(instance),
+            "highest utilisation (sustainable_rate is 1 / it)",
+        )
+        made = build(binding, instance, measured=True, low=0.0, high=_top(instance))
+    inside = [
+        "&".join(instance.nodes.ids[n] for n in np.flatnonzero(some))
+        for some in places_of(instance).inside
+    ]
+    return PosedModel(made.model, told, ids={"place": inside})
 
 
 def _top(instance: Instance) -> float:
@@ -494,6 +541,7 @@ METHOD = Method(
     objective="sustainable_rate",
     objectives=(MOVES, NODES),
     run=emptied_first(run),
+    pose=pose,
     summary="A binary a task and node, products of pairs, the highest utilisation minimised",
     source="ours; the objective of Karimov et al., ICDE 2018",
     needs=("bounded_rate",),

@@ -78,7 +78,9 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
             if figure is not None and figure.of_staying:
                 found = every(instance, request) if every else None
             elif may_be_rewritten(instance):
-                found = run(without_leaving(instance, may_stay=True), request)
+                change = partial(without_leaving, may_stay=True)
+                request.rewritten(change)
+                found = run(change(instance), request)
             if found is not None:
                 found.notes.append("no plan empties the leaving nodes: looked among all")
                 found.rank = partial(_by_value, figure) if figure else None

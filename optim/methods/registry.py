@@ -18,6 +18,7 @@ from optim.plugins import REFERENCE, Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     import numpy as np
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Level, Termination
     from optim.rules.violation import Violation
+    from optim.solvers.mps import PosedModel
     from optim.util.progress import Progress
 
 __all__ = [
@@ -158,6 +160,10 @@ class Request:
     cold
         Whether nothing but `warm_start` may be started from: neither heuristics and searches that
         go before the solver, nor the current placement.
+    model
+        File that the method's linear model is to be written to.
+    write
+        Writes the method's model, where that was asked for, of the instance as changed.
     """
 
     solver: str | None = None
@@ -174,6 +180,13 @@ class Request:
     scale: Scale = field(default_factory=_scale)
     starter: Callable[[], Incumbent | None] | None = None
     cold: bool = False
+    model: str | Path | None = None
+    write: Callable[[Callable[[Instance], Instance]], None] | None = None
+
+    def rewritten(self, change: Callable[[Instance], Instance]) -> None:
+        """Have the model written anew, of a changed instance: the one that is solved from now."""
+        if self.write is not None:
+            self.write(change)
 
     def offer(self, node: Ints, slot: Ints | None = None) -> None:
         """Incumbents over a plan that is better than those before.
@@ -312,6 +325,8 @@ class Method:
         What its plans say: the node of each task, or the threads and machines of each operator.
     objectives
         All that it can be asked to optimise, `objective` first; only that if left out.
+    pose
+        Returns its linear model of an instance, to be written; ``None`` where it has no such.
     """
 
     name: str
@@ -333,6 +348,7 @@ class Method:
     cold: bool = False
     decides: Literal["nodes", "threads"] = "nodes"
     objectives: tuple[str, ...] = ()
+    pose: Callable[[Instance, Request], PosedModel] | None = None
 
     def __post_init__(self) -> None:
         """Put what it optimises by default first; no method can break what no placement changes."""
@@ -379,6 +395,7 @@ class Method:
             "promises_feasibility": self.promises_feasibility,
             "takes_warm_start": self.takes_warm_start,
             "cold": self.cold,
+            "writes_model": self.pose is not None,
         }
 
 

@@ -100,13 +100,18 @@ class View:
         return told
 
 
-def view_of(method: Method, instance: Instance) -> View:
-    """Return what a method sees; model-driven plans are made from measured points as they stand."""
+def view_of(method: Method, instance: Instance, *, scaling: bool = True) -> View:
+    """Return what a method sees; model-driven plans are made from measured points as they stand.
+
+    Without `scaling` in the file's units.
+    """
     if method.decides == "threads":
         return View(instance, Scale())
     seen = with_bounded_costs(lowered(instance, method.honours))
-    scale = scale_of(seen)
-    seen = scaled(seen, scale)
+    scale = Scale(load=np.ones(instance.num_resources))
+    if scaling:
+        scale = scale_of(seen)
+        seen = scaled(seen, scale)
     if "allowed" in method.honours:
         seen = without_misfits(seen, OBJECTIVES[method.objective].binding(seen))
     return View(seen, scale)
@@ -139,6 +144,8 @@ def run_method(
     family's heuristics.
     """
     objective = OBJECTIVES[method.objective]
+    if request.model is not None:
+        request = _written(method, instance, request)
     reasons = hopeless(objective.binding(instance))
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
@@ -178,6 +185,29 @@ def run_method(
     known = outcome.times.get("build", 0.0)
     outcome.times.setdefault("solve", max(0.0, spent - known))
     return outcome
+
+
+def _written(method: Method, instance: Instance, request: Request) -> Request:
+    """Write the method's model to the file asked for; return the request for its run.
+
+    In the units of the instance: solvers are given the same model on a scale of its own.
+    """
+    from optim.solvers.mps import write_model
+
+    objective, path = OBJECTIVES[method.objective], request.model
+    view = view_of(method, instance, scaling=False)
+    asked = replace(
+        view.request(method, request, objective), objective=method.objective, progress=None
+    )
+
+    def write(change: Callable[[Instance], Instance]) -> None:
+        assert path is not None
+        assert method.pose is not None
+        seen = change(view.instance)
+        write_model(path, method.pose(seen, asked), seen, method.name)
+
+    write(lambda seen: seen)
+    return replace(request, model=None, write=write)
 
 
 def _run(method: Method, instance: Instance, request: Request) -> Outcome:
@@ -290,6 +320,7 @@ def starting(starter: Method, request: Request) -> Request:
         gap=None,
         cold=False,
         progress=None,
+        write=None,
     ).apart()
 
 

@@ -81,6 +81,7 @@ def solve(
     prefer: str | None = None,
     start_broken: str = MEND,
     progress: Callable[[Progress], None] | None = None,
+    write_model: str | Path | None = None,
     **options: Any,
 ) -> Result:
     """Place the tasks of an instance and have the plan checked.
@@ -126,6 +127,9 @@ def solve(
         rate to be carried is kept or refused.
     progress
         Called now and then with incumbent and bound.
+    write_model
+        File for the linear model of the named method, ``.mps`` or ``.lp``, with named rows and
+        columns; written before the solver starts.
     **options
         Options of the method, as ``streamplace methods METHOD`` lists them.
 
@@ -165,9 +169,11 @@ def solve(
         raise InvalidInput(
             Problem("--start-broken", start_broken, f"must be one of {', '.join(START_BROKEN)}")
         )
+    if write_model is not None:
+        _check_written(write_model, method)
     asked = _Asked(
         instance, objective, solver, time_limit, gap, seed, threads, warm_start, starts, dropped,
-        target_rate, prefer, progress,
+        target_rate, prefer, progress, write_model,
     )  # fmt: skip
     if start_broken == MEND and target_rate is None:
         mended = _mended(asked, method, options, repair=repair)
@@ -457,6 +463,7 @@ class _Asked(NamedTuple):
     target_rate: float | None
     prefer: str | None
     progress: Callable[[Progress], None] | None
+    write_model: str | Path | None
 
     def relaxed(self, dropped: Iterable[str]) -> Instance:
         """Return what is solved: without limits, and as much room as the rate to carry leaves."""
@@ -575,7 +582,7 @@ def _solve_by(
         asked.progress,
     )  # fmt: skip
     threads = chosen.decides == "threads"  # their plans hold no tasks to mend
-    request = replace(request, cold=_is_cold(chosen, asked.starts))
+    request = replace(request, cold=_is_cold(chosen, asked.starts), model=asked.write_model)
     _check_leaving(chosen, asked.dropped)
     dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
     relaxed = asked.relaxed(dropped)
@@ -616,6 +623,24 @@ def _at_rate(reason: Violation, rate: float) -> Violation:
         return reason
     needed, available = reason.needed * rate, reason.available * rate
     return replace(reason, amount=needed - available, needed=needed, available=available)
+
+
+def _check_written(path: str | Path, method: str | None) -> None:
+    """Refuse to write a model of no method, or of one that solves none; or under such a name."""
+    from optim.solvers.mps import check_path
+
+    check_path(path)
+    chosen = None if method in (None, PORTFOLIO) else get_method(str(method))
+    if chosen is not None and chosen.pose is not None:
+        return
+    reason = "is for the linear model of one method, and none is named"
+    if chosen is not None:
+        reason = f"is for a linear model, and {chosen.name} has none that says the whole problem"
+    able = [other for other in all_methods() if other.pose is not None]
+    if chosen is not None:
+        able = [other for other in able if chosen.objective in other.objectives] or able
+    remedy = f"use --method {' or '.join(other.name for other in able)}"
+    raise InvalidInput(Problem("--write-model", str(path), reason, remedy))
 
 
 def _dropped_by(method: Method, request: Request) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from optim.format.instance import Instance
     from optim.solvers.linear_arrays import LinearArrays
     from optim.solvers.linear_model import LinearModel, RowBlock, VariableBlock
 
@@ -34,6 +35,28 @@ _UNSAFE = re.compile(r"[^\w.,/#()\[\]{}~!@&;'|%?-]")
 """What ends a name or is an operator to some reader."""
 _ALIKE = str.maketrans("-+[] >/", "_______")
 """PuLP reads these as an underscore: names that differ in nothing else would be one."""
+
+
+@dataclass(frozen=True)
+class PosedModel:
+    """A method's linear model of an instance, to be written.
+
+    Attributes
+    ----------
+    model
+        Of the method's first level.
+    objective
+        What the objective is, in words of results.
+    factor
+        The objective in the instance's units is the model's times this.
+    ids
+        Ids of kinds that are no tasks, nodes, resources or links.
+    """
+
+    model: LinearModel
+    objective: str
+    factor: float = 1.0
+    ids: Ids = field(default_factory=dict)
 
 
 def check_path(path: str | Path) -> None:
@@ -49,25 +72,15 @@ def check_path(path: str | Path) -> None:
         raise InvalidInput(Problem("--write-model", str(path), reason, "name it FILE.mps"))
 
 
-def write_model(
-    path: str | Path,
-    model: LinearModel,
-    ids: Ids,
-    factor: float = 1.0,
-    comments: Iterable[str] = (),
-) -> None:
+def write_model(path: str | Path, posed: PosedModel, instance: Instance, method: str) -> None:
     """Write a model with named rows and columns, whole or not at all.
 
     Parameters
     ----------
     path
         Ends in ``.mps``, or in ``.lp``, which PuLP writes.
-    model, ids
-        As for `model_names`.
-    factor
-        The objective is written times this; below 0 its sense is the other one.
-    comments
-        Lines at the head of an MPS file.
+    posed, instance, method
+        The model; what it is of, and by which method.
 
     Raises
     ------
@@ -75,14 +88,21 @@ def write_model(
         The name says no format, or the file cannot be written.
     """
     check_path(path)
+    model, factor = posed.model, posed.factor
     arrays = model.freeze()
     sense = arrays.sense if factor > 0 else {"min": "max", "max": "min"}[arrays.sense]
+    told = (
+        f"{posed.objective}: {'smallest' if sense == 'min' else 'largest, written as its negative'}"
+    )
     arrays = replace(
         arrays, sense=sense, cost=factor * arrays.cost + 0.0, offset=factor * arrays.offset
     )
-    columns, rows = model_names(model, ids)
+    tasks, nodes = instance.tasks.ids, instance.nodes.ids
+    own = {"resource": instance.resources, "link": instance.links.ids, **posed.ids}
+    columns, rows = model_names(model, {"task": tasks, "other": tasks, "node": nodes, **own})
     arrays, rows = _one_sided(arrays, rows)
-    text = mps_text(arrays, _UNSAFE.sub("_", model.name), columns, rows, comments)
+    name = _UNSAFE.sub("_", instance.name) or "model"
+    text = mps_text(arrays, name, columns, rows, (f"{method} of {instance.name!r}", told))
     write_atomic(path, text if Path(path).suffix.lower() == ".mps" else _as_lp(text))
 
 

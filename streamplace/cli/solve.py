@@ -91,7 +91,8 @@ exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usag
 
 RARE = (
     "--keep-rate-after-losing", "--starts", "--start-broken", "--plot", "--cross-check",
-    "--drop-node", "--fail-node", "--scale-load", "--scale-rate", "--budget", "--add-node", "--or",
+    "--write-model", "--drop-node", "--fail-node", "--scale-load", "--scale-rate", "--budget",
+    "--add-node", "--or",
 )  # fmt: skip
 """Options that ``--help-all`` shows."""
 
@@ -155,6 +156,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="PLAN", help="write the plan to this file; - is standard output"
     )
+    parser.add_argument(
+        "--write-model", metavar="FILE",
+        help="write the method's linear model, FILE.mps or FILE.lp, before it is solved",
+    )  # fmt: skip
     add_fewest(parser)
     add_what_if(parser)
     parser.add_argument(
@@ -184,7 +189,11 @@ def _run(args: argparse.Namespace) -> int:
     options = _options(args)
     _aim(args)
     one_document(args.json, args.output != STDOUT)
-    for flag, path in (("--output", args.output), ("--certificate", args.certificate)):
+    files = {
+        "--output": args.output, "--certificate": args.certificate,
+        "--write-model": args.write_model,
+    }  # fmt: skip
+    for flag, path in files.items():
         if path is not None and path != STDOUT:
             _check_writable(flag, Path(path), args.instance)
     if args.certificate is not None and cases_of(args):
@@ -242,7 +251,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _refuse_of_one_plan(args: argparse.Namespace) -> None:
     """Refuse options that are about one plan, where several cases are told as a table."""
-    names = ("output", "fewest_moves_within", "curve", "plot", "cross_check")
+    names = ("output", "write_model", "fewest_moves_within", "curve", "plot", "cross_check")
     asked = [name for name in names if getattr(args, name) not in (None, False)]
     reason, remedy = "is of one plan, and --or asks for several", "leave one out"
     raise_any([Problem(f"--{n.replace('_', '-')}", None, reason, remedy) for n in asked])
@@ -304,6 +313,7 @@ def _solve(
                 seed=args.seed, threads=args.threads, warm_start=args.warm_start,
                 starts=args.starts, repair=args.repair, ignore=args.ignore,
                 target_rate=args.target_rate, start_broken=args.start_broken, progress=line,
+                write_model=args.write_model,
                 **options,
             )  # fmt: skip
     finally:

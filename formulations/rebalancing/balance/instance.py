@@ -55,7 +55,7 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
     instance = with_homes(instance)
     tasks, nodes, limits = instance.tasks, instance.nodes, instance.limits
     headroom, floor = placing_room(instance), np.maximum(0.0, placing_floor(instance))
-    binds = np.isfinite(headroom).any(axis=0) | (floor > 0).any(axis=0)
+    binds = binding_resources(instance)
     rules = place_rules(instance)
     counts = rules.restrict or COPIES.present(instance) is not None
     problem = BalanceProblem(
@@ -79,6 +79,20 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
     )
     check(problem)
     return problem
+
+
+def binding_resources(instance: Instance) -> Bools:
+    """(R,) resources with a capacity or a least load somewhere."""
+    floor = placing_floor(instance) > 0
+    binds: Bools = np.isfinite(placing_room(instance)).any(axis=0) | floor.any(axis=0)
+    return binds
+
+
+def binding_names(instance: Instance) -> dict[str, list[str]]:
+    """Return the names of these, as `optim.solvers.mps` asks for them."""
+    return {
+        "resource": [instance.resources[r] for r in np.flatnonzero(binding_resources(instance))]
+    }
 
 
 def _check_leaving(instance: Instance, method: str) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.balance.classes import solve_by_classes
-from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.instance import balance_problem, binding_names
+from formulations.rebalancing.balance.model import Aim, build_full, build_moves
 from formulations.rebalancing.balance.prepare import (
     Prepared,
     best_start,
@@ -41,11 +42,13 @@ from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.solvers.mps import PosedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from formulations.rebalancing.balance.model import Goal
     from formulations.rebalancing.problem import BalanceProblem, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
@@ -133,6 +136,19 @@ def run(instance: Instance, request: Request) -> Outcome:
     if request.warm_start is not None and outcome.warm_start_accepted is None:
         outcome.warm_start_accepted = problem.is_feasible(request.warm_start.astype(np.int64))
     return outcome
+
+
+def pose(instance: Instance, request: Request) -> PosedModel:
+    """Return the model of the first level over all moves, or in the paper's full form."""
+    problem, settings = balance_problem(instance, METHOD.name), _settings(request)
+    if request.options["drain"] == "hard" and problem.has_leaving:
+        problem = emptied(problem)
+    goal: Goal = "weighted" if request.options["weighted"] else "distance"
+    if settings.drain_first and problem.has_leaving:
+        goal = "left"
+    build = build_full if settings.form == "full" else build_moves
+    built = build(problem, Aim(goal, weights=settings.weights))
+    return PosedModel(built.model, _NAMES[goal][0], ids=binding_names(instance))
 
 
 def _warm_up_classes() -> None:
@@ -313,6 +329,7 @@ METHOD = Method(
     kind="exact",
     objective="load_distance",
     run=run,
+    pose=pose,
     summary="ALBIC's MILP: least load distance within a budget of migrations, proven",
     source="Madsen, Zhou, Cao 2016, section 4.3.1",
     needs=("tasks", "nodes"),

@@ -146,14 +146,18 @@ def add_sides(model: LinearModel, problem: BalanceProblem, aim: Aim) -> Variable
         aim.goal, (0.0, 0.0)
     )
     sides = model.add_variables(
-        "d",
+        "load_distance",
         3,
         lower=[min(aim.min_distance, roof), 0.0, 0.0],
         upper=roof,
         objective=[w1, -w2, -w2],
+        of={"": ["d", "d_u", "d_l"]},
     )
     d, d_u, d_l = sides.indices
-    model.add_rows("sides_within_d", -np.inf, 0.0, [0, 0, 1, 1], [d_u, d, d_l, d], [1, -1, 1, -1])
+    model.add_rows(
+        "within_d", -np.inf, 0.0, [0, 0, 1, 1], [d_u, d, d_l, d], [1, -1, 1, -1],
+        of={"": ["d_u", "d_l"]},
+    )  # fmt: skip
     return sides
 
 
@@ -210,6 +214,7 @@ def add_load_rows(
         np.concatenate([cols, np.full(n, d), np.full(n, d_u)]),
         np.concatenate([values, np.full(n, -1.0), np.ones(n)]),
         num_rows=n,
+        of={"node": every},
     )
     stays = problem.staying
     number = np.full(n, -1, dtype=np.int64)
@@ -226,6 +231,7 @@ def add_load_rows(
         np.concatenate([cols, np.full(len(stays), d), np.full(len(stays), d_l)]),
         np.concatenate([values, np.ones(len(stays)), np.full(len(stays), -1.0)]),
         num_rows=len(stays),
+        of={"node": stays},
     )
 
 
@@ -241,13 +247,14 @@ def add_resource_rows(model: LinearModel, problem: BalanceProblem, placing: Plac
         kept = (number[rows] >= 0) & (values != 0.0)
         constant = problem.base_usage[:, e] if placing.from_home else 0.0
         model.add_rows(
-            f"resource_{e}",
+            "capacity",
             (lower - constant)[bound],
             (upper - constant)[bound],
             number[rows[kept]],
             cols[kept],
             values[kept],
             num_rows=int(bound.sum()),
+            of={"node": np.flatnonzero(bound), "resource": e},
         )
 
 
@@ -307,7 +314,8 @@ def _add(
     number[nodes] = np.arange(len(nodes))
     row = number[node_of]
     kept = row >= 0
-    model.add_rows(name, least, np.inf, row[kept], columns[kept], 1.0, num_rows=len(nodes))
+    of = {"node": nodes}
+    model.add_rows(name, least, np.inf, row[kept], columns[kept], 1.0, num_rows=len(nodes), of=of)
 
 
 Form = Literal["moves", "full"]
@@ -328,10 +336,12 @@ def build_full(problem: BalanceProblem, aim: Aim | None = None) -> BalanceModel:
     t, n = problem.num_tasks, problem.num_nodes
     _check_size(t * n, "full")
     model = LinearModel("balance")
-    x = model.add_variables("x", (t, n), upper=_reachable(problem), integer=True)
+    each = {"task": np.arange(t)[:, None], "node": np.arange(n)}
+    x = model.add_variables("x", (t, n), upper=_reachable(problem), integer=True, of=each)
     task, node = np.repeat(np.arange(t), n), np.tile(np.arange(n), t)
     placing = Placing(x.indices.ravel(), task, node, from_home=False)
-    model.add_rows("placed_once", 1.0, 1.0, task, placing.column, 1.0, num_rows=t)  # (1)
+    of = {"task": np.arange(t)}
+    model.add_rows("assign", 1.0, 1.0, task, placing.column, 1.0, num_rows=t, of=of)  # (1)
     return _finish(problem, model, placing, aim)
 
 
@@ -358,7 +368,8 @@ def build_moves(
     aim = aim or Aim()
     task, node = candidate_moves(problem) if moves is None else moves
     model = LinearModel("balance_moves")
-    y = model.add_variables("y", len(task), upper=1.0, integer=True)
+    of = {"task": task, "node": node}
+    y = model.add_variables("move", len(task), upper=1.0, integer=True, of=of)
     placing = Placing(y.indices, task, node, from_home=True)
     _add_move_once(model, problem, placing)
     add_forced_moves_rows(model, problem, placing, aim.max_distance)
@@ -393,6 +404,7 @@ def _add_move_once(model: LinearModel, problem: BalanceProblem, placing: Placing
         placing.column,
         1.0,
         num_rows=len(with_moves),
+        of={"task": with_moves},
     )
     stranded = np.setdiff1d(np.flatnonzero(problem.must_move), with_moves)
     if len(stranded):  # a key group that must leave and may go nowhere: no solution, said by a row

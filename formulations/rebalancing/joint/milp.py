@@ -14,17 +14,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.balance import search as balance_search
+from formulations.rebalancing.balance.instance import binding_names
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.prepare import none_within, not_emptied, still_there
 from formulations.rebalancing.joint import search as joint_search
 from formulations.rebalancing.joint.instance import Prepared, prepare
-from formulations.rebalancing.joint.model import collocation_bound
+from formulations.rebalancing.joint.model import (
+    JointAim,
+    all_places,
+    build_joint,
+    collocation_bound,
+    columns_of,
+)
 from formulations.rebalancing.joint.solve import Answer, JointSettings, solve_joint
 from formulations.rebalancing.joint.start import KERNELS, Effort, find
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
 from optim.solvers.backends import refuse_continuous
+from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -89,6 +97,19 @@ def run(instance: Instance, request: Request) -> Outcome:
     # what is not told here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": outcome.times.get("build", 0.0)}
     return outcome
+
+
+def pose(instance: Instance, request: Request) -> PosedModel:
+    """Return the model of the first level over all places."""
+    made = prepare(instance, request, METHOD.name, searching=False)
+    settings, problem = settings_of(request), made.problem
+    goal: JointGoal = "weighted" if request.options["weighted"] else "traffic"
+    if made.drain == "first" and problem.balance.has_leaving:
+        goal = "left"
+    columns = columns_of(problem, all_places(problem.balance))
+    model = build_joint(problem, columns, JointAim(goal, settings.weights)).model
+    told = {"traffic": "imc_gain", "left": "load_on_leaving_nodes", "weighted": "weighted"}[goal]
+    return PosedModel(model, told, -1.0 if goal == "left" else 1.0, binding_names(instance))
 
 
 def _impossible(made: Prepared) -> Outcome:
@@ -285,6 +306,7 @@ METHOD = Method(
     kind="exact",
     objective="imc_gain",
     run=run,
+    pose=pose,
     summary="Most collocated traffic within a load distance and a budget of migrations, proven",
     source="the model that Madsen, Zhou, Cao 2016, section 4.3.2, call too expensive",
     needs=("tasks", "nodes", "traffic"),

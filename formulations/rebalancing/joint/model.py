@@ -128,8 +128,12 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
     elif aim.goal == "left":
         worth = np.zeros(len(worth))
     model = LinearModel("joint", sense="max")
-    y = model.add_variables("y", len(columns.task), upper=1.0, integer=True)
-    w = model.add_variables("w", len(columns.pair), upper=1.0, integer=True, objective=worth)
+    of = {"task": columns.task, "node": columns.node}
+    y = model.add_variables("move", len(columns.task), upper=1.0, integer=True, of=of)
+    w = model.add_variables(
+        "together", len(columns.pair), upper=1.0, integer=True, objective=worth,
+        of=_of_pairs(problem, columns, np.arange(len(columns.pair))),
+    )  # fmt: skip
     placing = _placing(problem, columns, y.indices, w.indices)
     _add_once(model, problem, columns, y.indices, w.indices)
     _add_products(model, problem, columns, y.indices, w.indices)
@@ -144,6 +148,13 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
         model.add_rows("traffic", aim.min_traffic, np.inf, rows, w.indices, rate, num_rows=1)
     rules = add_rule_rows(model, balance.rules, placing.whereabouts(balance.home))
     return JointModel(problem, columns, model, placing, distance, rules)
+
+
+def _of_pairs(problem: JointProblem, columns: Columns, some: Ints) -> dict[str, Ints]:
+    """Say of which key groups and node some columns of pairs are."""
+    pair = columns.pair[some]
+    ends = {"task": problem.source[pair], "other": problem.target[pair]}
+    return {**ends, "node": columns.pair_node[some]}
 
 
 def _placing(problem: JointProblem, columns: Columns, y: Ints, w: Ints) -> Placing:
@@ -173,6 +184,7 @@ def _add_once(
     model.add_rows(
         "once", np.where(forced, 1.0, -np.inf), 1.0, np.concatenate(task),
         np.concatenate(column), 1.0, num_rows=problem.balance.num_tasks,
+        of={"task": np.arange(problem.balance.num_tasks)},
     )  # fmt: skip
 
 
@@ -196,7 +208,7 @@ def _add_products(
         model.add_rows(
             f"{name}_there", -np.inf, 0.0, np.concatenate([rows, rows]),
             np.concatenate([w[away], column]), np.repeat([1.0, -1.0], len(away)),
-            num_rows=len(away),
+            num_rows=len(away), of=_of_pairs(problem, columns, away),
         )  # fmt: skip
         stay = np.flatnonzero(at_home)
         counts = first[end[stay] + 1] - first[end[stay]]
@@ -206,6 +218,7 @@ def _add_products(
         model.add_rows(
             f"{name}_stays", -np.inf, 1.0, np.concatenate([np.arange(len(stay)), rows]),
             np.concatenate([w[stay], cols]), 1.0, num_rows=len(stay),
+            of=_of_pairs(problem, columns, stay),
         )  # fmt: skip
 
 
@@ -224,20 +237,23 @@ def _add_load_rows(
     values = np.concatenate([moved, -moved])
     room = balance.share - balance.base_load
     n = balance.num_nodes
+    of = {"node": np.arange(n)}
     if aim.goal != "weighted":
         if np.isfinite(cap):
             lower = np.where(balance.leaving, -np.inf, room - cap)
-            model.add_rows("load", lower, room + cap, rows, cols, values, num_rows=n)
+            model.add_rows("load", lower, room + cap, rows, cols, values, num_rows=n, of=of)
         return -1
     roof = float(balance.load.sum() + balance.base_load.max() + balance.share.max())
-    d = model.add_variables("d", 1, upper=min(cap, roof), objective=-aim.weights[1]).start
+    d = model.add_variables(
+        "load_distance", 1, upper=min(cap, roof), objective=-aim.weights[1]
+    ).start
     nodes = np.arange(n)
     all_rows, all_cols = np.concatenate([rows, nodes]), np.concatenate([cols, np.full(n, d)])
     above = np.concatenate([values, np.full(n, -1.0)])
-    model.add_rows("load_above", -np.inf, room, all_rows, all_cols, above, num_rows=n)
+    model.add_rows("load_above", -np.inf, room, all_rows, all_cols, above, num_rows=n, of=of)
     below = np.concatenate([values, np.ones(n)])
     lower = np.where(balance.leaving, -np.inf, room)
-    model.add_rows("load_below", lower, np.inf, all_rows, all_cols, below, num_rows=n)
+    model.add_rows("load_below", lower, np.inf, all_rows, all_cols, below, num_rows=n, of=of)
     return d
 
 
@@ -255,7 +271,7 @@ def _add_left(model: LinearModel, problem: JointProblem, placing: Placing, aim: 
     if np.isfinite(problem.max_left):
         rows = np.zeros(len(change), np.int64)
         room = problem.most_left - now
-        model.add_rows("left", -np.inf, room, rows, placing.column, change, num_rows=1)
+        model.add_rows("load_left", -np.inf, room, rows, placing.column, change, num_rows=1)
 
 
 def _sign(leaving: Bools, placing: Placing, home: Ints) -> Floats:

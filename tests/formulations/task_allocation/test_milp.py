@@ -76,7 +76,7 @@ def test_the_model_of_two_tasks_on_two_nodes() -> None:
     )
     model = build(made, break_symmetry=False).model
     blocks = {block.name: block.stop - block.start for block in model.row_blocks}
-    assert blocks == {"assign": 2, "load.cpu": 2, "with first": 2, "with second": 2}
+    assert blocks == {"assign": 2, "capacity": 2, "with_first": 2, "with_second": 2}
     assert model.num_variables == 4 + 2
 
 
