@@ -44,7 +44,7 @@ class VariableBlock:
     name: str
     start: int
     shape: tuple[int, ...]
-    of: Mapping[str, ArrayLike] = field(default_factory=dict)
+    of: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ class RowBlock:
     name: str
     start: int
     size: int
-    of: Mapping[str, ArrayLike] = field(default_factory=dict)
+    of: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def stop(self) -> int:
@@ -157,7 +157,7 @@ class LinearModel:
         upper: ArrayLike = math.inf,
         integer: ArrayLike = False,
         objective: ArrayLike = 0.0,
-        of: Mapping[str, ArrayLike] | None = None,
+        of: Mapping[str, Any] | None = None,
     ) -> VariableBlock:
         """Add a block of variables; bounds, integrality and objective are scalars or arrays.
 
@@ -195,7 +195,7 @@ class LinearModel:
         cols: ArrayLike,
         values: ArrayLike,
         num_rows: int | None = None,
-        of: Mapping[str, ArrayLike] | None = None,
+        of: Mapping[str, Any] | None = None,
     ) -> RowBlock:
         """Add a block of rows ``lower <= sum(values * x[cols]) <= upper`` from triplets.
 

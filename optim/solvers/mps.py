@@ -90,13 +90,12 @@ def write_model(path: str | Path, posed: PosedModel, instance: Instance, method:
     check_path(path)
     model, factor = posed.model, posed.factor
     arrays = model.freeze()
-    sense = arrays.sense if factor > 0 else {"min": "max", "max": "min"}[arrays.sense]
-    told = (
-        f"{posed.objective}: {'smallest' if sense == 'min' else 'largest, written as its negative'}"
-    )
+    least = (arrays.sense == "min") == (factor > 0)
+    told = f"{posed.objective}: {'smallest' if least else 'largest, written as its negative'}"
     arrays = replace(
-        arrays, sense=sense, cost=factor * arrays.cost + 0.0, offset=factor * arrays.offset
-    )
+        arrays, sense="min" if least else "max", cost=factor * arrays.cost + 0.0,
+        offset=factor * arrays.offset,
+    )  # fmt: skip
     tasks, nodes = instance.tasks.ids, instance.nodes.ids
     own = {"resource": instance.resources, "link": instance.links.ids, **posed.ids}
     columns, rows = model_names(model, {"task": tasks, "other": tasks, "node": nodes, **own})

@@ -84,8 +84,8 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
 def binding_resources(instance: Instance) -> Bools:
     """(R,) resources with a capacity or a least load somewhere."""
     floor = placing_floor(instance) > 0
-    binds: Bools = np.isfinite(placing_room(instance)).any(axis=0) | floor.any(axis=0)
-    return binds
+    bound = np.isfinite(placing_room(instance))
+    return np.asarray(bound.any(axis=0) | floor.any(axis=0))
 
 
 def binding_names(instance: Instance) -> dict[str, list[str]]:
