@@ -16,12 +16,11 @@ import numpy as np
 from optim.format.tables import TOGETHER
 from optim.methods.reduce import Scale, scale_of, scaled
 from optim.rules import (
+    BUDGETS,
     LEAVING,
     LINKS,
     MAX_INFLOW,
     MAX_LOAD_DISTANCE,
-    MAX_MIGRATION_COST,
-    MAX_MIGRATIONS,
     MAX_TASKS_PER_SLOT,
     SLOTS,
 )
@@ -47,7 +46,7 @@ class Kind(NamedTuple):
     resource: int = NO_RESOURCE
 
 
-_NUMBERS = (MAX_MIGRATIONS, MAX_MIGRATION_COST, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT)
+_NUMBERS = (*BUDGETS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +105,8 @@ class Atoms:
         rule, r = self.kinds[self.kind[atom]]
         if rule in ("capacity", "min_load", "slot_capacity"):
             return float(self._scale.load[r])
-        units = {"links": "rate", "max_migration_cost": "cost", "max_load_distance": "resource"}
+        units = {"links": "rate", "max_load_distance": "resource"}
+        units |= {budget.name: "state" for budget in BUDGETS if budget.column}
         return self._scale.of(units[rule]) if rule in units else 1.0
 
     def rule_of(self, atom: int) -> str:

@@ -22,7 +22,7 @@ from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import TOGETHER
 from optim.kernels.place_rules import no_rules, place_rules
 from optim.kernels.room import placing_masks
-from optim.rules import SLOTS
+from optim.rules import COUNTING, SLOTS, budgets
 from optim.rules.base import labelled
 from optim.rules.capacity import proof_slack
 from optim.solvers.linear_model import LinearModel
@@ -64,11 +64,10 @@ class _Writer(RowWriter):
         super().__init__(RuleModel(instance, LinearModel("groups")), atoms, kept)
         used = [r for r in range(instance.num_resources) if self._of_resource(r)]
         self.loads = list(enumerate(used, start=1))
-        price = instance.tasks.migration_cost
-        costed = len(self.held("max_migration_cost")[0]) > 0
         columns = [np.ones(instance.num_tasks), *(instance.tasks.load[:, r] for r in used)]
-        self.weights = [*columns, price] if costed else columns
-        self.cost = len(columns) if costed else -1
+        paid = [b for b in budgets(instance) if len(self.held(b.name)[0])]
+        self.weights = [*columns, *(budget.weight for budget in paid)]
+        self.paid = list(enumerate(paid, start=len(columns)))
         self._group()
 
     def _of_resource(self, r: int) -> bool:
@@ -80,10 +79,7 @@ class _Writer(RowWriter):
         """Number groups of tasks that masks, sets and budgets do not tell apart."""
         instance, table = self.instance, self.instance.sets
         t = instance.num_tasks
-        counted = any(
-            len(self.held(name)[0])
-            for name in ("max_migrations", "max_migration_cost", "max_inflow")
-        )
+        counted = any(len(self.held(rule.name)[0]) for rule in COUNTING)
         home = instance.tasks.node
         free = np.isin(np.arange(t), instance.tasks.copied)
         self.stays = counted & (home >= 0) & ~free
@@ -238,19 +234,15 @@ class _Writer(RowWriter):
         )  # fmt: skip
 
     def budgets(self) -> None:
-        """What does not stay, moves: in all, by cost, and onto each node."""
-        limits = self.instance.limits
-        for name, q in (("max_migrations", 0), ("max_migration_cost", self.cost)):
-            ids, _ = self.held(name)
-            most = getattr(limits, name)
-            if len(ids) and most is not None and len(self.pair_group):
-                total = float(self.size[q].sum())
-                slack = float(proof_slack(float(most))) if q else 0.0
-                rows = np.zeros(len(self.pair_group), np.int64)
-                block = self.model.add_rows(
-                    name, total - most - slack, np.inf, rows, self.stay[q], 1.0, num_rows=1
-                )
-                self.made.own(block, ids)
+        """What does not stay, moves: what that takes of each budget, and onto each node."""
+        for q, budget in self.paid if len(self.pair_group) else ():
+            most = budget.limit + (0.0 if budget.whole else float(proof_slack(budget.limit)))
+            rows = np.zeros(len(self.pair_group), np.int64)
+            block = self.model.add_rows(
+                budget.name, float(self.size[q].sum()) - most, np.inf, rows, self.stay[q], 1.0,
+                num_rows=1,
+            )  # fmt: skip
+            self.made.own(block, self.held(budget.name)[0])
         ids, at = self.held("max_inflow")
         moving = np.unique(self.pair_group)
         if len(ids) and len(moving):

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, hstack, vstack
 from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.bound import aggregate
 from formulations.conflicts.model import build, joined
-from optim.rules import LEAVING
+from optim.rules import BUDGETS, LEAVING
 from optim.rules.excess import total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
@@ -168,7 +168,8 @@ _WHOLE_CELLS = 4_000
 """Tasks × nodes up to which the whole model is asked."""
 _FAR = 1e9
 WHOLE = frozenset(
-    {"max_tasks", "max_inflow", "max_migrations", "slots", "max_tasks_per_slot", "workers", "sets"}
+    {"max_tasks", "max_inflow", "slots", "max_tasks_per_slot", "workers", "sets"}
+    | {rule.name for rule in BUDGETS if rule.column is None}
 )
 """Rules whose limits are whole numbers."""
 

@@ -21,7 +21,7 @@ from formulations.rule_rows import Whereabouts, add_rule_rows
 from formulations.task_allocation.model import add_links
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_masks
-from optim.rules import SLOTS
+from optim.rules import SLOTS, budgets
 from optim.rules.capacity import proof_slack
 from optim.solvers.linear_model import LinearModel
 
@@ -344,20 +344,18 @@ class _Writer(RowWriter):
                     )
 
     def budgets(self) -> None:
-        """Migrations and their cost."""
-        instance, limits = self.instance, self.instance.limits
+        """Budgets of moves."""
+        instance = self.instance
         rules = place_rules(instance)
         task, node = np.divmod(np.arange(self.x.size), instance.num_nodes)
         pays = rules.pays(task, node)
-        price = instance.tasks.migration_cost
-        for name, cost in (("max_migrations", np.ones(len(price))), ("max_migration_cost", price)):
-            ids, _ = self.held(name)
-            most = getattr(limits, name)
-            if len(ids) and most is not None:
-                bound = most + float(proof_slack(float(most)))
-                where = np.zeros(int(pays.sum()), np.int64)
+        for budget in budgets(instance):
+            ids, _ = self.held(budget.name)
+            if len(ids):
+                bound = budget.limit + float(proof_slack(float(budget.limit)))
+                where, paid = np.zeros(int(pays.sum()), np.int64), budget.weight[task[pays]]
                 block = self.model.add_rows(
-                    name, -np.inf, bound, where, self.x.ravel()[pays], cost[task[pays]], num_rows=1
+                    budget.name, -np.inf, bound, where, self.x.ravel()[pays], paid, num_rows=1
                 )
                 self.made.own(block, ids)
 

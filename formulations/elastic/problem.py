@@ -15,7 +15,8 @@ import numpy as np
 
 from optim.figures.measures import internode_of, node_loads
 from optim.kernels.place_rules import place_rules
-from optim.kernels.room import link_room, move_budget, placing_floor, placing_masks, placing_room
+from optim.kernels.room import link_room, most_of, placing_floor, placing_masks, placing_room
+from optim.rules import budgets
 from optim.solvers import LinearSolution, solve_linear
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
@@ -155,11 +156,9 @@ class EoaProblem:
     @cached_property
     def budgets(self) -> tuple[tuple[float, Floats], ...]:
         """Migration limits that are set: what free tasks may spend, (F,) cost of a move."""
-        prices = (np.ones(self.instance.num_tasks), self.instance.tasks.migration_cost)
         return tuple(
-            (float(most - price[self.running_moves].sum()), price[self.free])
-            for most, price in zip(move_budget(self.instance).tolist(), prices, strict=True)
-            if np.isfinite(most)
+            (most_of(b) - float(b.weight[self.running_moves].sum()), b.weight[self.free])
+            for b in budgets(self.instance)
         )
 
     @property

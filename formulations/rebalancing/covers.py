@@ -40,8 +40,8 @@ def cuts_of(problem: BalanceProblem, placement: Ints) -> list[Cut]:
     reach = problem.most_distance
     lower = np.where(problem.leaving, -np.inf, room - reach)
     found += _cuts(problem.load, load, (lower, room + reach), placement)
-    if problem.moving_cost(placement) > problem.most_cost:
-        found.append(_stay(problem, placement))
+    over = problem.spent(placement) > problem.budget
+    found += [_stay(problem, placement, price) for price in problem.price.T[over]]
     if not found:
         every = np.arange(problem.num_tasks)
         found.append(Cut(every, placement.copy(), -np.inf, problem.num_tasks - 1.0))
@@ -72,10 +72,10 @@ def _too_much(load: Floats, upper: Floats, node: int, there: Ints) -> Iterable[C
         yield Cut(tasks, np.full(len(tasks), like), -np.inf, len(cover) - 1.0)
 
 
-def _stay(problem: BalanceProblem, placement: Ints) -> Cut:
+def _stay(problem: BalanceProblem, placement: Ints, price: Floats) -> Cut:
     """Ask one of the key groups that migrate to stay, or to go where there is a copy."""
     rules = problem.rules
-    moved = np.flatnonzero(rules.migrates(placement) & (problem.cost > 0))
+    moved = np.flatnonzero(rules.migrates(placement) & (price > 0))
     copied = np.concatenate(
         [np.arange(rules.copies_indptr[k], rules.copies_indptr[k + 1]) for k in moved.tolist()]
         or [np.zeros(0, np.int64)]

@@ -7,7 +7,7 @@ for a node without a copy of their state.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,8 @@ import numpy as np
 from optim.errors import InvalidInput, Problem
 from optim.figures.load import LOAD_DISTANCE
 from optim.kernels.place_rules import no_rules
-from optim.kernels.room import distance_room, placing_slack
+from optim.kernels.room import distance_room, most_of, placing_slack
+from optim.rules.budget import Budget
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 #: Two load distances closer than this, relative to the mean load, are the same number computed
 #: in another order.
 SAME = 1e-11
+
+#: Sums in another order may differ by this much, relative.
+ROUNDING = 1e-12
+
+_COST = "migration_cost"
 
 
 def writable(array: NDArray[Any]) -> NDArray[Any]:
@@ -70,7 +76,8 @@ class BalanceProblem:
     Attributes
     ----------
     load, cost
-        (T,) load of the balanced resource and migration cost of each key group.
+        (T,) load of the balanced resource, and migration cost of each key group, which no limit
+        bounds but as one of the budgets.
     home
         (T,) current node.
     weight
@@ -79,8 +86,8 @@ class BalanceProblem:
         (N,) marked for removal; these have no share in the mean.
     background
         (N,) load of the balanced resource that is there whatever is placed.
-    max_moves, max_cost
-        Budgets; ``None`` for none.
+    budgets
+        Of moves: what each key group takes of it, and how much there is.
     max_distance
         Greatest load distance allowed; ``None`` for any.
     usage, headroom, floor
@@ -103,8 +110,7 @@ class BalanceProblem:
     weight: Floats
     leaving: Bools
     background: Floats
-    max_moves: int | None = None
-    max_cost: float | None = None
+    budgets: tuple[Budget, ...] = ()
     max_distance: float | None = None
     usage: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     headroom: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -150,11 +156,38 @@ class BalanceProblem:
         return no_rules(self.home, self.num_nodes) if self.counted is None else self.counted
 
     @cached_property
+    def price(self) -> Floats:
+        """(T, K) what a migration of each key group takes of each budget."""
+        weights = [budget.weight for budget in self.budgets]
+        return np.column_stack([np.zeros((self.num_tasks, 0)), *weights])
+
+    @cached_property
+    def uneven(self) -> Bools:
+        """(K,) budgets of which migrations of some key groups take more than those of others."""
+        most = self.price.max(axis=0, initial=-np.inf)
+        return np.asarray(most > self.price.min(axis=0, initial=np.inf))
+
+    @cached_property
+    def budget(self) -> Floats:
+        """(K,) what migrations may take of each budget, with the tolerance that may be used."""
+        return np.array([most_of(budget) for budget in self.budgets])
+
+    def spent(self, placement: Ints) -> Floats:
+        """(K,) what a placement takes of each budget."""
+        return np.asarray(self.price[self.rules.migrates(placement)].sum(axis=0))
+
+    @cached_property
     def most_cost(self) -> float:
         """Cost of migrations allowed, with the tolerance that may be used; ``inf`` for any."""
-        if self.max_cost is None:
-            return math.inf
-        return self.max_cost + float(placing_slack(self.max_cost))
+        return min(
+            (most_of(b) for b in self.budgets if np.array_equal(b.weight, self.cost)),
+            default=math.inf,
+        )
+
+    def cost_within(self, most: float) -> BalanceProblem:
+        """Return the problem with a bound on the migration cost beside its own budgets."""
+        others = tuple(budget for budget in self.budgets if budget.name != _COST)
+        return replace(self, budgets=(*others, Budget(_COST, self.cost, most)))
 
     @cached_property
     def most_distance(self) -> float:
@@ -177,15 +210,20 @@ class BalanceProblem:
 
     @cached_property
     def most_moved(self) -> int | None:
-        """Key groups that may leave home at most by the budget of moves; ``None`` for any."""
-        if self.max_moves is None:
-            return None
-        return self.max_moves + int(self.has_copy.sum())
+        """Key groups that may leave home at most by the budgets; ``None`` where there are none."""
+        cheapest = np.cumsum(np.sort(self.least(self.price), axis=0), axis=0)
+        within = (cheapest <= self.budget * (1.0 + ROUNDING)).sum(axis=0)
+        return int(within.min()) if len(within) else None
 
-    @cached_property
-    def least_cost(self) -> Floats:
-        """(T,) what leaving home costs at least: nothing where there is a copy."""
-        return np.where(self.has_copy, 0.0, self.cost)
+    def least(self, price: Floats) -> Floats:
+        """Return what leaving home takes at least: nothing where there is a copy.
+
+        Parameters
+        ----------
+        price
+            (T,) or (T, K) what migrations take.
+        """
+        return np.where(self.has_copy if price.ndim == 1 else self.has_copy[:, None], 0.0, price)
 
     @cached_property
     def share(self) -> Floats:
@@ -290,17 +328,12 @@ class BalanceProblem:
     def is_feasible(self, placement: Ints) -> bool:
         """Whether a placement keeps every limit."""
         return (
-            self._within_budgets(placement)
+            bool((self.spent(placement) <= self.budget).all())
             and self.is_within_capacities(placement)
             and self._on_allowed_nodes(placement)
             and self.levels(placement).distance <= self.most_distance
             and self.rules.are_kept(placement)
         )
-
-    def _within_budgets(self, placement: Ints) -> bool:
-        if self.max_moves is not None and self.moves(placement) > self.max_moves:
-            return False
-        return self.max_cost is None or self.moving_cost(placement) <= self.most_cost
 
     def is_within_capacities(self, placement: Ints) -> bool:
         """Whether a placement keeps every capacity and, on staying nodes, every least load."""
@@ -377,7 +410,9 @@ def make_problem(
         (T, E), (N, E), (N, E); no resource binds by default. The tolerance is added here.
     allowed
         (T, N) bool, all true by default.
-    max_moves, max_cost, max_distance, into_leaving, counted
+    max_moves, max_cost
+        Budgets of moves and of their cost; ``None`` for none.
+    max_distance, into_leaving, counted
         As in `BalanceProblem`.
 
     Raises
@@ -392,15 +427,15 @@ def make_problem(
     e = uses.shape[1]
     most, least = _filled(headroom, math.inf, (n, e)), _filled(floor, 0.0, (n, e))
     restricted, indptr, nodes = _compressed(allowed, t)
+    costs = _filled(cost, 1.0, (t,))
     problem = BalanceProblem(
         load=loads,
-        cost=_filled(cost, 1.0, (t,)),
+        cost=costs,
         home=homes,
         weight=_filled(weight, 1.0, (n,)),
         leaving=np.zeros(n, np.bool_) if leaving is None else np.asarray(leaving, np.bool_),
         background=_filled(background, 0.0, (n,)),
-        max_moves=max_moves,
-        max_cost=max_cost,
+        budgets=budgets_of(costs, max_moves, max_cost),
         max_distance=max_distance,
         usage=uses,
         headroom=most + placing_slack(most),
@@ -413,6 +448,16 @@ def make_problem(
     )
     check(problem)
     return problem
+
+
+def budgets_of(cost: Floats, max_moves: int | None, max_cost: float | None) -> tuple[Budget, ...]:
+    """Return the budgets of moves, and of a cost of them, that are not ``None``."""
+    found = []
+    if max_moves is not None:
+        found.append(Budget("moves", np.ones(len(cost)), max_moves, whole=True))
+    if max_cost is not None:
+        found.append(Budget("cost", cost, max_cost))
+    return tuple(found)
 
 
 def check(problem: BalanceProblem) -> None:

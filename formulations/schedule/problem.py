@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.format.tables import TOGETHER
-from optim.rules import broken, without_limits
+from optim.rules import COUNTING, broken, without_limits
 from optim.rules.placement import Placement
 from optim.util.tolerance import TOLERANCE
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optim.rules.violation import Violation
 
 
-FINAL_ONLY = ("max_migrations", "max_migration_cost", "max_inflow")
+FINAL_ONLY = tuple(rule.name for rule in COUNTING)
 """Rules that only the plan must keep, beside sets that are to be ``together``."""
 
 

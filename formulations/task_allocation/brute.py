@@ -21,7 +21,7 @@ from optim.figures.catalogue import OBJECTIVES
 from optim.kernels.classes import TaskGroups, node_classes, task_groups
 from optim.kernels.guard import NOBODY, broken, enter, make_guard, may_enter, pays
 from optim.kernels.place_rules import no_rules, place_rules
-from optim.kernels.room import move_budget
+from optim.kernels.room import move_budgets
 from optim.kernels.state import NOWHERE
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Outcome
@@ -64,8 +64,9 @@ class Walk(NamedTuple):
         (T,) node of each task of the order, -1 where none is tried yet.
     used, held
         (N, R) load and (N,) tasks on each node.
-    gain, moves, cost
-        (T + 1,) what the tasks before have collected: traffic, migrations and their cost.
+    gain, spent
+        (T + 1,) traffic that the tasks before have collected; (T + 1, K) what their migrations took
+        of each budget of moves.
     at
         (2,) position in the order (-1 at the end), and partial assignments looked at.
     """
@@ -74,13 +75,14 @@ class Walk(NamedTuple):
     used: NDArray[np.float64]
     held: NDArray[np.int64]
     gain: NDArray[np.float64]
-    moves: NDArray[np.float64]
-    cost: NDArray[np.float64]
+    spent: NDArray[np.float64]
     at: NDArray[np.int64]
 
 
 @kernel
-def next_better(walk, guard, rate, load, room, floor, may, label, node_class, budget, best, most):  # type: ignore[no-untyped-def]
+def next_better(  # type: ignore[no-untyped-def]
+    walk, guard, rate, load, room, floor, may, label, node_class, price, budget, best, most
+):  # fmt: skip
     """Go on to the next assignment that keeps the rules told here and collocates more than `best`.
 
     Parameters
@@ -100,8 +102,8 @@ def next_better(walk, guard, rate, load, room, floor, may, label, node_class, bu
         others).
     node_class
         (N,) class of identical nodes, -1 for unusable ones.
-    budget
-        (T + 2,) price of each task's migration, most migrations, most cost.
+    price, budget
+        (T, K) what a migration of each task takes of each budget; (K,) what there is of it.
     best
         Gain to beat.
     most
@@ -147,10 +149,9 @@ def next_better(walk, guard, rate, load, room, floor, may, label, node_class, bu
                         fits = False
             if fits:
                 moved = pays(guard, task, n)
-                walk.moves[t + 1] = walk.moves[t] + moved
-                walk.cost[t + 1] = walk.cost[t] + moved * budget[t]
-                fits = walk.moves[t + 1] <= budget[num_tasks]
-                fits = fits and walk.cost[t + 1] <= budget[num_tasks + 1]
+                for b in range(len(budget)):
+                    walk.spent[t + 1, b] = walk.spent[t, b] + moved * price[t, b]
+                    fits = fits and walk.spent[t + 1, b] <= budget[b]
             if fits and guard.active:
                 fits = may_enter(guard, task, NOWHERE, n, NOBODY)
             if fits:
@@ -246,6 +247,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 def _problem(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> tuple[Any, ...]:
     """Return the walk at its start, and the other arguments of `next_better` up to the budget."""
     count, order = instance.num_tasks, groups.members.astype(np.int64)
+    price, budget = move_budgets(instance)
     shape = (instance.num_nodes, instance.num_resources)
     room, floor = np.full(shape, np.inf), np.full(shape, -np.inf)
     of = classes.node_class[classes.members]
@@ -256,18 +258,17 @@ def _problem(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> tu
     label = np.column_stack([order, groups.group[order]])
     walk = Walk(
         np.full(count, NOWHERE, dtype=np.int64), np.zeros(shape),
-        np.zeros(instance.num_nodes, dtype=np.int64), np.zeros(count + 1), np.zeros(count + 1),
-        np.zeros(count + 1), np.zeros(2, dtype=np.int64),
+        np.zeros(instance.num_nodes, dtype=np.int64), np.zeros(count + 1),
+        np.zeros((count + 1, len(budget))), np.zeros(2, dtype=np.int64),
     )  # fmt: skip
     guard = make_guard(place_rules(instance), np.full(count, NOWHERE, dtype=np.int64))
     rate, (u, v, between) = np.zeros((count, count)), instance.pairs
     rate[u, v] = rate[v, u] = between
     rate = np.ascontiguousarray(rate[np.ix_(order, order)])
     load = np.ascontiguousarray(instance.tasks.load[order])
-    budget = np.concatenate([instance.tasks.migration_cost[order], move_budget(instance)])
     return (
         walk, guard, rate, load, room, floor, may[order], label.astype(np.int64),
-        classes.node_class.astype(np.int64), budget,
+        classes.node_class.astype(np.int64), np.ascontiguousarray(price[order]), budget,
     )  # fmt: skip
 
 
@@ -313,13 +314,13 @@ def _warm_up() -> float:
 def _compile() -> None:
     one, number = np.ones((1, 1)), np.zeros(1, dtype=np.int64)
     walk = Walk(
-        number - 1, one - 1, number.copy(), np.zeros(2), np.zeros(2), np.zeros(2),
+        number - 1, one - 1, number.copy(), np.zeros(2), np.zeros((2, 1)),
         np.zeros(2, dtype=np.int64),
     )  # fmt: skip
     guard = make_guard(no_rules(number - 1, 1), number - 1)
     next_better(
         walk, guard, one, one, one, one, one > 0, np.zeros((1, 2), dtype=np.int64), number,
-        np.zeros(3), -np.inf, 10,
+        one, np.zeros(1), -np.inf, 10,
     )  # fmt: skip
 
 

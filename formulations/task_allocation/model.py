@@ -28,8 +28,8 @@ from optim.figures.measures import node_loads
 from optim.format.traffic import TaskPairs
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
-from optim.kernels.room import link_room, move_budget, placing_floor, placing_masks, placing_room
-from optim.rules import broken
+from optim.kernels.room import link_room, most_of, placing_floor, placing_masks, placing_room
+from optim.rules import broken, budgets
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept
 from optim.solvers.linear_model import LinearModel
@@ -278,17 +278,13 @@ def add_budgets(
     node: Ints,
     x: NDArray[Any],
 ) -> None:
-    """Migrations, and their cost, keep within their budgets; moves onto copies count nothing."""
+    """Σ weight_t · x_tn ≤ limit over migrations, for each budget; moves onto copies are none."""
     pays = rules.pays(task.astype(np.int64), node.astype(np.int64))
-    price = (np.ones(instance.num_tasks), instance.tasks.migration_cost)
-    for name, cost, most in zip(
-        ("migrations", "migration cost"), price, move_budget(instance), strict=True
-    ):
-        if np.isfinite(most):
-            model.add_rows(
-                name, -np.inf, most, np.zeros(pays.sum(), dtype=np.int64), x[pays],
-                cost[task[pays]], num_rows=1,
-            )  # fmt: skip
+    for budget in budgets(instance):
+        model.add_rows(
+            budget.name, -np.inf, most_of(budget), np.zeros(pays.sum(), dtype=np.int64), x[pays],
+            budget.weight[task[pays]], num_rows=1,
+        )  # fmt: skip
 
 
 def add_links(

@@ -187,9 +187,7 @@ def warm_up() -> None:
 def rows_of(grouped: Grouped, listed: Listed, least_gain: float | None = None) -> TableRows:
     """Write the budgets of moves as rows, and the least traffic inside nodes where one is asked."""
     paying = grouped.paying(listed.counts, listed.node_class)
-    rows = np.stack([paying.sum(axis=1), paying @ grouped.cost]).astype(np.float64)
-    bound = np.isfinite(grouped.budget)
-    rows, upper = rows[bound], grouped.budget[bound]
+    rows, upper = (paying @ grouped.price).T, grouped.budget
     lower = np.full(len(upper), -np.inf)
     if least_gain is not None:
         rows = np.vstack([rows, grouped.problem.gain(listed.counts)])

@@ -15,7 +15,7 @@ costs a sender and a receiver. All else are rows of `formulations.task_allocatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +51,7 @@ from optim.kernels.room import placing_floor, placing_masks, placing_room
 from optim.methods.draining import emptied, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
-from optim.rules import broken
+from optim.rules import broken, moving_at_most
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept, solve_linear
 from optim.solvers.linear_model import LinearModel
@@ -439,10 +439,8 @@ def _fewest(instance: Instance, request: Request) -> Outcome:
 def _counting(instance: Instance, objective: str) -> tuple[Instance, RateModel]:
     """Return the model that counts moves or nodes, and the instance that it is of."""
     check_moves(instance, objective, METHOD.name)
-    if objective == MOVES and instance.limits.max_migrations is None:
-        # so that tasks and nodes are told apart by where tasks are
-        limits = replace(instance.limits, max_migrations=instance.num_tasks)
-        instance = replace(instance, limits=limits)
+    if objective == MOVES:  # so that tasks and nodes are told apart by where tasks are
+        instance = moving_at_most(instance, instance.num_tasks)
     made = build(
         instance, instance, measured=True, low=0.0, high=FULL, counting=objective,
     )  # fmt: skip

@@ -6,7 +6,7 @@ and what enters a place is all that its links and its crossing costs are reckone
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.figures.placement import Placement
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.place_rules import place_rules
-from optim.kernels.room import move_budget
-from optim.rules import without_limits
+from optim.kernels.room import move_budgets
+from optim.rules import COUNTING, moving_at_most, without_limits
 from optim.util.compiled import helper, kernel
 from optim.util.tolerance import over
 
@@ -240,13 +240,13 @@ class Grouped:
         (G, G) traffic from a task of one group to one of another.
     first
         (K,) a node of each class.
-    free, cost
+    free, price
         (G, K) tasks of a group that migrate nowhere when they are on a node of a class: all, or as
-        many as are at home there; (G,) the price of each further one.
+        many as are at home there; (G, B) what each further one takes of each budget of moves.
     most_in
         (K,) most tasks that may migrate onto a node.
     budget
-        (2,) most migrations, and most cost of them.
+        (B,) what there is of each budget.
     """
 
     instance: Instance
@@ -257,7 +257,7 @@ class Grouped:
     rate: Floats
     first: Ints
     free: Counts
-    cost: Floats
+    price: Floats
     most_in: Counts
     budget: Floats
 
@@ -340,14 +340,13 @@ def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool =
         reason = f"needs links of one node each, or of all but one; one is of {where}"
         remedy = "use throughput-milp or throughput-search"
         raise UnsuitableMethod(Problem(method, None, reason, remedy))
-    if moves and binding.limits.max_migrations is None:
-        limits = replace(binding.limits, max_migrations=binding.num_tasks)
-        binding = replace(binding, limits=limits)
-    rules, budget = place_rules(binding), move_budget(binding)
-    counted = rules.bounds_inflow or bool(np.isfinite(budget).any())
+    if moves:
+        binding = moving_at_most(binding, binding.num_tasks)
+    rules, (price, budget) = place_rules(binding), move_budgets(binding)
+    counted = rules.bounds_inflow or len(budget) > 0
     homes = counted and not rules.has_copies
-    home, price = binding.tasks.node, binding.tasks.migration_cost
-    alike = np.column_stack([home >= 0, price * np.isfinite(budget[1])]) if homes else None
+    home = binding.tasks.node
+    alike = np.column_stack([home >= 0, price]) if homes else None
     groups, rate = _alike(_unmoved(binding) if homes else binding, alike, method)
     task = groups.members[groups.indptr[:-1]].astype(np.int64)
     at_home = groups.counts(home, binding.num_nodes) if homes else np.zeros((len(home), 0))
@@ -370,7 +369,7 @@ def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool =
 
 def _unmoved(instance: Instance) -> Instance:
     """Return the instance without bounds on moves: tasks are equal that differ in their home."""
-    return without_limits(instance, ("max_migrations", "max_migration_cost", "max_inflow"))
+    return without_limits(instance, [rule.name for rule in COUNTING])
 
 
 def _alike(instance: Instance, told: Any, method: str) -> tuple[TaskGroups, Floats]:

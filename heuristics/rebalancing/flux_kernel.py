@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.rebalancing.balance.kernel import (
-    COST,
-    MOVES,
     NOBODY,
     away,
     fits,
+    is_spent,
     may_be,
+    pays_for,
     relocate,
 )
 from optim.util.compiled import helper, kernel
@@ -36,7 +36,7 @@ def flux(fixed, state, weight, max_passes):
     passes, some = 0, len(fixed.load) > 0
     rounding = ROUNDING * (np.abs(fixed.share).max() + 1.0)
     free = len(fixed.copies) > 0  # of key groups without a current node no budget counts the moves
-    while some and (free or state.budget[MOVES] >= 1.0) and passes < max_passes:
+    while some and (free or not is_spent(fixed, state)) and passes < max_passes:
         passes += 1
         senders = np.argsort(-state.deviation / weight, kind="mergesort")
         receivers = senders[::-1]
@@ -46,7 +46,7 @@ def flux(fixed, state, weight, max_passes):
             a, b = senders[rank], receivers[rank]
             gap = state.deviation[a] / weight[a] - state.deviation[b] / weight[b]
             most = 2.0 * gap / (1.0 / weight[a] + 1.0 / weight[b])
-            if a == b or most <= rounding or not (free or state.budget[MOVES] >= 1.0):
+            if a == b or most <= rounding or not (free or not is_spent(fixed, state)):
                 break
             k = _biggest(fixed, state, a, b, most - rounding)
             if k != NOBODY:
@@ -76,6 +76,4 @@ def _biggest(fixed, state, a, b, most):
 @helper
 def _is_paid(fixed, state, k, b):
     """Return whether the budgets are enough for k to move to b."""
-    if not away(fixed, k, b):
-        return True
-    return state.budget[MOVES] >= 1.0 and fixed.cost[k] <= state.budget[COST]
+    return pays_for(fixed, state, k, away(fixed, k, b), NOBODY, 0)

@@ -47,13 +47,10 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
     used = problem.base_usage.copy()
     room = problem.headroom
     waiting = np.flatnonzero(problem.leaving[problem.home])
-    moves, cost = 0, 0.0
+    left = problem.budget
     for task in waiting[np.argsort(-problem.load[waiting], kind="stable")].tolist():
-        paid = not problem.is_free[task]
-        price = cost + paid * float(problem.cost[task])
-        if paid and problem.max_moves is not None and moves >= problem.max_moves:
-            continue
-        if price > problem.most_cost:
+        taken = (not problem.is_free[task]) * problem.price[task]
+        if ((taken > left) & (taken > 0)).any():
             continue
         fits = problem.may_be_rows(np.array([task]))[0] & ~problem.leaving
         fits &= (used + problem.usage[task] <= room).all(axis=1)
@@ -64,7 +61,7 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
         used[node] += problem.usage[task]
         received[node] += problem.load[task]
         placement[task] = node
-        moves, cost = moves + paid, price
+        left = left - taken
     return placement
 
 
@@ -151,13 +148,10 @@ def read_received(text: str, instance: Instance) -> Floats:
 
 def _what_is_left(problem: BalanceProblem, emptied: Ints) -> BalanceProblem:
     """Return the balancing that follows: from the new placement, with the rest of the budget."""
-    moves, cost = problem.max_moves, problem.max_cost
-    if moves is not None:
-        moves = max(0, moves - problem.moves(emptied))
-    if cost is not None:
-        cost = max(0.0, cost - problem.moving_cost(emptied))
+    left = zip(problem.budgets, problem.spent(emptied).tolist(), strict=True)
+    budgets = tuple(b._replace(limit=max(0.0, b.limit - spent)) for b, spent in left)
     rules = None if problem.counted is None else replace(problem.counted, home=emptied)
-    return replace(problem, home=emptied, max_moves=moves, max_cost=cost, counted=rules)
+    return replace(problem, home=emptied, budgets=budgets, counted=rules)
 
 
 METHOD = Method(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from optim.kernels.descent import drawn
-from optim.kernels.guard import NOBODY, enter, may_enter, pays
+from optim.kernels.guard import NOBODY, affords, enter, may_enter, pays
 from optim.kernels.state import NOWHERE, fits, fits_instead, pair_rate
 from optim.util.compiled import helper, kernel
 
@@ -119,8 +119,8 @@ def carry(state, task, source, node):
         state.tally[state.group[task], source] -= 1
         state.tally[state.group[task], node] += 1
     paid = pays(state.guard, task, node) - pays(state.guard, task, source)
-    state.budget[0] -= paid
-    state.budget[1] -= paid * state.price[task]
+    for b in range(state.budget.shape[0]):
+        state.budget[b] -= paid * state.price[task, b]
     if state.guard.active:
         enter(state.guard, task, source, node)
 
@@ -137,14 +137,12 @@ def may_go(load, spare, price, budget, guard, at, task, other, node):
             return False
         if growth < 0.0 and -growth > spare[node, resource]:
             return False
-    count = pays(guard, task, node) - pays(guard, task, source)
-    cost = count * price[task]
-    if other != NOBODY:
-        back = pays(guard, other, source) - pays(guard, other, node)
-        count += back
-        cost += back * price[other]
-    if (count > 0 and count > budget[0]) or (cost > 0.0 and cost > budget[1]):
-        return False
+    if budget.shape[0] > 0:
+        paid, back = pays(guard, task, node) - pays(guard, task, source), 0
+        if other != NOBODY:
+            back = pays(guard, other, source) - pays(guard, other, node)
+        if not affords(price, budget, task, paid, other, back):
+            return False
     if not guard.active:
         return True
     if not may_enter(guard, task, source, node, other):

@@ -9,7 +9,7 @@ import numpy as np
 from formulations.throughput.problem import NEVER, Places, places_of
 from heuristics.throughput.kernel import Fixed, State
 from optim.figures.measures import migrated_tasks
-from optim.kernels.room import move_budget, placing_floor, placing_masks, placing_room
+from optim.kernels.room import move_budgets, placing_floor, placing_masks, placing_room
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -44,8 +44,7 @@ def fixed_of(binding: Instance, instance: Instance) -> Fixed:
         places.barred, around_starts, around, places.inside,
         _starts(here, count), there[order].astype(np.int64),
         np.stack([sent, got], axis=1, dtype=np.float64)[order], block_starts, sides, rates, total,
-        kind.astype(np.int64), target, np.array(instance.tasks.migration_cost),
-        move_budget(binding),
+        kind.astype(np.int64), target, *move_budgets(binding),
     )  # fmt: skip
 
 
@@ -95,8 +94,8 @@ def state_of(fixed: Fixed, binding: Instance, instance: Instance, node: Ints) ->
             members[side, :num_nodes] = here
             members[side, num_nodes:] = [here[mask].sum() for mask in fixed.inside]
     moved = migrated_tasks(binding, np.asarray(node, dtype=np.int32))
-    spent = np.array([float(len(moved)), float(fixed.price[moved].sum())])
-    return State(at, held, used, crossing, members, _fullness(fixed, held, used, crossing), spent)
+    left = fixed.budget - fixed.price[moved].sum(axis=0)
+    return State(at, held, used, crossing, members, _fullness(fixed, held, used, crossing), left)
 
 
 def _fullness(fixed: Fixed, held: Any, used: Any, crossing: Any) -> Any:

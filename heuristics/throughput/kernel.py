@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from formulations.throughput.problem import NEVER, share_of
-from optim.kernels.guard import NOBODY, enter, may_enter, pays
+from optim.kernels.guard import NOBODY, affords, enter, may_enter, pays
 from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Fixed(NamedTuple):
     kind, may
         (T,) kind of restriction; (kinds, N) where tasks of it may be.
     price, budget
-        (T,) cost of a migration; (2,) most migrations, and most cost.
+        (T, K) what a migration takes of each budget of moves; (K,) what there is of it.
     """
 
     load: NDArray[np.float64]
@@ -86,8 +86,8 @@ class State(NamedTuple):
         (2·B, P) senders and receivers of each block in each place.
     full
         (P,) how full each place is.
-    spent
-        (2,) migrations, and their cost.
+    left
+        (K,) of each budget of moves.
     """
 
     node: NDArray[np.int64]
@@ -96,7 +96,7 @@ class State(NamedTuple):
     crossing: NDArray[np.float64]
     members: NDArray[np.int64]
     full: NDArray[np.float64]
-    spent: NDArray[np.float64]
+    left: NDArray[np.float64]
 
 
 @helper
@@ -196,8 +196,8 @@ def put(fixed, state, guard, task, target):
             state.used[node, r] += sign * fixed.load[task, r]
     state.node[task] = target
     paid = pays(guard, task, target) - pays(guard, task, source)
-    state.spent[0] += paid
-    state.spent[1] += paid * fixed.price[task]
+    for b in range(state.left.shape[0]):
+        state.left[b] -= paid * fixed.price[task, b]
     enter(guard, task, source, target)
     for node, other in ((source, target), (target, source)):
         _refill(fixed, state, node)
@@ -250,14 +250,10 @@ def _worth(fixed, state, task, target, reference, scratch):
 @helper
 def affordable(fixed, state, guard, first, to_first, second, to_second):
     """Whether the moves of a task, and of another unless there is none, keep the budgets."""
-    paid = pays(guard, first, to_first) - pays(guard, first, state.node[first])
-    moves, cost = paid * 1.0, paid * fixed.price[first]
+    paid, back = pays(guard, first, to_first) - pays(guard, first, state.node[first]), 0
     if second != NOBODY:
-        paid = pays(guard, second, to_second) - pays(guard, second, state.node[second])
-        moves += paid
-        cost += paid * fixed.price[second]
-    within = moves <= 0.0 or state.spent[0] + moves <= fixed.budget[0]
-    return within and (cost <= 0.0 or state.spent[1] + cost <= fixed.budget[1])
+        back = pays(guard, second, to_second) - pays(guard, second, state.node[second])
+    return affords(fixed.price, state.left, first, paid, second, back)
 
 
 @helper

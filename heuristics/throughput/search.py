@@ -41,7 +41,8 @@ from optim.methods.reduce import with_columns
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from optim.rules.max_migrations import forced_moves
+from optim.rules import moving_at_most
+from optim.rules.budget import forced_moves
 from optim.util.ahead import at_once
 from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
@@ -332,7 +333,7 @@ class _Finder:
 
 def _halve(finder: _Finder, low: int) -> None:
     """Look for plans of fewer and fewer moves."""
-    instance, limits = finder.instance, finder.instance.limits
+    instance = finder.instance
     if instance.has_current:
         finder.take(instance.tasks.node)
     if finder.best is None and not finder.find(instance):
@@ -343,7 +344,7 @@ def _halve(finder: _Finder, low: int) -> None:
         if high <= low:
             return
         middle = (low + high) // 2
-        if not finder.find(replace(instance, limits=replace(limits, max_migrations=middle))):
+        if not finder.find(moving_at_most(instance, middle)):
             low = middle + 1
 
 

@@ -10,9 +10,13 @@ from optim.figures.figure import Figure
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from optim.figures.placement import Placement
 
 _NAMED = 20
+REASONS: list[Callable[[Placement, int], str | None]] = []
+"""What tells whether a rule keeps a task where it is; the rules, which lie above, add theirs."""
 
 
 def _staying_tasks(placement: Placement) -> Any:
@@ -58,13 +62,9 @@ def _why(placement: Placement, task: int) -> str:
     instance, limits = placement.instance, placement.instance.limits
     if not instance.has_open_node[task]:
         return "allowed only there"
-    if limits.max_migrations is not None and len(placement.migrated) >= limits.max_migrations:
-        return f"max_migrations {limits.max_migrations:g} used up"
-    cost = instance.tasks.migration_cost
-    if limits.max_migration_cost is not None:
-        spent, budget = cost[placement.migrated].sum() + cost[task], limits.max_migration_cost
-        if over(spent, budget):
-            return f"max_migration_cost {budget:g} used up"
+    used_up = next(filter(None, (reason(placement, task) for reason in REASONS)), None)
+    if used_up is not None:
+        return used_up
     open_nodes = instance.open_nodes & instance.allowed_mask(task)
     most = instance.nodes.capacity[open_nodes] * limits.max_utilisation
     needed = placement.loads[open_nodes] + instance.tasks.load[task]

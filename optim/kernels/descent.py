@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optim.kernels.guard import NOBODY, may_enter, pays
+from optim.kernels.guard import NOBODY, affords, may_enter, pays
 from optim.kernels.state import (
     NOWHERE,
     clear,
@@ -157,9 +157,7 @@ def may_leave(state, task, node):
 @helper
 def may_come(state, task, node):
     """Whether the migration budget, sets and inflow let a task go to `node`."""
-    if moves_added(state, task, node) > 0 and (
-        state.budget[0] < 1.0 or state.budget[1] < state.price[task]
-    ):
+    if not affords(state.price, state.budget, task, moves_added(state, task, node), NOBODY, 0):
         return False
     return not state.guard.active or may_enter(state.guard, task, state.node[task], node, NOBODY)
 
@@ -175,9 +173,7 @@ def may_exchange(state, task, other):
         if growth < 0.0 and -growth > state.spare[node, resource]:
             return False
     first, second = moves_added(state, task, node), moves_added(state, other, source)
-    cost = first * state.price[task] + second * state.price[other]
-    count = first + second
-    if (count > 0 and count > state.budget[0]) or (cost > 0.0 and cost > state.budget[1]):
+    if not affords(state.price, state.budget, task, first, other, second):
         return False
     guard = state.guard
     return not guard.active or (

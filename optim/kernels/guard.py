@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.util.compiled import helper
+from optim.util.compiled import helper, inlined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,6 +103,37 @@ def pays(guard, task, node):
         if g[g[COPIES] + at] == node:
             return 0
     return 1
+
+
+@inlined
+def affords(price, budget, task, paid, other, back):
+    """Whether all budgets of moves allow a change of one task or two.
+
+    Parameters
+    ----------
+    price, budget
+        (T, K) what a migration of each task takes of each budget; (K,) what is left of it.
+    task, paid
+        1 where the task comes to migrate, -1 where it ceases to, else 0.
+    other, back
+        The same of another task; -1 for none.
+    """
+    enough = True
+    for b in range(budget.shape[0]):
+        spent = paid * price[task, b]
+        if other >= 0:
+            spent += back * price[other, b]
+        enough = enough and (spent <= 0.0 or spent <= budget[b])
+    return enough
+
+
+@inlined
+def overdrawn(budget):
+    """Whether more than there is was taken of any budget."""
+    some = False
+    for b in range(budget.shape[0]):
+        some = some or budget[b] < 0.0
+    return some
 
 
 @helper

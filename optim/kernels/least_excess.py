@@ -15,7 +15,7 @@ import numpy as np
 
 from optim.kernels.repair import repair
 from optim.kernels.room import counted_floor, counted_loads, placing_masks
-from optim.rules import broken
+from optim.rules import broken, budgets
 from optim.rules.excess import excess_of, rounding_of, worsened
 from optim.rules.placement import Placement
 
@@ -289,7 +289,8 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
     no more than the k largest of what is left to take; nor do nodes hold more than all their room.
     """
     load, most = instance.tasks.load, counted_loads(instance)[1][:, : instance.num_resources]
-    node, budget = instance.tasks.node, instance.limits.max_migrations
+    node = instance.tasks.node
+    counted = [budget.limit for budget in budgets(instance) if budget.whole]
     if instance.crossing_cost.any():
         return 0.0
     found = 0.0
@@ -297,12 +298,12 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
         used = _used(instance, load[:, [r]], node)[:, 0]
         over = np.maximum(used - most[:, r], 0.0)
         least = max(0.0, float(load[:, r].sum() - most[:, r].sum()))
-        if budget is not None and not len(instance.tasks.copied):
+        if counted and not len(instance.tasks.copied):
             takes = []
             for n in np.flatnonzero(over > 0).tolist():
                 sums = np.minimum(np.cumsum(-np.sort(-load[node == n, r])), over[n])
                 takes.append(np.diff(sums, prepend=0.0))
             every = np.sort(np.concatenate([np.zeros(0), *takes]))[::-1]
-            least = max(least, float(over.sum() - every[:budget].sum()))
+            least = max(least, float(over.sum() - every[: min(counted)].sum()))
         found += least * float(weight[r]) if np.isfinite(least) else 0.0
     return found * (1 - 1e-9)

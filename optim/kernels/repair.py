@@ -21,7 +21,7 @@ from optim.kernels.first_fit import packings, task_sizes
 from optim.kernels.place_rules import PlaceRules, place_rules
 from optim.kernels.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import MAX_INFLOW, MENDED
+from optim.rules import MAX_INFLOW, MENDED, budgets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,9 +123,7 @@ def _attempts(instance: Instance, given: Ints) -> Iterator[tuple[str, Ints]]:
 
 
 def _has_budget(instance: Instance) -> bool:
-    limits = instance.limits
-    budget = limits.max_migrations is not None or limits.max_migration_cost is not None
-    return budget and bool((instance.tasks.node >= 0).any())
+    return bool(budgets(instance)) and bool((instance.tasks.node >= 0).any())
 
 
 def _bounds_inflow(instance: Instance) -> bool:
@@ -230,8 +228,10 @@ def _keep_budget(state: State) -> None:
         if (state.budget >= 0).all():
             return
         loss = homing_loss(state)
-        if state.budget[1] < 0 <= state.budget[0]:
-            loss = loss / np.maximum(state.price, 1e-12)
+        # where tasks take unlike amounts of what is overdrawn, those first that give back most
+        over = state.price[:, state.budget < 0]
+        if (over.max(axis=0, initial=0.0) > over.min(axis=0, initial=np.inf)).all():
+            loss = loss / np.maximum(over.sum(axis=1), 1e-12)
         migrants = np.flatnonzero(np.isfinite(loss))
         order = migrants[np.argsort(loss[migrants], kind="stable")]
         if not go_home(state, order):

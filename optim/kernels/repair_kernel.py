@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from optim.kernels.descent import exchange, may_come, may_exchange, may_leave
+from optim.kernels.guard import overdrawn
 from optim.kernels.state import (
     NOWHERE,
     clear,
@@ -422,7 +423,7 @@ def go_home(state, order):
     """
     gone = 0
     for task in order:
-        if state.budget[0] >= 0.0 and state.budget[1] >= 0.0:
+        if not overdrawn(state.budget):
             break
         home, node = state.home[task], state.node[task]
         if min(home, node) < 0 or node == home:

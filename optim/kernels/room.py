@@ -12,6 +12,7 @@ from optim.figures.measures import (
     migrated_tasks,
     node_loads,
 )
+from optim.rules import budgets
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+    from optim.rules.budget import Budget
 
 
 _USED = 0.999
@@ -96,13 +98,16 @@ def link_room(instance: Instance) -> Floats:
     return np.asarray(bound + LARGE_SUMS * placing_slack(bound))
 
 
-def move_budget(instance: Instance) -> Floats:
-    """(2,) most migrations and most cost of them, tolerance included; ``inf`` for none."""
-    moves, cost = instance.limits.max_migrations, instance.limits.max_migration_cost
-    return np.array([
-        np.inf if moves is None else moves + 1e-6,
-        np.inf if cost is None else cost + placing_slack(cost),
-    ])  # fmt: skip
+def most_of(budget: Budget) -> float:
+    """Return what migrations may take of a budget, with the tolerance that may be used."""
+    return budget.limit + (0.0 if budget.whole else float(placing_slack(budget.limit)))
+
+
+def move_budgets(instance: Instance) -> tuple[Floats, Floats]:
+    """(T, K) what a migration of each task takes of each budget set; (K,) the most (`most_of`)."""
+    found = budgets(instance)
+    price = np.column_stack([np.zeros((instance.num_tasks, 0)), *(b.weight for b in found)])
+    return np.ascontiguousarray(price), np.array([most_of(budget) for budget in found])
 
 
 def at_the_edge(instance: Instance, node: Ints) -> bool:
@@ -111,11 +116,12 @@ def at_the_edge(instance: Instance, node: Ints) -> bool:
     placed = loads - instance.nodes.background
     if (placed > placing_room(instance)).any() or (placed < placing_floor(instance)).any():
         return True
+    moved = migrated_tasks(instance, node)
+    for budget in budgets(instance):
+        spent = float(budget.weight[moved].sum())
+        if spent > budget.limit + LARGE_SUMS * placing_slack(budget.limit):
+            return True
     limits = instance.limits
-    cost = float(instance.tasks.migration_cost[migrated_tasks(instance, node)].sum())
-    budget = limits.max_migration_cost
-    if budget is not None and cost > budget + LARGE_SUMS * placing_slack(budget):
-        return True
     far, distance = limits.max_load_distance, distance_of_loads(instance, loads[:, 0])
     if far is not None and distance is not None and distance > distance_room(far, instance.due):
         return True

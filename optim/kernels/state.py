@@ -13,7 +13,7 @@ import numpy as np
 
 from optim.kernels.guard import enter, make_guard, pays
 from optim.kernels.place_rules import place_rules
-from optim.kernels.room import counted_floor, counted_loads, move_budget, placing_masks
+from optim.kernels.room import counted_floor, counted_loads, move_budgets, placing_masks
 from optim.util.compiled import helper, inlined
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class State(NamedTuple):
     load, kind, target
         (T, R) loads; (T,) kind of restriction; (K, N) where tasks of a kind may be put.
     home, price
-        (T,) current node (-1 none) and what leaving it costs.
+        (T,) current node (-1 none); (T, K) what leaving it takes of each budget of moves.
     indptr, other, rate
         Task pairs in CSR form, each in both directions.
     group, block_indptr, block_other, block_rate
@@ -50,8 +50,7 @@ class State(NamedTuple):
     first, after, before
         (N,), (T,), (T,) chains of the tasks on each node.
     budget
-        (2,) moves and cost of moves still allowed (``inf`` without a limit, negative when
-        exceeded).
+        (K,) what is left of each budget of moves, negative when exceeded.
     guard
         Sets and inflow.
     """
@@ -90,13 +89,13 @@ def state_of(instance: Instance, node: Ints) -> State:
     indptr, other, rate = _sparse_pairs(instance)
     group, (block_indptr, block_other, block_rate) = _blocks(instance)
     load, room = counted_loads(instance)
-    rules = place_rules(instance)
+    rules, (price, budget) = place_rules(instance), move_budgets(instance)
     state = State(
         load=load,
         kind=kind,
         target=target,
         home=instance.tasks.node.astype(np.int64),
-        price=np.array(instance.tasks.migration_cost),
+        price=price,
         indptr=indptr,
         other=other,
         rate=rate,
@@ -111,7 +110,7 @@ def state_of(instance: Instance, node: Ints) -> State:
         first=np.full(num_nodes, NOWHERE, dtype=np.int64),
         after=np.full(num_tasks, NOWHERE, dtype=np.int64),
         before=np.full(num_tasks, NOWHERE, dtype=np.int64),
-        budget=move_budget(instance),
+        budget=budget,
         guard=make_guard(rules, node.astype(np.int64)),
     )
     placed = np.flatnonzero(node >= 0)
@@ -123,7 +122,7 @@ def state_of(instance: Instance, node: Ints) -> State:
     grouped = state.group[placed] >= 0
     np.add.at(state.tally, (state.group[placed[grouped]], at[grouped]), 1)
     moved = placed[rules.pays(placed, at)]
-    state.budget[:] -= (len(moved), state.price[moved].sum())
+    state.budget[:] -= state.price[moved].sum(axis=0)
     _chain(state, placed, at)
     return state
 
@@ -219,8 +218,8 @@ def put(state, task, node):
         state.before[head] = task
     state.first[node] = task
     if pays(state.guard, task, node) > 0:
-        state.budget[0] -= 1.0
-        state.budget[1] -= state.price[task]
+        for b in range(state.budget.shape[0]):
+            state.budget[b] -= state.price[task, b]
     if state.guard.active:
         enter(state.guard, task, NOWHERE, node)
 
@@ -243,8 +242,8 @@ def take(state, task):
     if behind != NOWHERE:
         state.before[behind] = ahead
     if pays(state.guard, task, node) > 0:
-        state.budget[0] += 1.0
-        state.budget[1] += state.price[task]
+        for b in range(state.budget.shape[0]):
+            state.budget[b] += state.price[task, b]
     if state.guard.active:
         enter(state.guard, task, node, NOWHERE)
 

@@ -9,7 +9,7 @@ import numpy as np
 from optim.figures.measures import migrated_tasks, moved_tasks, node_loads
 from optim.format.tables import APART
 from optim.kernels.deal import brought_home
-from optim.rules import broken, without_limits
+from optim.rules import BUDGET_NAMES, broken, without_limits
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) ->
     if instance.num_tasks > _MOST_TASKS or any(figure.value is None for figure in objectives):
         return node
     # to who moves less, no budget makes a difference
-    other = brought_home(without_limits(instance, ("max_migrations", "max_migration_cost")), node)
+    other = brought_home(without_limits(instance, BUDGET_NAMES), node)
     return other if _as_good(instance, other, node, objectives) else node
 
 

@@ -5,15 +5,17 @@ Every list of limits in the product is made from `RULES`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, meant
+from optim.figures.leaving import REASONS
 from optim.rules.allowed import ALLOWED
 from optim.rules.base import Form, Rule
 from optim.rules.capacity import CAPACITY
-from optim.rules.copies import COPIES
+from optim.rules.copies import copies_rule
 from optim.rules.crossing_cost import CROSSING_COST
 from optim.rules.leaving import LEAVING
 from optim.rules.links import LINKS
@@ -29,12 +31,14 @@ from optim.rules.min_load import MIN_LOAD
 from optim.rules.sets import SETS
 from optim.rules.slots import SLOTS
 from optim.rules.violation import Violation
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
+    from optim.rules.budget import Budget
     from optim.rules.placement import Placement
 
 __all__ = [
@@ -48,9 +52,13 @@ __all__ = [
     "without_limits",
 ]
 
+BUDGETS: tuple[Rule, ...] = (MAX_MIGRATIONS, MAX_MIGRATION_COST)
+"""Budgets over moves."""
+COUNTING = (*BUDGETS, MAX_INFLOW)
+"""Rules for which it matters whether a task moves."""
+COPIES = copies_rule(COUNTING)
 RULES: tuple[Rule, ...] = (
-    MAX_MIGRATIONS,
-    MAX_MIGRATION_COST,
+    *BUDGETS,
     MAX_LOAD_DISTANCE,
     MAX_TASKS_PER_SLOT,
     MAX_INFLOW,
@@ -69,6 +77,7 @@ RULES: tuple[Rule, ...] = (
 )
 RULE_NAMES = tuple(rule.name for rule in RULES)
 """What methods may honour, and ``--ignore`` and `without_limits` drop."""
+BUDGET_NAMES = tuple(rule.name for rule in BUDGETS)
 NUMBERS = tuple(rule.name for rule in RULES if rule.varies)
 """Those that are one number under ``limits``."""
 MENDED = frozenset({"placed"} | {rule.name for rule in RULES if rule.mended})
@@ -115,6 +124,35 @@ def limits_set(instance: Instance) -> dict[str, str]:
     """Return the limits an instance sets, each with the words that show it."""
     found = ((rule.name, rule.present(instance)) for rule in RULES)
     return {name: words for name, words in found if words is not None}
+
+
+def budgets(instance: Instance) -> list[Budget]:
+    """Return the budgets over moves that an instance sets."""
+    found = (rule.budget(instance) for rule in BUDGETS)
+    return [budget for budget in found if budget is not None]
+
+
+def used_up(placement: Placement, task: int) -> str | None:
+    """Name a budget of which not enough is left for a task to migrate."""
+    for budget in budgets(placement.instance):
+        if over(budget.weight[placement.migrated].sum() + budget.weight[task], budget.limit):
+            return f"{budget.name} {budget.limit:g} used up"
+    return None
+
+
+REASONS.append(used_up)
+
+
+def counts_moves(instance: Instance) -> bool:
+    """Whether it matters to any rule which tasks move."""
+    return any(rule.present(instance) is not None for rule in COUNTING)
+
+
+def moving_at_most(instance: Instance, moves: int) -> Instance:
+    """Return the instance in which at most so many tasks migrate, or fewer if it says so."""
+    most = instance.limits.max_migrations
+    most = moves if most is None else min(most, moves)
+    return replace(instance, limits=replace(instance.limits, max_migrations=most))
 
 
 def kept_by(honours: Iterable[str]) -> frozenset[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
+    from optim.rules.budget import Budget
     from optim.rules.placement import Placement
 
 
@@ -104,6 +105,11 @@ class Rule:
         capacities and allowed nodes: (T,) or (T, k), (N,) or (N, k) numbers, or ``None``.
     rows
         The rule as rows that may be loosened; empty for one that a plan has to keep in any case.
+    budget
+        The budget over moves that an instance sets by it; ``None`` where it sets none, and for
+        rules of other forms.
+    column
+        Column of the table of tasks that holds what a budget is of, in the unit of state.
     """
 
     name: str
@@ -119,6 +125,8 @@ class Rule:
     task_key: Callable[[Instance], Any] = _nobody
     node_key: Callable[[Instance], Any] = _nobody
     rows: tuple[Rows, ...] = ()
+    budget: Callable[[Instance], Budget | None] = _nobody
+    column: str | None = None
 
 
 def by_home(instance: Instance) -> Ints:

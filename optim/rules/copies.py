@@ -14,17 +14,11 @@ import numpy as np
 from optim.rules.base import Form, Rule, labelled
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-
-
-def _present(instance: Instance) -> str | None:
-    limits, table = instance.limits, instance.tasks
-    counted = limits.max_migrations is not None or limits.max_migration_cost is not None
-    counted |= limits.max_inflow is not None or bool((instance.nodes.max_inflow >= 0).any())
-    settled = table.copied[table.node[table.copied] >= 0]
-    return f"tasks[].copies (of {table.ids[settled[0]]})" if counted and len(settled) else None
 
 
 def _dropped(instance: Instance) -> Instance:
@@ -48,13 +42,22 @@ def _node_key(instance: Instance) -> NDArray[np.int64]:
     return key
 
 
-COPIES = Rule(
-    name="copies",
-    field="tasks[].copies",
-    form=Form.FREE_MOVES,
-    present=_present,
-    dropped=_dropped,
-    violations=lambda placement: (),
-    task_key=_task_key,
-    node_key=_node_key,
-)
+def copies_rule(counting: Sequence[Rule]) -> Rule:
+    """Return the rule, given those for which it matters whether a task moves."""
+
+    def present(instance: Instance) -> str | None:
+        table = instance.tasks
+        settled = table.copied[table.node[table.copied] >= 0]
+        counted = any(rule.present(instance) is not None for rule in counting)
+        return f"tasks[].copies (of {table.ids[settled[0]]})" if counted and len(settled) else None
+
+    return Rule(
+        name="copies",
+        field="tasks[].copies",
+        form=Form.FREE_MOVES,
+        present=present,
+        dropped=_dropped,
+        violations=lambda placement: (),
+        task_key=_task_key,
+        node_key=_node_key,
+    )

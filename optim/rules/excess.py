@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules import RULES
+from optim.rules import RULES, budgets
 from optim.rules.placement import Placement
 from optim.util.tolerance import TOLERANCE, over, slack
 
@@ -39,10 +39,9 @@ def total_of(instance: Instance, rule: str, resource: int = 0) -> float:
         total = float(instance.totals[resource])
     elif rule == "links":
         total = instance.total_traffic + float(instance.links.background.sum())
-    elif rule == "max_migration_cost":
-        total = float(instance.tasks.migration_cost.sum())
     else:
-        total = float(instance.num_tasks)
+        spent = (budget for budget in budgets(instance) if budget.name == rule)
+        total = next((float(b.weight.sum()) for b in spent), float(instance.num_tasks))
     return total if total > 0 else 1.0
 
 

@@ -11,7 +11,7 @@ from optim.errors import Problem
 from optim.exit_codes import ExitCode
 from optim.format.tables import SET_RULES
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import SLOTS, hopeless, without_limits
+from optim.rules import SLOTS, budgets, hopeless, without_limits
 from streamplace.present.arguments import add_ignore, add_instance, add_json
 from streamplace.present.console import answer_console
 from streamplace.present.inputs import load_instance, load_plan
@@ -253,10 +253,10 @@ def current_violations(instance: Instance) -> Sequence[Violation] | None:
 
 def _limits(instance: Instance) -> Iterator[Problem]:
     limits = instance.limits
-    for limit in ("max_migrations", "max_migration_cost"):
-        if getattr(limits, limit) is not None and not (instance.tasks.node >= 0).any():
+    for budget in budgets(instance):
+        if not (instance.tasks.node >= 0).any():
             reason = "binds nothing: no task has a node yet"
-            yield Problem(f"limits.{limit}", getattr(limits, limit), reason)
+            yield Problem(f"limits.{budget.name}", budget.limit, reason)
     for r in np.flatnonzero(np.asarray(limits.max_utilisation) > 1):
         path = f"limits.max_utilisation.{instance.resources[r]}"
         yield Problem(path, float(limits.max_utilisation[r]), "allows more than the capacity")

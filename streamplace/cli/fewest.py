@@ -23,7 +23,7 @@ from optim.methods.registry import get_method
 from optim.methods.solve import solve
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from optim.rules import broken, without_limits
+from optim.rules import broken, moving_at_most, without_limits
 from optim.rules.placement import Placement
 from streamplace.present.arguments import share
 from streamplace.present.console import plain_table
@@ -224,9 +224,7 @@ class Asking:
         exact
             Whether an exact method is to have all the time, where there is one.
         """
-        limits = self.emptied.limits
-        most = moves if limits.max_migrations is None else min(moves, limits.max_migrations)
-        limited = replace(self.emptied, limits=replace(limits, max_migrations=most))
+        limited = moving_at_most(self.emptied, moves)
         if seconds <= 0:
             return None
         name = self.objective.name

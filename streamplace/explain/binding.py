@@ -12,6 +12,7 @@ from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.excess import raised
 from optim import solve
 from optim.format.tables import APART, SPREAD
+from optim.rules import BUDGETS, budgets
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
 from optim.rules.placement import Placement
 from optim.rules.sets import places_of
@@ -69,16 +70,11 @@ def binding_rules(instance: Instance, node: Ints) -> Iterator[Bound]:
 
 
 def _limits(placement: Placement) -> Iterator[Bound]:
-    instance, limits = placement.instance, placement.instance.limits
-    moved = len(placement.migrated)
-    if limits.max_migrations is not None and moved >= limits.max_migrations:
-        yield Bound("max_migrations", "limits", float(moved), float(limits.max_migrations))
-    price = instance.tasks.migration_cost
-    if limits.max_migration_cost is not None:
-        cost = float(price[placement.migrated].sum())
-        least = price[price > 0].min(initial=np.inf)
-        if limits.max_migration_cost - cost < least:
-            yield Bound("max_migration_cost", "limits", cost, limits.max_migration_cost)
+    limits = placement.instance.limits
+    for budget in budgets(placement.instance):
+        spent = float(budget.weight[placement.migrated].sum())
+        if budget.limit - spent < budget.weight[budget.weight > 0].min(initial=np.inf):
+            yield Bound(budget.name, "limits", spent, float(budget.limit))
     far, distance = limits.max_load_distance, placement.distance
     if far is not None and distance is not None and distance >= 0.99 * far:
         yield Bound("max_load_distance", "limits", distance, far)
@@ -125,7 +121,7 @@ def _sets(placement: Placement) -> Iterator[Bound]:
 
 
 _ASKED = 3
-_ONE = frozenset({"max_migrations", "max_tasks", "max_inflow"})
+_ONE = frozenset({"max_tasks", "max_inflow"} | {rule.name for rule in BUDGETS if not rule.column})
 
 
 def priced(
@@ -171,10 +167,11 @@ def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
     That is one of what is counted, and of a sum what the least task needs beyond the room.
     """
     atoms, nodes = atoms_of(instance), instance.nodes.index
-    if bound.rule in _ONE or bound.rule == "max_migration_cost":
+    weights = {budget.name: budget.weight for budget in budgets(instance)}
+    if bound.rule in _ONE or bound.rule in weights:
         some = atoms.of(bound.rule)
         index = nodes.get(bound.where, 0)
-        loads = instance.tasks.migration_cost
+        loads = weights.get(bound.rule, np.ones(1))
     elif bound.rule == "capacity":
         node, _, resource = bound.where.rpartition(".")
         r = instance.resources.index(resource)

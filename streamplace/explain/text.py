@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from optim.rules import BUDGETS
 from streamplace.present.console import name, plain_table
 from streamplace.present.numbers import number, percent, quantity
 from streamplace.present.problems import printable
@@ -90,7 +91,8 @@ def _unit(instance: Instance, rule: Clash) -> str:
     if rule.resource is not None:
         unit = instance.units.get(rule.resource, "")
         return f" {printable(unit)}" if 0 < len(unit) <= 24 and "(" not in unit else ""
-    kind = {"max_migration_cost": "state", "max_load_distance": "resource", "links": "rate"}
+    kind = {"max_load_distance": "resource", "links": "rate"}
+    kind |= {budget.name: "state" for budget in BUDGETS if budget.column}
     return unit_of(instance, kind[rule.rule]) if rule.rule in kind else ""
 
 

@@ -151,7 +151,7 @@ def rebalancer(limit: float) -> Asker:
                 problem = balance_problem(instance)
                 told = {
                     "load": problem.load.tolist(), "home": problem.home.tolist(),
-                    "nodes": problem.num_nodes, "budget": problem.max_moves or len(problem.load),
+                    "nodes": problem.num_nodes, "budget": problem.most_moved or len(problem.load),
                     "formula": "ideal", "seconds": max(1, int(limit)), "answer": str(answer),
                 }  # fmt: skip
                 subprocess.run(

@@ -223,7 +223,7 @@ def run_peer(python: str, instance: Instance, formula: str) -> list[object]:
         answer = Path(folder) / "answer.json"
         asked = {
             "load": problem.load.tolist(), "home": problem.home.tolist(),
-            "nodes": problem.num_nodes, "budget": problem.max_moves, "formula": formula,
+            "nodes": problem.num_nodes, "budget": problem.most_moved, "formula": formula,
             "seconds": PEER_SECONDS, "answer": str(answer),
         }  # fmt: skip
         done = subprocess.run(

@@ -41,11 +41,11 @@ def cost_bound(problem: BalanceProblem) -> float:
     (``docs/proofs/forced-moves-bound.md``, step 4).
     """
     alike = without_switches(problem)
-    forced = float(alike.least_cost[alike.must_move].sum()) * (1.0 - 1e-9)
+    forced = float(alike.least(alike.cost)[alike.must_move].sum()) * (1.0 - 1e-9)
     if problem.max_distance is None or not problem.num_tasks:
         return forced
     needs = Needs(alike)
-    return max(forced, needs.least_cost(*needs.outside(problem.most_distance)))
+    return max(forced, needs.least_spent(alike.cost, *needs.outside(problem.most_distance)))
 
 
 def search_cheapest(
@@ -84,7 +84,7 @@ def search_cheapest(
 
     def within(budget: float, search: Callable[[BalanceProblem, Ints], Ints | None]) -> bool:
         """Whether a search finds a plan within a budget, some of whose moves are then undone."""
-        limited = replace(problem, max_cost=budget)
+        limited = problem.cost_within(budget)
         found = search(limited, start_at_home(limited, seed))
         if found is None or not limited.is_feasible(found):
             return False

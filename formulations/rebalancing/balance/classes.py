@@ -40,18 +40,17 @@ class Window:
 
 
 def few_classes(problem: BalanceProblem) -> bool:
-    """Whether `solve_by_classes` takes a problem: few classes, and at most one kind of budget."""
+    """Whether `solve_by_classes` takes a problem: few classes, budgets of equal prices."""
     if problem.num_tasks == 0 or problem.num_nodes > MAX_NODES or problem.counted is not None:
         return False
-    if problem.max_cost is not None and (problem.cost <= 0).any():
+    if problem.uneven.any():  # it counts moves
         return False
     counts = count_classes(problem)
     vectors = counts.num_vectors
     return (
         vectors <= MAX_VECTORS
         and vectors * problem.num_nodes <= MAX_PATTERNS
-        and vectors * (1 + (_move_budget(problem) or 0)) <= MAX_STATES
-        and (problem.max_cost is None or bool(np.ptp(problem.cost) == 0))
+        and vectors * (1 + (problem.most_moved or 0)) <= MAX_STATES
     )
 
 
@@ -76,21 +75,13 @@ def solve_by_classes(
     return _Solving(problem, settings, starts).answer()
 
 
-def _move_budget(problem: BalanceProblem) -> int | None:
-    """Migrations allowed by either budget; all costs are equal. ``None`` without a budget."""
-    budgets = [] if problem.max_moves is None else [problem.max_moves]
-    if problem.max_cost is not None and problem.num_tasks:
-        budgets.append(int(min(problem.most_cost / float(problem.cost[0]), problem.num_tasks)))
-    return min([*budgets, problem.num_tasks]) if budgets else None
-
-
 class _Solving:
     """One solve: the counts, the best placement so far, and the levels."""
 
     def __init__(self, problem: BalanceProblem, settings: Settings, starts: Sequence[Ints]) -> None:
         self.problem, self.settings = problem, settings
         self.counts: Counts = count_classes(problem)
-        self.budget = _move_budget(problem)
+        self.budget = problem.most_moved
         self.best: Ints | None = None
         self.late = False
         for start in starts:
@@ -382,7 +373,6 @@ def count_classes(problem: BalanceProblem) -> Counts:
     drained = np.zeros(problem.num_tasks)
     if problem.has_leaving and not problem.into_leaving:
         drained = problem.leaving[problem.home].astype(np.float64)
-    cost = problem.cost if problem.max_cost is not None else np.zeros(problem.num_tasks)
-    features = np.column_stack([problem.load, cost, problem.usage, allowed, drained])
+    features = np.column_stack([problem.load, problem.usage, allowed, drained])
     _, example, class_of = np.unique(features, axis=0, return_index=True, return_inverse=True)
     return Counts(problem, class_of.ravel().astype(np.int64), example.astype(np.int64))

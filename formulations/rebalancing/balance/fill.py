@@ -14,15 +14,16 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.rebalancing.balance.kernel import (
-    COST,
-    MOVES,
     NOBODY,
     away,
     book,
     breach_of,
     draw,
+    effort_of,
     fits,
+    is_spent,
     may_be,
+    pays_for,
     unlink,
 )
 from optim.util.compiled import helper, kernel
@@ -127,7 +128,7 @@ def fill(fixed, begin, state, goal, rounds):
         if 4 * pairs < more:  # a few nodes against many: they take part several times a round
             pairs = more
         for pair in range(pairs):
-            if state.budget[MOVES] < 1.0 or state.budget[COST] <= 0.0:
+            if is_spent(fixed, state):
                 return False
             i = order[n - 1 - pair % givers]
             j = lowest[pair % takers]
@@ -152,14 +153,14 @@ def give(fixed, begin, state, i, j, goal):
         largest = max(largest, fixed.load[k])
         if fixed.load[k] > most or not may_be(fixed, k, j):
             continue
-        if fixed.cost[k] > state.budget[COST]:
+        if not pays_for(fixed, state, k, away(fixed, k, j), NOBODY, 0):
             continue
         worth = fixed.load[k]
-        if fixed.has_cost:
-            worth /= 0.05 * fixed.typical_cost + fixed.cost[k]
+        if fixed.uneven:
+            worth /= 0.05 + fixed.effort[k]
         if worth > best_worth and fits(fixed, state, i, j, k, NOBODY):
             best, best_worth = k, worth
-            if not fixed.has_cost:
+            if not fixed.uneven:
                 break
     if best == NOBODY:
         return 0
@@ -167,7 +168,7 @@ def give(fixed, begin, state, i, j, goal):
     done = state.deviation[j] + s >= -goal or (
         not fixed.leaving[i] and state.deviation[i] - s <= goal
     )
-    if s < 0.5 * largest and not done and not fixed.has_cost:
+    if s < 0.5 * largest and not done and not fixed.uneven:
         return 0
     transfer(fixed, state, best, j)
     return 1
@@ -313,16 +314,12 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
                     break
             after_a = breach_of(fixed, a, dev_a - shift)
             after_b = breach_of(fixed, b, dev_b + shift)
-            change, cost = change_k, change_k * fixed.cost[k]
+            change_l = 0
             if other != NOBODY:
                 change_l = away(fixed, other, a) - away(fixed, other, b)
-                change += change_l
-                cost += change_l * fixed.cost[other]
-            if change > 0 and change > state.budget[MOVES]:
+            if not pays_for(fixed, state, k, change_k, other, change_l):
                 continue
-            if cost > 0.0 and cost > state.budget[COST]:
-                continue
-            effort = cost / fixed.typical_cost if fixed.has_cost else float(change)
+            effort = effort_of(fixed, k, change_k, other, change_l)
             gain = max(now_a - goal, 0.0) - max(after_a - goal, 0.0)
             gain += max(now_b - goal, 0.0) - max(after_b - goal, 0.0)
             score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_a, after_b)

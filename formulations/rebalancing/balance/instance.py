@@ -18,7 +18,7 @@ from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.measures import node_loads
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_floor, placing_room
-from optim.rules import COPIES
+from optim.rules import COPIES, budgets, counts_moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +65,7 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
         weight=nodes.weight,
         leaving=nodes.leaving,
         background=nodes.background[:, 0].copy(),
-        max_moves=limits.max_migrations,
-        max_cost=limits.max_migration_cost,
+        budgets=tuple(budgets(instance)),
         max_distance=limits.max_load_distance,
         usage=tasks.load[:, binds].copy(),
         headroom=headroom[:, binds],
@@ -138,14 +137,6 @@ def with_homes(instance: Instance) -> Instance:
         copies_indices=np.concatenate(rows).astype(np.int32),
     )
     return replace(instance, tasks=housed)
-
-
-def counts_moves(instance: Instance) -> bool:
-    """Whether any limit counts moves or what they cost."""
-    limits = instance.limits
-    budgets = (limits.max_migrations, limits.max_migration_cost, limits.max_inflow)
-    some = any(limit is not None for limit in budgets)
-    return some or bool((instance.nodes.max_inflow >= 0).any())
 
 
 def _listed(instance: Instance, unplaced: Any) -> Ints:

@@ -21,7 +21,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optim.kernels.guard import Guard, enter, flooded, is_listed, may_exchange, relief_of
+from optim.kernels.guard import (
+    Guard,
+    affords,
+    enter,
+    flooded,
+    is_listed,
+    may_exchange,
+    relief_of,
+)
 from optim.kernels.guard import broken as rules_broken
 from optim.util.compiled import helper, inlined, kernel
 
@@ -168,13 +176,12 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit, f
     best_k, best_l = NOBODY, NOBODY
     for a in range(-1, count_i):
         k = NOBODY if a < 0 else one[a]
-        load_k, change_k, cost_k = 0.0, 0, 0.0
+        load_k, change_k = 0.0, 0
         if k != NOBODY:
             if not may_be(fixed, k, j):
                 continue
             load_k = fixed.load[k]
             change_k = away(fixed, k, j) - away(fixed, k, i)
-            cost_k = change_k * fixed.cost[k]
         for b in range(-1, 0 if far and k != NOBODY else count_j):
             other = NOBODY if b < 0 else two[b]
             shift = load_k if other == NOBODY else load_k - fixed.load[other]
@@ -184,16 +191,12 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit, f
             after_j = breach_of(fixed, j, dev_j + shift)
             if after_j > allowed_j:
                 continue
-            change, cost = change_k, cost_k
+            change_l = 0
             if other != NOBODY:
                 change_l = away(fixed, other, i) - away(fixed, other, j)
-                change += change_l
-                cost += change_l * fixed.cost[other]
-            if change > 0 and change > state.budget[MOVES]:
+            if not pays_for(fixed, state, k, change_k, other, change_l):
                 continue
-            if cost > 0.0 and cost > state.budget[COST]:
-                continue
-            effort = cost / fixed.typical_cost if fixed.has_cost else float(change)
+            effort = effort_of(fixed, k, change_k, other, change_l)
             gain = now_i - max(after_i, goal) + max(now_j - goal, 0.0) - max(after_j - goal, 0.0)
             score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_i, after_j)
             if score >= limit:
@@ -243,10 +246,7 @@ def shake(fixed, state, level, changes, one):
                 continue
             change = away(fixed, k, j) - away(fixed, k, i)
             change_l = away(fixed, other, i) - away(fixed, other, j)
-            cost = change * fixed.cost[k] + change_l * fixed.cost[other]
-            if change + change_l > max(0.0, state.budget[MOVES]):
-                continue
-            if cost > max(0.0, state.budget[COST]):
+            if not pays_for(fixed, state, k, change, other, change_l):
                 continue
             if not (may_be(fixed, k, j) and may_be(fixed, other, i)):
                 continue
@@ -270,9 +270,9 @@ def water_fill(fixed, state):
         for at in range(t):
             k = order[at]
             a = state.place[k]
-            if away(fixed, k, a) == 1 or state.budget[MOVES] < 1:
+            if away(fixed, k, a) == 1 or not pays_for(fixed, state, k, 1, NOBODY, 0):
                 continue
-            if fixed.cost[k] > state.budget[COST] or (stage == 0 and not fixed.leaving[a]):
+            if stage == 0 and not fixed.leaving[a]:
                 continue
             lowest = -1
             for i in range(n):
@@ -298,7 +298,7 @@ def drain(fixed, state, level):
         if not fixed.leaving[a]:
             continue
         change = 1 - away(fixed, k, a)
-        if change > state.budget[MOVES] or change * fixed.cost[k] > state.budget[COST]:
+        if not pays_for(fixed, state, k, change, NOBODY, 0):
             continue
         lowest = -1
         for i in range(len(state.deviation)):
@@ -315,18 +315,16 @@ def drain(fixed, state, level):
 #: Stands for "no key group" in a swap, which then is a move.
 NOBODY = -1
 
-#: Budgets left, by index.
-MOVES, COST = 0, 1
-
 
 class Fixed(NamedTuple):
     """What does not change during a search; names as in `BalanceProblem`.
 
-    `guarded` says whether place rules are to be asked.
+    `guarded` says whether place rules are to be asked. `effort` is (T,) what a migration takes, in
+    usual ones, `uneven` whether that differs; `least` (K,) the least price of each budget.
     """
 
     load: np.ndarray
-    cost: np.ndarray
+    price: np.ndarray
     home: np.ndarray
     share: np.ndarray
     leaving: np.ndarray
@@ -336,8 +334,9 @@ class Fixed(NamedTuple):
     allowed_indptr: np.ndarray
     allowed_nodes: np.ndarray
     into_leaving: bool
-    has_cost: bool
-    typical_cost: float
+    effort: np.ndarray
+    uneven: bool
+    least: np.ndarray
     copies_indptr: np.ndarray
     copies: np.ndarray
     guarded: bool
@@ -409,6 +408,34 @@ def away(fixed, k, node):
     return 0 if fixed.home[k] == node else 1
 
 
+@inlined
+def pays_for(fixed, state, k, change, other, back):
+    """Whether the budgets are enough for migrations more of k and of `other`: -1, 0 or 1 each."""
+    if k == NOBODY:
+        return other == NOBODY or affords(fixed.price, state.budget, other, back, NOBODY, 0)
+    return affords(fixed.price, state.budget, k, change, other, back)
+
+
+@inlined
+def effort_of(fixed, k, change, other, back):
+    """Return what these migrations take, in usual ones."""
+    total = 0.0
+    if k != NOBODY:
+        total += change * fixed.effort[k]
+    if other != NOBODY:
+        total += back * fixed.effort[other]
+    return total
+
+
+@helper
+def is_spent(fixed, state):
+    """Whether some budget is not enough for any migration."""
+    some = False
+    for b in range(state.budget.shape[0]):
+        some = some or state.budget[b] < fixed.least[b]
+    return some
+
+
 @helper
 def guard_of(state):
     """Return the guard of place rules; copies are looked up in it as if there were some."""
@@ -459,8 +486,8 @@ def book(fixed, state, k, source, target):
     if fixed.guarded:
         enter(guard_of(state), k, source, target)
     change = away(fixed, k, target) - away(fixed, k, source)
-    state.budget[MOVES] -= change
-    state.budget[COST] -= change * fixed.cost[k]
+    for b in range(state.budget.shape[0]):
+        state.budget[b] -= change * fixed.price[k, b]
 
 
 @helper
@@ -586,9 +613,7 @@ def mend_rules(fixed, state, unit):
             if j == i or not may_be(fixed, k, j):
                 continue
             change = away(fixed, k, j) - away(fixed, k, i)
-            if change > 0 and change > state.budget[MOVES]:
-                continue
-            if change > 0 and change * fixed.cost[k] > state.budget[COST]:
+            if not pays_for(fixed, state, k, change, NOBODY, 0):
                 continue
             mended = relief_of(guard, k, i, j)
             if mended <= 0:
@@ -645,17 +670,14 @@ def relieve_node(fixed, state, i, unit, one, two, swaps):
             # a move to j, a move from j, or a swap
             for b in range(0 if swaps or a < 0 else -1, count_j if swaps or a < 0 else 0):
                 other = NOBODY if b < 0 else two[b]
-                change, cost, shift = 0, 0.0, 0.0
+                change, back, shift = 0, 0, 0.0
                 if k != NOBODY:
-                    step = away(fixed, k, j) - away(fixed, k, i)
-                    change, cost, shift = step, step * fixed.cost[k], fixed.load[k]
+                    change = away(fixed, k, j) - away(fixed, k, i)
+                    shift = fixed.load[k]
                 if other != NOBODY:
-                    step = away(fixed, other, i) - away(fixed, other, j)
-                    change, cost = change + step, cost + step * fixed.cost[other]
+                    back = away(fixed, other, i) - away(fixed, other, j)
                     shift -= fixed.load[other]
-                if change > 0 and change > state.budget[MOVES]:
-                    continue
-                if cost > 0.0 and cost > state.budget[COST]:
+                if not pays_for(fixed, state, k, change, other, back):
                     continue
                 after = broken_by(fixed, state, i, -1.0, k, other, unit)
                 after += broken_by(fixed, state, j, 1.0, k, other, unit)
@@ -663,7 +685,7 @@ def relieve_node(fixed, state, i, unit, one, two, swaps):
                     continue
                 if fixed.guarded and not lets(state, i, j, k, other):
                     continue
-                effort = cost / fixed.typical_cost if fixed.has_cost else float(change)
+                effort = effort_of(fixed, k, change, other, back)
                 high = max(
                     breach_of(fixed, i, state.deviation[i] - shift),
                     breach_of(fixed, j, state.deviation[j] + shift),

@@ -162,7 +162,7 @@ def add_sides(model: LinearModel, problem: BalanceProblem, aim: Aim) -> Variable
 
 
 def add_budget_rows(model: LinearModel, problem: BalanceProblem, placing: Placing) -> None:
-    """Constraint (2): Σ_k mc_k·(1 − x_{cur(k),k}) ≤ maxMigrCost, and the same with mc_k = 1.
+    """Constraint (2), for each budget: Σ_k mc_k·(1 − x_{cur(k),k}) ≤ maxMigrCost.
 
     Being where there is a copy counts as being at home.
     """
@@ -170,16 +170,10 @@ def add_budget_rows(model: LinearModel, problem: BalanceProblem, placing: Placin
     keep = np.flatnonzero(pays if placing.from_home else ~pays)
     sign = 1.0 if placing.from_home else -1.0
     rows, cols, tasks = np.zeros(len(keep), np.int64), placing.column[keep], placing.task[keep]
-    if problem.max_moves is not None:
-        spent = 0.0 if placing.from_home else float(problem.num_tasks)
-        model.add_rows(
-            "max_migrations", -np.inf, problem.max_moves - spent, rows, cols, sign, num_rows=1
-        )
-    if problem.max_cost is not None:
-        spent = 0.0 if placing.from_home else float(problem.cost.sum())
-        bound = problem.most_cost - spent
-        values = sign * problem.cost[tasks]
-        model.add_rows("max_migration_cost", -np.inf, bound, rows, cols, values, num_rows=1)
+    for budget, most in zip(problem.budgets, problem.budget.tolist(), strict=True):
+        bound = most - (0.0 if placing.from_home else float(budget.weight.sum()))
+        values = sign * budget.weight[tasks]
+        model.add_rows(budget.name, -np.inf, bound, rows, cols, values, num_rows=1)
 
 
 def add_changes(model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim) -> None:

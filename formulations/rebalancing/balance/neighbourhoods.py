@@ -155,13 +155,11 @@ def _build(
     others[tasks] = False
     moved = others & problem.rules.migrates(placement)
     zeros = np.zeros(t * s, dtype=np.int64)
-    if problem.max_moves is not None:
-        left = problem.max_moves - int(moved.sum())
-        model.add_rows("moves", -np.inf, float(left), zeros, binaries, away, num_rows=1)
+    for budget, most in zip(problem.budgets, problem.budget.tolist(), strict=True):
+        left = most - float(budget.weight[moved].sum())
+        taken = away * np.repeat(budget.weight[tasks], s)
+        model.add_rows(budget.name, -np.inf, left, zeros, binaries, taken, num_rows=1)
     price = away * np.repeat(problem.cost[tasks], s)
-    if problem.max_cost is not None:
-        left_cost = problem.most_cost - float(problem.cost[moved].sum())
-        model.add_rows("cost", -np.inf, left_cost, zeros, binaries, price, num_rows=1)
     held = placement[others]
     fixed = problem.background + np.bincount(held, problem.load[others], problem.num_nodes)
     room = (problem.share - fixed)[nodes]

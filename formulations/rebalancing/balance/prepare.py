@@ -24,11 +24,12 @@ from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.watch import Watch
 from optim.figures.measures import node_loads
 from optim.referee.evaluate import evaluate_indices
+from optim.rules.base import violation
 from optim.rules.violation import Violation
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from formulations.rebalancing.balance.solve import Settings
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
@@ -152,14 +153,17 @@ def why_not_emptied(instance: Instance, problem: BalanceProblem) -> list[Violati
     must &= ~problem.has_copy
     nodes = np.flatnonzero(np.bincount(problem.home[must], minlength=problem.num_nodes))
     where = ", ".join(instance.nodes.ids[node] for node in nodes[problem.leaving[nodes]].tolist())
-    found, count, cost = [], float(must.sum()), float(problem.cost[must].sum())
-    if problem.max_moves is not None and count > problem.max_moves:
-        most = float(problem.max_moves)
-        found.append(Violation("leaving", f"{where}: max_migrations", count - most, count, most))
-    if problem.max_cost is not None and cost > problem.most_cost:
-        most = problem.max_cost
-        found.append(Violation("leaving", f"{where}: max_migration_cost", cost - most, cost, most))
-    return found
+    return [
+        violation("leaving", f"{where}: {name}", spent, most)
+        for name, spent, most in _overspent(problem, problem.price[must].sum(axis=0))
+    ]
+
+
+def _overspent(problem: BalanceProblem, spent: Floats) -> Iterator[tuple[str, float, float]]:
+    """Yield name, what is taken at least, and limit of each budget that is not enough."""
+    for budget, least, most in zip(problem.budgets, spent.tolist(), problem.budget, strict=True):
+        if least > most:
+            yield budget.name, least, float(budget.limit)
 
 
 def kept_off(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:
@@ -196,13 +200,8 @@ def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
         if not problem.may_be_rows(np.array([task])).any():
             where = f"{instance.tasks.ids[task]} may neither stay nor go anywhere"
             reasons.append(Violation("allowed", where, 1.0, 1.0, 0.0))
-    count, cost, where = _least_moving(instance, problem)
-    if problem.max_moves is not None and count > problem.max_moves:
-        most = float(problem.max_moves)
-        reasons.append(Violation("max_migrations", where, count - most, count, most))
-    if problem.max_cost is not None and cost > problem.most_cost:
-        most = problem.max_cost
-        reasons.append(Violation("max_migration_cost", where, cost - most, cost, most))
+    least, where = _least_spent(instance, problem)
+    reasons += [violation(name, where, *both) for name, *both in _overspent(problem, least)]
     return reasons[:_SHOWN]
 
 
@@ -219,8 +218,7 @@ def why_none(instance: Instance, problem: BalanceProblem) -> tuple[Violation, ..
 
 def none_within(problem: BalanceProblem) -> str:
     """Say that no placement exists, and what limit to drop to learn which one it hangs on."""
-    budgets = {"max_migrations": problem.max_moves, "max_migration_cost": problem.max_cost}
-    set_ones = [f"--ignore {limit}" for limit, value in budgets.items() if value is not None]
+    set_ones = [f"--ignore {budget.name}" for budget in problem.budgets]
     note = "no placement within the budget keeps every limit" if set_ones else ""
     note = note or "no placement keeps every limit"
     if set_ones:
@@ -232,8 +230,7 @@ def none_within(problem: BalanceProblem) -> str:
 
 def not_emptied(problem: BalanceProblem) -> str:
     """Say what would help where leaving nodes cannot be emptied within the limits."""
-    budgets = {"max_migrations": problem.max_moves, "max_migration_cost": problem.max_cost}
-    drops = [f"--ignore {limit}" for limit, value in budgets.items() if value is not None]
+    drops = [f"--ignore {budget.name}" for budget in problem.budgets]
     more = f"; {' or '.join(drops)} tells what it takes" if drops else ""
     return (
         "no plan that empties the leaving nodes: --option drain=first empties them as far as the "
@@ -252,16 +249,16 @@ def still_there(instance: Instance, problem: BalanceProblem) -> list[Violation]:
     ][:_SHOWN]
 
 
-def _least_moving(instance: Instance, problem: BalanceProblem) -> tuple[float, float, str]:
-    """Return how many key groups must move at least, at what cost at least, and off what.
+def _least_spent(instance: Instance, problem: BalanceProblem) -> tuple[Floats, str]:
+    """Return (K,) what key groups that must move take at least of each budget, and off what.
 
     They may not stay where they are, or must leave a node for its capacity: what comes in makes
     room for nothing, so each node is counted alone.
     """
     home, forced = problem.home, problem.must_move
-    counts, costs = np.zeros(instance.num_nodes), np.zeros(instance.num_nodes)
-    np.add.at(counts, home[forced], ~problem.has_copy[forced] * 1.0)
-    np.add.at(costs, home[forced], problem.least_cost[forced])
+    price = problem.least(problem.price)
+    spent = np.zeros((instance.num_nodes, price.shape[1]))
+    np.add.at(spent, home[forced], price[forced])
     bound = instance.nodes.capacity * instance.limits.max_utilisation
     # the tolerance twice: once the referee's own, once for sums over many key groups
     over = node_loads(instance, instance.tasks.node) - bound - 2 * slack(bound)
@@ -274,24 +271,23 @@ def _least_moving(instance: Instance, problem: BalanceProblem) -> tuple[float, f
         if load.sum() < much:
             continue  # its background alone is too much: that is told elsewhere
         full.append(f"{instance.nodes.ids[node]}.{instance.resources[resource]}")
-        if not problem.has_copy[here].any():
-            counts[node] = max(counts[node], _fewest(load, much))
-        costs[node] = max(costs[node], _cheapest(load, problem.least_cost[here], much))
+        for k, each in enumerate(price[here].T):
+            spent[node, k] = max(spent[node, k], _cheapest(load, each, much))
     parts = ["key groups that may not stay"] if forced.any() else []
     if full:
         more = ", …" if len(full) > _NAMED else ""
         parts.append(f"moves at least, to relieve {', '.join(full[:_NAMED])}{more}")
-    return float(counts.sum()), float(costs.sum()), "; ".join(parts)
-
-
-def _fewest(load: Floats, much: float) -> int:
-    """Return how many key groups it takes at least to be rid of that much load."""
-    taken = np.cumsum(np.sort(load)[::-1])
-    return int(np.searchsorted(taken, much * (1 - 1e-9))) + 1
+    return spent.sum(axis=0), "; ".join(parts)
 
 
 def _cheapest(load: Floats, cost: Floats, much: float) -> float:
-    """Return a least cost of being rid of that much load: the cheapest first, the last in part."""
+    """Return a least cost of being rid of that much load: the cheapest first, the last in part.
+
+    Where all cost the same, the last one costs as much as the others.
+    """
+    if np.ptp(cost) == 0:
+        taken = np.cumsum(np.sort(load)[::-1])
+        return float(cost[0]) * (int(np.searchsorted(taken, much * (1 - 1e-9))) + 1)
     some = load > 0
     load, cost = load[some], cost[some]
     order = np.argsort(cost / load, kind="stable")

@@ -456,6 +456,7 @@ def _renumbered(problem: BalanceProblem, order: Ints) -> BalanceProblem:
         problem,
         load=problem.load[order],
         cost=problem.cost[order],
+        budgets=tuple(b._replace(weight=b.weight[order]) for b in problem.budgets),
         home=problem.home[order],
         usage=problem.usage[order],
         restricted=restricted,
@@ -527,10 +528,10 @@ def fixed_part(problem: BalanceProblem) -> Fixed:
     """Return the arrays that the kernels read."""
     from formulations.rebalancing.balance.kernel import Fixed
 
-    positive = problem.cost[problem.cost > 0]
+    effort, uneven = _effort(problem)
     return Fixed(
         writable(problem.load),
-        writable(problem.cost),
+        writable(problem.price),
         writable(problem.home),
         writable(problem.share),
         writable(problem.leaving),
@@ -540,26 +541,32 @@ def fixed_part(problem: BalanceProblem) -> Fixed:
         writable(problem.allowed_indptr),
         writable(problem.allowed_nodes),
         problem.into_leaving,
-        problem.max_cost is not None,
-        float(np.median(positive)) if len(positive) else 1.0,
+        effort,
+        uneven,
+        problem.price.min(axis=0, initial=np.inf),
         writable(problem.rules.copies_indptr),
         writable(problem.rules.copies),
         problem.rules.restrict,
     )
 
 
+def _effort(problem: BalanceProblem) -> tuple[Floats, bool]:
+    """Return (T,) what a migration of each key group takes, in usual ones, and if they differ."""
+    uneven = problem.price[:, problem.uneven]
+    if not uneven.shape[1]:
+        return np.ones(problem.num_tasks), False
+    usual = [float(np.median(price[price > 0])) for price in uneven.T]
+    return np.ascontiguousarray((uneven / usual).mean(axis=1)), True
+
+
 def changing_part(
     problem: BalanceProblem, placement: Ints
 ) -> tuple[Ints, Floats, Floats, Floats, Floats, Guard]:
-    """Return placement, (N,) deviation, (N, E) room and spare, (2,) budgets left, and guard."""
+    """Return placement, (N,) deviation, (N, E) room and spare, (K,) budgets left, and guard."""
     used = problem.node_usage(placement)
     floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
     floor = np.where(floor > 0, floor, -math.inf)
-    budget = np.full(2, math.inf)
-    if problem.max_moves is not None:
-        budget[0] = problem.max_moves - problem.moves(placement)
-    if problem.max_cost is not None:
-        budget[1] = problem.most_cost - problem.moving_cost(placement)
+    budget = problem.budget - problem.spent(placement)
     room = problem.headroom - used
     placement = writable(placement)
     deviation = problem.node_load(placement) - problem.share

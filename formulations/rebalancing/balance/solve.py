@@ -157,7 +157,7 @@ def least_changed(
         if best - bound <= max(0.5 if goal == "switches" else 0.0, 1e-6 * best):
             bound = best
         answer.levels.append(LevelAnswer(goal, best, min(bound, best), why))
-        within = replace(within, max_cost=within.moving_cost(placement))
+        within = within.cost_within(within.moving_cost(placement))
         answer.placement = placement
         if why == "interrupted":
             break
@@ -632,7 +632,7 @@ def prune_moves(
         return None
     task, node = candidate_moves(problem)
     keep = np.ones(len(task), dtype=np.bool_)
-    for budget, price in _budgets(problem):
+    for budget, price in ((budget.limit, budget.weight) for budget in problem.budgets):
         least = _least_spending(problem, target, price, (task, node), seconds)
         if least is None:
             return None
@@ -643,16 +643,6 @@ def prune_moves(
         keep &= value + reduced <= allowed
     keep |= known[task] == node
     return Pruned(task[keep], node[keep], refuted=False)
-
-
-def _budgets(problem: BalanceProblem) -> list[tuple[float, Floats]]:
-    """Return each budget with what a key group takes of it."""
-    found = []
-    if problem.max_moves is not None:
-        found.append((float(problem.max_moves), np.ones(problem.num_tasks)))
-    if problem.max_cost is not None:
-        found.append((problem.max_cost, problem.cost))
-    return found
 
 
 def _least_spending(
@@ -666,7 +656,7 @@ def _least_spending(
 
     An infeasible LP spends infinitely much. ``None`` when the LP was not solved.
     """
-    free = replace(problem, max_moves=None, max_cost=None)
+    free = replace(problem, budgets=())
     built = build_moves(free, Aim(max_distance=target), moves)
     arrays = built.model.freeze()
     cost = np.zeros(arrays.num_variables)

@@ -275,9 +275,11 @@ def _add_budgets(model: LinearModel, problem: BalanceProblem, leaves: VariableBl
     if problem.most_moved is not None:
         roof = float(problem.most_moved)
         model.add_rows("moves", -np.inf, roof, zeros, leaves.indices, 1.0, num_rows=1)
-    if problem.max_cost is not None:
-        roof, price = problem.most_cost + GRANTED, problem.least_cost
-        model.add_rows("cost", -np.inf, roof, zeros, leaves.indices, price, num_rows=1)
+    for budget, price, most in zip(
+        problem.budgets, problem.least(problem.price).T, problem.budget, strict=True
+    ):
+        roof = float(most) + GRANTED
+        model.add_rows(budget.name, -np.inf, roof, zeros, leaves.indices, price, num_rows=1)
 
 
 def _add_leaving(built: ClassModel, node: Ints, number: Ints) -> None:

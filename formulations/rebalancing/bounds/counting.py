@@ -99,11 +99,10 @@ def counting_bound(
 
 
 def _budgets(problem: BalanceProblem) -> Iterator[tuple[Floats, float]]:
-    if problem.max_moves is not None:
-        yield np.where(problem.has_copy, 0.0, 1.0), float(problem.max_moves)
-    if np.isfinite(problem.most_cost):
-        yield problem.least_cost, problem.most_cost
-    elif problem.max_moves is None and problem.num_resources:
+    finite = np.flatnonzero(np.isfinite(problem.budget))
+    for k in finite.tolist():
+        yield problem.least(problem.price[:, k]), float(problem.budget[k])
+    if not len(finite) and problem.num_resources:
         yield np.ones(problem.num_tasks), np.inf
 
 

@@ -139,9 +139,10 @@ class Needs:
         count, possible = self.least_moves(excess, lack)
         if not possible or count > self._max_moves:
             return False
-        if problem.max_cost is None or not np.isfinite(problem.max_cost):
-            return True
-        return self.least_cost(excess, lack) <= problem.most_cost
+        return all(
+            self.least_spent(problem.price[:, k], excess, lack) <= problem.budget[k]
+            for k in np.flatnonzero(np.isfinite(problem.budget) & problem.uneven).tolist()
+        )
 
     def outside(self, distance: float) -> tuple[Floats, Floats]:
         """Return (N,) load each node must lose, and (N,) load each must gain, for `distance`."""
@@ -186,18 +187,28 @@ class Needs:
         """Return how many key groups must arrive for each lack; too many where none suffice."""
         return np.searchsorted(self._largest, lack - self._allowance, side="left")
 
-    def least_cost(self, excess: Floats, lack: Floats) -> float:
-        """Return a lower bound on the cost: fractional covers, per node and in all."""
-        per_node = sum(
-            self._cover(self._of_node(int(i)), float(excess[i])) for i in np.flatnonzero(excess)
-        )
-        return max(per_node, self._cover(np.arange(len(self._node)), float(lack.sum())))
+    def least_spent(self, price: Floats, excess: Floats, lack: Floats) -> float:
+        """Return a lower bound on what is paid: fractional covers, per node and in all.
 
-    def _cover(self, chosen: Ints, amount: float) -> float:
-        """Return the least fractional cost of `amount` of load out of some key groups."""
+        Parameters
+        ----------
+        price
+            (T,) what migrations take, of a budget or as their cost.
+        excess, lack
+            As of `outside`.
+        """
+        paid = self.problem.least(price)[self._movable]
+        per_node = sum(
+            self._cover(paid, self._of_node(int(i)), float(excess[i]))
+            for i in np.flatnonzero(excess)
+        )
+        return max(per_node, self._cover(paid, np.arange(len(self._node)), float(lack.sum())))
+
+    def _cover(self, paid: Floats, chosen: Ints, amount: float) -> float:
+        """Return the least fractional price of `amount` of load out of some key groups."""
         if amount <= self._allowance:
             return 0.0
-        load, cost = self._load[chosen], self._cost[chosen]
+        load, cost = self._load[chosen], paid[chosen]
         useful = load > 0
         load, cost = load[useful], cost[useful]
         order = np.argsort(cost / load, kind="stable")
@@ -232,10 +243,6 @@ class Needs:
         return self.problem.load[self._movable]
 
     @cached_property
-    def _cost(self) -> Floats:
-        return self.problem.least_cost[self._movable]
-
-    @cached_property
     def _bounds(self) -> Ints:
         """(N + 1,) where each node's key groups begin."""
         return np.searchsorted(self._node, np.arange(self.problem.num_nodes + 1))
@@ -265,15 +272,8 @@ class Needs:
 
     @cached_property
     def _max_moves(self) -> float:
-        """Budget in moves; a cost budget over equal costs is one too."""
-        problem = self.problem
-        budget = math.inf if problem.most_moved is None else float(problem.most_moved)
-        if problem.max_cost is not None and len(self._cost) and np.ptp(self._cost) == 0:
-            each = float(self._cost[0])
-            if each > 0:
-                paid = problem.most_cost / each * (1.0 + ROUNDING)
-                budget = min(budget, math.floor(min(paid, problem.num_tasks)))
-        return budget
+        most = self.problem.most_moved
+        return math.inf if most is None else float(most)
 
 
 def without_switches(problem: BalanceProblem) -> BalanceProblem:
@@ -290,8 +290,13 @@ def without_switches(problem: BalanceProblem) -> BalanceProblem:
         return problem
     chosen = alike[rules.owner]
     owner, task = rules.owner[chosen], rules.members[chosen]
-    cost, usage = problem.cost.copy(), problem.usage.copy()
-    cost[task] = _least(owner, problem.cost[task], rules.num_sets)[owner]
+    usage = problem.usage.copy()
+
+    def least_of(values: Floats) -> Floats:
+        changed = values.copy()
+        changed[task] = _least(owner, values[task], rules.num_sets)[owner]
+        return changed
+
     for e in range(problem.num_resources):
         usage[task, e] = _least(owner, usage[task, e], rules.num_sets)[owner]
     set_of = np.full(problem.num_tasks, -1)
@@ -301,7 +306,8 @@ def without_switches(problem: BalanceProblem) -> BalanceProblem:
     restricted, indptr, nodes = _allowed_together(problem, set_of, owner, task)
     return replace(
         problem,
-        cost=cost,
+        cost=least_of(problem.cost),
+        budgets=tuple(b._replace(weight=least_of(b.weight)) for b in problem.budgets),
         usage=usage,
         restricted=restricted,
         allowed_indptr=indptr,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.rebalancing.balance.kernel import breach_of, carry, draw, link, may_be, unlink
-from optim.kernels.guard import Guard, broken, enter, pays, relevant
+from optim.kernels.guard import Guard, broken, enter, overdrawn, pays, relevant
 from optim.util.compiled import helper, inlined, kernel
 
 #: Most key groups that one proposal moves, those sent home for the budget included.
@@ -256,14 +256,14 @@ def state_at(fixed, place, deviation, room, spare, budget, guard, seed):
         np.full(tasks, -1, np.int64),
         np.zeros(1, np.int64),
         guard,
-        np.zeros(5),
+        budget.copy(),
+        np.zeros(3),
         np.full(1, np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1), np.uint64),
     )
     for k in range(tasks):
         link(state, k, place[k])
         if pays(guard, k, place[k]) > 0:
             note_move(state, k, True)
-    state.total[MOVES], state.total[COST] = budget[0], budget[1]
     count_totals(fixed, state)
     return state
 
@@ -342,7 +342,7 @@ def anneal(
             if at <= wanted[0, 0]:
                 k, node = wanted[at, 0], wanted[at, 1]
                 at += 1
-            elif total[MOVES] < 0.0 or total[COST] < 0.0:
+            elif overdrawn(state.budget):
                 tries += 1
                 if tries > 2 * LONGEST or count == LONGEST or state.num_moved[0] == 0:
                     break
@@ -362,8 +362,7 @@ def anneal(
         if count > 0:
             aim = -total[LEFT] if for_left else total[GAIN]
             new = aim - price * total[EXCESS]
-            broke = total[MOVES] < 0.0 or total[COST] < 0.0
-            if not broke and (
+            if not overdrawn(state.budget) and (
                 new >= now or uniform(state.random) < math.exp((new - now) / temperature)
             ):
                 now = new
@@ -378,8 +377,8 @@ def anneal(
     return state.place, best_value, price, total
 
 
-#: Indices into `JointState.total`: collocated traffic, excess, load on leaving nodes, budgets left.
-GAIN, EXCESS, LEFT, MOVES, COST = 0, 1, 2, 3, 4
+#: Indices into `JointState.total`: collocated traffic, excess, load on leaving nodes.
+GAIN, EXCESS, LEFT = 0, 1, 2
 
 
 class JointFixed(NamedTuple):
@@ -390,7 +389,7 @@ class JointFixed(NamedTuple):
     """
 
     load: np.ndarray
-    cost: np.ndarray
+    price: np.ndarray
     home: np.ndarray
     leaving: np.ndarray
     usage: np.ndarray
@@ -426,7 +425,8 @@ class JointState(NamedTuple):
     """What changes.
 
     (T,) place; (N,) deviation from the share; (N, E) room and spare; lists of key groups a node;
-    the list of those that migrate and their place in it; the guard; totals; the random state.
+    the list of those that migrate and their place in it; the guard; what is left of each budget;
+    totals; the random state.
     """
 
     place: np.ndarray
@@ -441,6 +441,7 @@ class JointState(NamedTuple):
     moved_at: np.ndarray
     num_moved: np.ndarray
     guard: Guard
+    budget: np.ndarray
     total: np.ndarray
     random: np.ndarray
 
@@ -516,8 +517,8 @@ def relocate(fixed, state, k, target):
         total[EXCESS] += fixed.each * relevant(state.guard, k, source, target)
     change = pays(state.guard, k, target) - pays(state.guard, k, source)
     if change != 0:
-        total[MOVES] -= change
-        total[COST] -= change * fixed.cost[k]
+        for b in range(state.budget.shape[0]):
+            state.budget[b] -= change * fixed.price[k, b]
         note_move(state, k, change > 0)
 
 

@@ -37,6 +37,7 @@ from formulations.rebalancing.balance.model import (
     add_forced_moves_rows,
     add_resource_rows,
 )
+from formulations.rebalancing.problem import ROUNDING
 from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem
 from optim.solvers.linear_model import LinearModel
@@ -448,10 +449,6 @@ def _too_large(number: int, what: str) -> InvalidInput:
     )
 
 
-#: Sums in another order may differ by this much, relative.
-ROUNDING = 1e-12
-
-
 def collocation_bound(problem: JointProblem) -> float:
     """Return traffic that no placement within the budgets of `problem` can exceed.
 
@@ -459,32 +456,27 @@ def collocation_bound(problem: JointProblem) -> float:
     """
     balance = problem.balance
     now = float(problem.rate[~problem.apart].sum())
-    worth, cost = _items(problem, most_moves(problem))
+    worth, price = _items(problem, most_moves(problem))
     best = float(worth.sum())
     if balance.most_moved is not None:
         best = min(best, float(np.sort(worth)[::-1][: balance.most_moved].sum()))
-    if balance.max_cost is not None:
-        best = min(best, _knapsack(worth, cost, balance.most_cost))
+    for taken, most in zip(price.T, balance.budget.tolist(), strict=True):
+        best = min(best, _knapsack(worth, taken, most))
     return min(now + best, problem.total) * (1.0 + ROUNDING)
 
 
 def most_moves(problem: JointProblem) -> int:
     """Return how many key groups the budgets let move at most."""
-    balance = problem.balance
-    most = balance.num_tasks if balance.most_moved is None else balance.most_moved
-    if balance.max_cost is not None:
-        cheapest = np.cumsum(np.sort(balance.least_cost))
-        within = cheapest <= balance.most_cost * (1.0 + ROUNDING)
-        most = min(most, int(np.count_nonzero(within)))
-    return most
+    most = problem.balance.most_moved
+    return problem.balance.num_tasks if most is None else most
 
 
 def _items(problem: JointProblem, most: int) -> tuple[Floats, Floats]:
-    """Return worth and least cost of each item, when `most` key groups may move."""
+    """Return worth of each item, and least price by budget, when `most` key groups may move."""
     apart, balance = problem.apart, problem.balance
     u, v, rate = problem.source[apart], problem.target[apart], problem.rate[apart]
     alone = (problem.degree[u] == 1) & (problem.degree[v] == 1)
-    cost = balance.least_cost
+    price = balance.least(balance.price)
     task = np.concatenate([u[~alone], v[~alone]])
     home = balance.home[np.concatenate([v[~alone], u[~alone]])]
     rates = np.concatenate([rate[~alone], rate[~alone]])
@@ -493,7 +485,7 @@ def _items(problem: JointProblem, most: int) -> tuple[Floats, Floats]:
     joined += 0.5 * largest_rates(task, rates, most - 1, balance.num_tasks)
     some = np.flatnonzero(many > 0)
     worth = np.concatenate([rate[alone], np.minimum(many, joined)[some]])
-    return worth, np.concatenate([np.minimum(cost[u], cost[v])[alone], cost[some]])
+    return worth, np.concatenate([np.minimum(price[u], price[v])[alone], price[some]])
 
 
 def _best_home(task: Ints, home: Ints, rate: Floats, num_tasks: int) -> Floats:

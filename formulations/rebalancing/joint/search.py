@@ -234,7 +234,7 @@ def fixed_part(problem: JointProblem) -> JointFixed:
     start, partner, rate = problem.adjacency
     return JointFixed(
         writable(balance.load),
-        writable(balance.cost),
+        writable(balance.price),
         writable(balance.home),
         writable(balance.leaving),
         writable(balance.usage),

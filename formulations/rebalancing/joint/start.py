@@ -471,14 +471,13 @@ def rounded(built: JointModel, relaxed: Relaxed, rng: np.random.Generator) -> In
     chosen = chosen[np.argsort(placing.column[chosen], kind="stable")]
     parts = np.split(chosen, np.flatnonzero(np.diff(placing.column[chosen])) + 1)
     blurred = [value[placing.column[part[0]]] + rng.random() / 2 for part in parts if len(part)]
-    moves = np.inf if balance.max_moves is None else balance.max_moves
-    cost = np.inf if balance.max_cost is None else balance.max_cost
+    left = np.array([budget.limit for budget in balance.budgets], dtype=np.float64)
     for k in np.argsort(-np.array(blurred), kind="stable"):
         tasks = placing.task[parts[k]]
-        price = float(balance.cost[tasks].sum())
-        if free[tasks].all() and len(tasks) <= moves and price <= cost:
+        taken = balance.price[tasks].sum(axis=0)
+        if free[tasks].all() and (taken <= left).all():
             placement[tasks], free[tasks] = placing.node[parts[k]], False
-            moves, cost = moves - len(tasks), cost - price
+            left -= taken
     return placement
 
 

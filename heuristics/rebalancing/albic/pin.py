@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,14 +23,13 @@ class Pins:
         Unit to node.
     pairs
         The key groups of each pair that was chosen.
-    moves, cost
-        Key groups that leave their node by it, and their cost.
+    spent
+        (K,) what the key groups that leave their node by it take of each budget.
     """
 
     node_of: dict[int, int] = field(default_factory=dict)
     pairs: list[tuple[int, int]] = field(default_factory=list)
-    moves: int = 0
-    cost: float = 0.0
+    spent: Floats = field(default_factory=lambda: np.zeros(1))
 
 
 def choose_pins(
@@ -107,11 +105,9 @@ def _pin(units: Units, members: _Members, ends: tuple[int, int], node: int, pins
     if problem.leaving[node] or not all(problem.may_be(task, node) for task in tasks):
         return False
     moving = [t for t in tasks if problem.home[t] != node and not problem.is_free[t]]
-    moves, cost = pins.moves + len(moving), pins.cost + math.fsum(problem.cost[moving])
-    if problem.max_moves is not None and moves > problem.max_moves:
+    spent = pins.spent + problem.price[moving].sum(axis=0)
+    if (spent > problem.budget).any():
         return False
-    if cost > problem.most_cost:
-        return False
-    pins.moves, pins.cost = moves, cost
+    pins.spent = spent
     pins.node_of.update(dict.fromkeys(new, node))
     return True

@@ -43,11 +43,8 @@ class PartLimits:
     @classmethod
     def of(cls, problem: BalanceProblem, max_load: float) -> PartLimits:
         """Derive the limits from the budgets of a problem."""
-        costs: list[tuple[Floats, float]] = []
-        if problem.max_moves is not None:
-            costs.append((np.where(problem.is_free, 0.0, 1.0), float(problem.max_moves)))
-        if problem.max_cost is not None:
-            costs.append((np.where(problem.is_free, 0.0, problem.cost), problem.max_cost))
+        free = problem.is_free
+        costs = ((np.where(free, 0.0, b.weight), float(b.limit)) for b in problem.budgets)
         return cls(tuple(costs), problem.load, max_load)
 
     def tightest(self, members: Indices, rng: np.random.Generator) -> tuple[float, Floats]:

@@ -57,11 +57,8 @@ class Units:
     def merged(self, pins: Mapping[int, int] | None = None) -> BalanceProblem:
         """Return the rebalancing of the units.
 
-        Loads, costs and resources of members are added; a unit may go where all its members may. A
-        budget of moves counts key groups, so it becomes a budget of cost with the size of a unit
-        as its cost. With both budgets, the cost of a unit is the larger of its two shares of them,
-        which keeps both (and may exclude plans that would keep them too); single key groups keep
-        the two budgets as they are.
+        Loads, costs, resources and what is taken of budgets are added over the members; a unit may
+        go where all its members may.
 
         Parameters
         ----------
@@ -69,7 +66,7 @@ class Units:
             Unit to the node it must be on.
         """
         problem = self.problem
-        cost, max_moves, max_cost = self._budget()
+        paid = np.where(problem.is_free, 0.0, 1.0)
         rows = self._allowed(pins or {})
         counts = [len(nodes) for nodes in rows.values()]
         single = self.num_units == problem.num_tasks
@@ -78,10 +75,12 @@ class Units:
             # rules of key groups are none of units: these cost what their paying members do
             counted=problem.counted if single else None,
             load=self._summed(problem.load),
-            cost=cost,
+            cost=self._summed(paid * problem.cost),
             home=self._first_of(problem.home),
-            max_moves=max_moves,
-            max_cost=max_cost,
+            budgets=tuple(
+                b._replace(weight=b.weight if single else self._summed(paid * b.weight))
+                for b in problem.budgets
+            ),
             usage=np.column_stack(
                 [self._summed(problem.usage[:, e]) for e in range(problem.num_resources)]
                 or [np.zeros((self.num_units, 0))]
@@ -102,21 +101,6 @@ class Units:
         first = np.unique(self.unit_of, return_index=True)[1]
         return values[first]
 
-    def _budget(self) -> tuple[Floats, int | None, float | None]:
-        """Return what moving each unit costs, and the budgets of moves and of cost."""
-        problem = self.problem
-        paid = np.where(problem.is_free, 0.0, 1.0)
-        size, cost = self._summed(paid), self._summed(paid * problem.cost)
-        if problem.max_moves is None:
-            return cost, None, problem.max_cost
-        if problem.max_cost is None:
-            return size, None, float(problem.max_moves)
-        if self.num_units == problem.num_tasks:
-            return cost, problem.max_moves, problem.max_cost
-        moves, money = float(problem.max_moves), problem.max_cost
-        scale = max(moves, money, 1.0)  # so that tolerances stay below those of either budget
-        return scale * np.maximum(_shares(size, moves), _shares(cost, money)), None, scale
-
     def _allowed(self, pins: Mapping[int, int]) -> dict[int, Ints]:
         """Return the nodes of every unit that may not go everywhere, by unit."""
         problem = self.problem
@@ -129,8 +113,3 @@ class Units:
         for unit, node in pins.items():
             rows[unit] = np.array([node], dtype=np.int64)
         return dict(sorted(rows.items()))
-
-
-def _shares(amount: Floats, limit: float) -> Floats:
-    """Return shares of a budget, 2 where an amount is more than all of it."""
-    return np.minimum(amount / limit, 2.0) if limit > 0 else np.where(amount > 0, 2.0, 0.0)

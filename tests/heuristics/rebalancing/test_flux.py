@@ -19,7 +19,7 @@ from tests.formulations.rebalancing.balance.cases import varied_problem
 def plain_flux(problem: BalanceProblem) -> np.ndarray:
     """Flux for unrestricted problems with a budget of moves, told as simply as possible."""
     place, moved = problem.home.copy(), set()
-    budget = problem.num_tasks if problem.max_moves is None else problem.max_moves
+    budget = problem.num_tasks if problem.most_moved is None else problem.most_moved
     share = np.where(problem.leaving, 0.0, problem.share)
     while True:
         load = problem.node_load(place)

@@ -117,7 +117,7 @@ def test_what_the_kernel_keeps_up_is_what_is_there(seed: int) -> None:
     guard = make_guard(place_rules(binding), state.node)
     anneal(fixed, state, guard, np.array(state.node), 1.0, 10.0, 10.0, 300, seed)
     again = state_of(fixed, binding, instance, state.node.astype(np.int32))
-    for name in ("held", "used", "crossing", "members", "spent"):
+    for name in ("held", "used", "crossing", "members", "left"):
         assert getattr(state, name) == pytest.approx(getattr(again, name), abs=1e-9), name
     finite = again.full < 1e20
     assert state.full[finite] == pytest.approx(again.full[finite], abs=1e-9)

@@ -30,8 +30,8 @@ def test_the_recipe_makes_the_budget_that_was_handed_down() -> None:
     problem = balance_problem(found.made(0))
     assert problem.num_nodes == 200
     assert problem.num_tasks == 10_000
-    assert problem.max_moves is not None
-    assert 280 <= problem.max_moves <= 320
+    assert problem.most_moved is not None
+    assert 280 <= problem.most_moved <= 320
 
 
 def test_the_peer_is_left_out_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

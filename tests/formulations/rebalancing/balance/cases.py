@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rebalancing.problem import lexicographically_less, make_problem, ordered
+from formulations.rebalancing.problem import (
+    budgets_of,
+    lexicographically_less,
+    make_problem,
+    ordered,
+)
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Levels
+
+
+def budgeted(
+    problem: BalanceProblem, moves: int | None = None, cost: float | None = None
+) -> BalanceProblem:
+    """Return the problem with these budgets and no others."""
+    return replace(problem, budgets=budgets_of(problem.cost, moves, cost))
 
 
 def random_problem(seed: int, num_tasks: int = 6, num_nodes: int = 5, **given: Any) -> Any:
@@ -70,12 +82,15 @@ def awkward_problem(seed: int, num_tasks: int = 6, num_nodes: int = 5) -> Balanc
         rng.choice([0.1, 0.3, 0.7], num_tasks),
         rng.integers(1, 9, num_tasks) / 3,
     ][rng.integers(4)]
+    many = rng.random() < 0.5
     return replace(
         problem,
         load=load * unit,
         background=problem.background * unit,
         max_distance=None if problem.max_distance is None else problem.max_distance * unit,
-        max_moves=num_tasks if rng.random() < 0.5 else problem.max_moves,
+        budgets=tuple(
+            b._replace(limit=num_tasks) if many and b.whole else b for b in problem.budgets
+        ),
     )
 
 
@@ -88,7 +103,7 @@ def brute_force(
     best: tuple[Levels, np.ndarray] | None = None
     for combination in itertools.product(*choices):
         placement = np.array(combination, dtype=np.int64)
-        if problem.max_moves is not None and problem.moves(placement) > problem.max_moves:
+        if (problem.spent(placement) > problem.budget).any():
             continue
         levels = problem.levels(placement)
         if best is not None and not lexicographically_less(

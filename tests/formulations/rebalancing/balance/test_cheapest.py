@@ -13,6 +13,7 @@ from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.neighbourhoods import cheapen
 from formulations.rebalancing.watch import Watch
 from optim import solve
+from tests.formulations.rebalancing.balance.cases import budgeted
 from tests.formulations.rebalancing.bounds.test_copies import replicas
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def _into(taken: list[tuple[Any, float]]) -> Callable[[Any, float], None]:
 
 def _within(share: float, seed: int) -> tuple[BalanceProblem, list[Any]]:
     """Return a case with a share of its load distance asked for, and all its feasible plans."""
-    problem = replace(balance_problem(replicas(seed)), max_moves=None, max_cost=None)
+    problem = budgeted(balance_problem(replicas(seed)))
     problem = replace(problem, max_distance=share * problem.levels(problem.home).distance)
     every = itertools.product(range(problem.num_nodes), repeat=problem.num_tasks)
     return problem, [p for p in map(np.array, every) if problem.is_feasible(p)]

@@ -16,7 +16,7 @@ from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.solve import Settings
 from formulations.rebalancing.problem import BalanceProblem, make_problem
 from optim.format.instance import Instance
-from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
+from tests.formulations.rebalancing.balance.cases import brute_force, budgeted, varied_problem
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -27,8 +27,9 @@ def with_classes(seed: int) -> BalanceProblem:
     problem = varied_problem(seed, num_tasks=6, num_nodes=4)
     kind = rng.integers(0, 3, 6)
     usage = problem.usage[kind] if problem.num_resources else problem.usage
-    cost = np.full(6, 1.5) if problem.max_cost is not None else problem.cost
-    return replace(problem, load=problem.load[kind], usage=usage, cost=cost)
+    cost = np.full(6, 1.5) if not all(b.whole for b in problem.budgets) else problem.cost
+    budgets = tuple(b if b.whole else b._replace(weight=cost) for b in problem.budgets)
+    return replace(problem, load=problem.load[kind], usage=usage, cost=cost, budgets=budgets)
 
 
 @settings(max_examples=150, deadline=None)
@@ -74,7 +75,7 @@ def test_by_hand() -> None:
     assert answer.placement is not None
     assert problem.levels(answer.placement).distance == pytest.approx(0.0)
     assert problem.moves(answer.placement) == 6
-    short = solve_by_classes(replace(problem, max_moves=5), Settings())
+    short = solve_by_classes(budgeted(problem, 5), Settings())
     assert short is not None
     assert short.levels[0].value == pytest.approx(1.0)  # 2 + 2 + 2 + 2 stay; 3 + 3; 3 + 2 + 2
 

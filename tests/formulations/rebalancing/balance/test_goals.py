@@ -40,8 +40,8 @@ def test_attempts_keep_limits_and_count_right(seed: int, goal: float, partners: 
         load = problem.node_load(placement) - problem.share
         np.testing.assert_allclose(state.deviation, load, atol=1e-9)
         np.testing.assert_array_equal(state.size, np.bincount(placement, minlength=6))
-        if problem.max_moves is not None:
-            assert state.budget[0] == problem.max_moves - problem.moves(placement)
+        left = problem.budget - problem.spent(placement)
+        assert state.budget == pytest.approx(left)
         _check_lists(problem, search, order)
 
 

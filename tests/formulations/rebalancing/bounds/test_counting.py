@@ -20,6 +20,7 @@ from formulations.rebalancing.problem import make_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,
+    budgeted,
     varied_problem,
 )
 
@@ -110,11 +111,8 @@ def test_a_node_a_little_too_high_needs_two_migrations_by_hand() -> None:
 @given(st.integers(0, 100_000))
 def test_monotone_in_the_budget_and_below_every_plan(seed: int) -> None:
     problem = varied_problem(seed, num_tasks=20, num_nodes=5)
-    bounds = [
-        forced_moves_bound(replace(problem, max_moves=moves, max_cost=None))
-        for moves in (1, 3, 6, 12)
-    ]
+    bounds = [forced_moves_bound(budgeted(problem, moves)) for moves in (1, 3, 6, 12)]
     assert all(a >= b - 1e-4 for a, b in pairwise(bounds))
-    found = search_balance(replace(problem, max_moves=6, max_cost=None), tries=5)
+    found = search_balance(budgeted(problem, 6), tries=5)
     if found is not None:
         assert bounds[2] <= problem.levels(found).distance + 1e-9

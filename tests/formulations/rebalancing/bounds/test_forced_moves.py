@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,
+    budgeted,
     random_problem,
     varied_problem,
 )
@@ -65,7 +65,7 @@ def test_counts_by_hand() -> None:
     np.testing.assert_allclose(excess, [5, 0, 0], atol=1e-9)
     np.testing.assert_allclose(lack, [0, 1, 3], atol=1e-9)
     assert needs.least_moves(excess, lack) == (2, True)
-    one_move = replace(problem, max_moves=1)
+    one_move = budgeted(problem, 1)
     # one move leaves at least 6 on node 0: 2 above the mean, which moving the 4 reaches
     assert forced_moves_bound(one_move) == pytest.approx(2.0, abs=1e-6)
     assert brute_force(one_move)[0].distance == pytest.approx(2.0)  # type: ignore[index]

@@ -13,6 +13,7 @@ from formulations.rebalancing.problem import BalanceProblem, make_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,
+    budgeted,
     varied_problem,
 )
 
@@ -66,7 +67,7 @@ def test_full_memory_lets_no_load_in_by_hand() -> None:
         [1.0] * 6, [0] * 6, 2, usage=[[1.0]] * 6, headroom=[[9.0], [1.0]], max_moves=6
     )
     assert forced_moves_bound(problem) == pytest.approx(2.0, abs=1e-4)
-    assert forced_moves_bound(replace(problem, max_moves=None)) == pytest.approx(2.0, abs=1e-4)
+    assert forced_moves_bound(budgeted(problem)) == pytest.approx(2.0, abs=1e-4)
 
 
 def test_an_overfull_memory_spends_the_budget_by_hand() -> None:

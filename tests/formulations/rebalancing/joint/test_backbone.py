@@ -18,9 +18,10 @@ from formulations.rebalancing.joint.model import (
 )
 from formulations.rebalancing.joint.problem import JointProblem
 from formulations.rebalancing.joint.start import Effort, find, relax
+from formulations.rebalancing.problem import budgets_of
 from optim import solve
 from optim.solvers.inprocess import solve_small_milp
-from tests.formulations.rebalancing.balance.cases import varied_problem
+from tests.formulations.rebalancing.balance.cases import budgeted, varied_problem
 from tests.formulations.rebalancing.joint.cases import most, placements
 
 TASKS = 6
@@ -88,20 +89,20 @@ def test_a_model_of_the_backbone_bounds_the_whole(seed: int) -> None:
 def test_counting_bound_of_dense_traffic_by_hand() -> None:
     balance = replace(
         varied_problem(0, 4, 3),
-        home=np.array([0, 1, 1, 2]), cost=np.ones(4), max_moves=1, max_cost=None,
+        home=np.array([0, 1, 1, 2]), cost=np.ones(4), budgets=budgets_of(np.ones(4), 1, None),
     )  # fmt: skip
     source, target = np.array([0, 0, 0, 1]), np.array([1, 2, 3, 2])
     problem = JointProblem(balance, source, target, np.array([3.0, 2.0, 4.0, 5.0]))
     # 5 is together; one move: key group 0 joins 1 and 2 (5), never 3 too (all its pairs: 9)
     assert collocation_bound(problem) == pytest.approx(10.0)
-    two = replace(problem, balance=replace(balance, max_moves=2))
+    two = replace(problem, balance=budgeted(balance, 2))
     # a second mover may come along: 0 has 5 and half of 4, 3 has 4; all traffic is 14
     assert collocation_bound(two) == pytest.approx(14.0)
     ring = np.array([0, 0, 1]), np.array([1, 3, 3])
     triangle = JointProblem(two.balance, *ring, np.full(3, 3.0))
     # two of three come to the third: each has 3 there, and half of 3 with the other
     assert collocation_bound(triangle) == pytest.approx(9.0)
-    paid = replace(problem, balance=replace(balance, max_moves=None, max_cost=1.0))
+    paid = replace(problem, balance=budgeted(balance, cost=1.0))
     assert collocation_bound(paid) == pytest.approx(10.0, abs=1e-4)
 
 
