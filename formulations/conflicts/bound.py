@@ -236,10 +236,10 @@ class _Writer(RowWriter):
     def budgets(self) -> None:
         """What does not stay, moves: what that takes of each budget, and onto each node."""
         for q, budget in self.paid if len(self.pair_group) else ():
-            most = budget.limit + (0.0 if budget.whole else float(proof_slack(budget.limit)))
+            roof = budget.limit + (0.0 if budget.whole else float(proof_slack(budget.limit)))
             rows = np.zeros(len(self.pair_group), np.int64)
             block = self.model.add_rows(
-                budget.name, float(self.size[q].sum()) - most, np.inf, rows, self.stay[q], 1.0,
+                budget.name, float(self.size[q].sum()) - roof, np.inf, rows, self.stay[q], 1.0,
                 num_rows=1,
             )  # fmt: skip
             self.made.own(block, self.held(budget.name)[0])

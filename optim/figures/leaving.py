@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from optim.figures.placement import Placement
 
 _NAMED = 20
-REASONS: list[Callable[[Placement, int], str | None]] = []
+REASONS: list[Callable[[Any, int], str | None]] = []
 """What tells whether a rule keeps a task where it is; the rules, which lie above, add theirs."""
 
 

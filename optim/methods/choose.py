@@ -17,7 +17,7 @@ from optim.figures.load import LOAD_DISTANCE
 from optim.format.demand import find_cycle
 from optim.methods.reduce import lowered, slots_count_tasks
 from optim.methods.registry import NEEDS, get_method, method_names
-from optim.rules import CROSSING_COST, SLOTS, limits_set
+from optim.rules import CROSSING_COST, SLOTS, budgets, limits_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -345,8 +345,7 @@ def _candidates(
         yield "mba+sam", "operators have performance models and the plan makes the threads"
         return
     yield from _throughput(instance, objective)
-    limits = instance.limits
-    budget = limits.max_migrations is not None or limits.max_migration_cost is not None
+    budget = bool(budgets(instance))
     leaving = bool(instance.nodes.leaving.any())
     some, loaded = bool((instance.tasks.node >= 0).any()), not LOAD_DISTANCE.fixed(instance)
     silent = not instance.has_traffic
@@ -382,10 +381,9 @@ def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str
 
     Where one of their own objectives is asked for, for that.
     """
-    limits = instance.limits
-    asked = limits.max_migrations, limits.max_migration_cost, limits.max_load_distance
     costs = np.isfinite(instance.links.capacity).any() or instance.crossing_cost.any()
-    other = SLOTS.present(instance) is not None or any(limit is not None for limit in asked)
+    other = SLOTS.present(instance) is not None or bool(budgets(instance))
+    other |= instance.limits.max_load_distance is not None
     why = "traffic between nodes has a price: the greatest input that a placement carries"
     if objective in _OF_RATE:
         why = "as asked"

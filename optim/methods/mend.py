@@ -29,7 +29,7 @@ from optim.methods.audit import FOR_EVERY_PLAN, moves_of
 from optim.methods.reduce import scale_of, scaled, with_columns, with_set_columns
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
-from optim.rules import broken, hopeless
+from optim.rules import broken, counts_moves, hopeless
 from optim.rules.excess import (
     ROWS,
     RULE_OF,
@@ -481,13 +481,11 @@ class SecondLevel:
 
     def _mending(self, best: _Found) -> Mending:
         was = {(v.rule, v.where): v.amount for v in self.start.now}
-        limits = self.start.instance.limits
-        budget = limits.max_migrations, limits.max_migration_cost, limits.max_inflow
         return Mending(
             excess_now=self.start.excess,
             excess=best.excess,
             still=tuple((v, was.get((v.rule, v.where), 0.0)) for v in best.still),
-            budget=any(each is not None for each in budget),
+            budget=counts_moves(self.start.instance),
             least=self.least.proven and self._is_least(),
         )
 

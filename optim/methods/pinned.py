@@ -18,7 +18,7 @@ from optim.methods.registry import get_method
 from optim.methods.solve import goal_of, solve
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from optim.rules import without_limits
+from optim.rules import BUDGET_NAMES, without_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from optim.referee.result import Result
 
 
-_BUDGETS = ("max_migrations", "max_migration_cost")
 _UNBUDGETED = 0.3
 """Share of the time for the best plan without budgets."""
 
@@ -152,7 +151,7 @@ def course_of(
     if why is None or first.name == aim_.method:
         return Course(PORTFOLIO, goal, aim_.method)
     departs = f"another method for the same objective, {goal}: {_reason(why, aim_.method)}"
-    free = _refusal(aim_, without_limits(relaxed, _BUDGETS), repair=False) is None
+    free = _refusal(aim_, without_limits(relaxed, BUDGET_NAMES), repair=False) is None
     return Course(PORTFOLIO, goal, aim_.method, departs, aim_.method if free else None)
 
 
@@ -180,7 +179,7 @@ def _unbudgeted(changed: Instance, course: Course, **keywords: Any) -> Result | 
     try:
         found = solve(
             changed, course.unbudgeted, objective=course.objective, time_limit=seconds,
-            ignore=(*dropped, *_BUDGETS), **keywords,
+            ignore=(*dropped, *BUDGET_NAMES), **keywords,
         )  # fmt: skip
     except InvalidInput:  # it finds out only while it runs
         return None

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.format.tables import APART, TOGETHER
-from optim.rules import MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
+from optim.rules import BUDGETS, MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
 from optim.rules.capacity import proof_slack
 from optim.util.tolerance import slack
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
+    from optim.rules.base import Rule
     from optim.rules.violation import Violation
 
 MAX_COLUMNS = 32
@@ -236,9 +237,19 @@ _MOST = 20_000_000
 
 def with_bounded_costs(instance: Instance) -> Instance:
     """Return the instance with costs that cannot be paid, or need not be, no longer outliers."""
-    tasks, limit = instance.tasks, instance.limits.max_migration_cost
-    cost, placed = tasks.migration_cost, tasks.node >= 0
-    if not placed.any():
+    for rule in BUDGETS:
+        if rule.column is not None:
+            instance = _bounded(instance, rule)
+    return instance
+
+
+def _bounded(instance: Instance, rule: Rule) -> Instance:
+    """Bound the column of the table of tasks that a budget is of."""
+    tasks, budget = instance.tasks, rule.budget(instance)
+    limit = None if budget is None else budget.limit
+    cost = tasks.migration_cost if budget is None else budget.weight
+    placed = tasks.node >= 0
+    if not placed.any() or (budget is None and rule.column != "given_cost"):
         return instance
     payable = placed if limit is None else placed & (cost <= max(_FAR * limit, 0.0))
     most = float(cost[payable].max(initial=0.0))
@@ -250,7 +261,8 @@ def with_bounded_costs(instance: Instance) -> Instance:
         changed = np.where(far, beyond, np.where(placed, cost, np.minimum(cost, most)))
     if np.array_equal(changed, cost):
         return instance
-    return replace(instance, tasks=replace(tasks, given_cost=changed))
+    columns: dict[str, Any] = {"given_cost": tasks.migration_cost, str(rule.column): changed}
+    return replace(instance, tasks=replace(tasks, **columns))
 
 
 def without_misfits(instance: Instance, binding: Instance) -> Instance:
@@ -319,6 +331,7 @@ def _narrowed(instance: Instance, lost: dict[int, list[int]]) -> Instance:
 
 _DIGITS = 14
 _REMARK = re.compile(r"( \([^()]*\))+$")
+_OF_STATE = tuple(rule.name for rule in BUDGETS if rule.column is not None)
 _OF_LOADS = ("capacity", "min_load", "slot_capacity", "max_load")
 _OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
 _FARTHEST = 1e100  # units that a number may have: it and its square are below the end of doubles
@@ -359,7 +372,7 @@ class Scale:
         factor, where = 1.0, _REMARK.sub("", found.where)
         if found.rule == "links":
             factor = self.rate
-        elif found.rule == "max_migration_cost" or where.endswith(": max_migration_cost"):
+        elif found.rule in _OF_STATE or where.rpartition(": ")[2] in _OF_STATE:
             factor = self.cost
         elif found.rule == "max_load_distance":
             factor = float(self.load[0])
@@ -425,6 +438,7 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
     nodes, tasks, links, limits = instance.nodes, instance.tasks, instance.links, instance.limits
     load = scale.load
     rates = canonical(np.array([s.rate for s in instance.streams]), scale.rate).tolist()
+    of_state: Any = {name: _one(getattr(limits, name), scale.cost) for name in _OF_STATE}
     changed = replace(
         instance,
         nodes=replace(
@@ -453,7 +467,7 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
         traffic=replace(instance.traffic, rate=canonical(instance.traffic.rate, scale.rate)),
         limits=replace(
             limits,
-            max_migration_cost=_one(limits.max_migration_cost, scale.cost),
+            **of_state,
             max_load_distance=_one(limits.max_load_distance, float(load[0])),
         ),
     )
@@ -501,13 +515,14 @@ def _same(left: Instance, right: Instance) -> bool:
         (left.tasks.load, right.tasks.load),
         (left.tasks.max_load, right.tasks.max_load),
         (left.tasks.migration_cost, right.tasks.migration_cost),
+        (np.nan_to_num(left.tasks.state), np.nan_to_num(right.tasks.state)),
         (left.links.capacity, right.links.capacity),
         (left.links.background, right.links.background),
         (left.traffic.rate, right.traffic.rate),
         (left.crossing_cost, right.crossing_cost),
     ]
     limits = (left.limits, right.limits)
-    names = ("max_migration_cost", "max_load_distance")
+    names = (*_OF_STATE, "max_load_distance")
     return (
         all(np.array_equal(a, b) for a, b in pairs)
         and [s.rate for s in left.streams] == [s.rate for s in right.streams]
