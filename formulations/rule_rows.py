@@ -8,9 +8,9 @@ so a model with one column a task and node has entries of 1 and a base of -1, an
 for moves only has the home as its base, and each move in two entries: +1 where it goes, -1 at home.
 
 `add_rule_rows(model, rules, where)` then adds rows for sets (apart, together, spread; over nodes or
-racks) and for the inflow of nodes, and returns what a start must set beside its own columns
-(`RuleRows.complete`). Budgets are the model's own: what it counts as a migration must leave out the
-moves onto copies, `rules.pays(task, node)`.
+racks), for the inflow of nodes and for counts of nodes, and returns what a start must set beside
+its own columns (`RuleRows.complete`). Budgets are the model's own: what it counts as a migration
+must leave out the moves onto copies, `rules.pays(task, node)`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from optim.format.tables import APART, TOGETHER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.format.tables import Floats
+    from optim.format.tables import Bools, Floats
     from optim.kernels.place_rules import PlaceRules
     from optim.solvers.linear_model import LinearModel, VariableBlock
 
@@ -58,10 +58,16 @@ class RuleRows:
     ----------
     spread
         Set, and its block of one column a place.
+    counted
+        Mask of tasks, and its block of one column a node: whether one of them is there.
+    shared
+        Two masks, and their block: whether tasks of both are there.
     """
 
     rules: PlaceRules
     spread: list[tuple[int, VariableBlock]] = field(default_factory=list)
+    counted: list[tuple[Bools, VariableBlock]] = field(default_factory=list)
+    shared: list[tuple[tuple[Bools, ...], VariableBlock]] = field(default_factory=list)
 
     def complete(self, x: Floats, placement: Ints) -> None:
         """Set the added columns of a solution vector as a placement wants them."""
@@ -69,15 +75,22 @@ class RuleRows:
             used = np.zeros(len(block.indices))
             used[self.rules.place[i, placement[self.rules.tasks_of(i)]]] = 1.0
             x[block.indices] = used
+        for tasks, block in self.counted:
+            x[block.indices] = 0.0
+            x[block.indices[placement[tasks]]] = 1.0
+        for (first, second), block in self.shared:
+            x[block.indices] = 0.0
+            x[block.indices[np.intersect1d(placement[first], placement[second])]] = 1.0
 
 
 def add_rule_rows(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> RuleRows:
-    """Add the rows of sets and inflow; none where there are no such rules.
+    """Add the rows of sets, inflow and counts of nodes; none where there are no such rules.
 
     Parameters
     ----------
     model
-        The rows are added to it, and one binary for each place of a set to be spread.
+        The rows are added to it, and one binary for each place of a set to be spread, and for each
+        node and group of tasks that a count of nodes is of.
     rules, where
         What binds, and how the model says where tasks are.
     """
@@ -94,6 +107,7 @@ def add_rule_rows(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> 
                 _add_together(model, rules, entries, i)
             else:
                 made.spread.append((i, _add_spread(model, rules, entries, i)))
+    _add_counts(model, rules, where, made)
     return made
 
 
@@ -120,6 +134,65 @@ class _ByTask:
         constant = np.bincount(place[base[base >= 0]], minlength=int(place.max()) + 1)
         rows = place[self.where.node[entries]]
         return rows, self.where.column[entries], self.where.value[entries], constant.astype(float)
+
+
+def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, made: RuleRows) -> None:
+    """Σ_n u[n] ≤ limit where u[n] ≥ x[t, n] for the tasks t of a group.
+
+    Of two groups u[n] ≥ u'[n] + u''[n] − 1; with a limit of 0 these are u'[n] + u''[n] ≤ 1.
+    """
+    n, known = len(rules.most_in), {}
+    every, ones = np.arange(n), np.ones(n)
+    for c, count in enumerate(rules.counts):
+        used = []
+        for tasks in count.groups:
+            if tasks.tobytes() not in known:
+                known[tasks.tobytes()] = block = _add_used(model, where, tasks, n)
+                made.counted.append((tasks, block))
+            used.append(known[tasks.tobytes()].indices)
+        if len(used) > 1 and count.limit <= 0:
+            model.add_rows(
+                f"count_{c}", -np.inf, 1.0, np.tile(every, 2), np.concatenate(used), 1.0, num_rows=n
+            )
+            continue
+        both = used[0]
+        if len(used) > 1:
+            block = model.add_variables(f"both_{c}", n, upper=1.0, integer=True)
+            both = block.indices
+            made.shared.append((count.groups, block))
+            model.add_rows(
+                f"both_if_{c}", -np.inf, 1.0, np.tile(every, 3), np.concatenate([*used, both]),
+                np.concatenate([ones, ones, -ones]), num_rows=n,
+            )  # fmt: skip
+        zeros = np.zeros(n, np.int64)
+        model.add_rows(f"count_{c}", -np.inf, float(count.limit), zeros, both, 1.0, num_rows=1)
+
+
+def _add_used(
+    model: LinearModel, where: Whereabouts, tasks: Bools, num_nodes: int
+) -> VariableBlock:
+    """x[t, n] ≤ u[n]: a node is used where any of the tasks is."""
+    used = model.add_variables(
+        f"used by {len(model.row_blocks)}", num_nodes, upper=1.0, integer=True
+    )
+    chosen, kept = np.flatnonzero(tasks), tasks[where.task]
+    number = np.full(len(tasks), -1, np.int64)
+    number[chosen] = np.arange(len(chosen))
+    cells = len(chosen) * num_nodes
+    constant = np.zeros(cells)
+    based = chosen[where.base[chosen] >= 0]
+    constant[number[based] * num_nodes + where.base[based]] = 1.0
+    rows = number[where.task[kept]] * num_nodes + where.node[kept]
+    some = np.unique(np.concatenate([rows, np.flatnonzero(constant)]))
+    place = np.full(cells, -1, np.int64)
+    place[some] = np.arange(len(some))
+    model.add_rows(
+        "used if there", -np.inf, -constant[some],
+        np.concatenate([place[rows], np.arange(len(some))]),
+        np.concatenate([where.column[kept], used.indices[some % num_nodes]]),
+        np.concatenate([where.value[kept], -np.ones(len(some))]), num_rows=len(some),
+    )  # fmt: skip
+    return used
 
 
 def _add_inflow(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> None:

@@ -52,6 +52,16 @@ RULED: dict[str, dict[str, Any]] = {
         "nodes": [{**n, "slots": 2, "slot_capacity": {"cpu": 8.0}} for n in NODES],
         "topologies": [{"id": "t", "workers": 3}],
     },
+    "slot_sets": {
+        "nodes": [{**node, "slots": 2} for node in NODES],
+        "topologies": [{"id": "t", "workers": 4}],
+        "sets": [
+            {"id": "s", "tasks": ["a/0", "b/0", "c/0"], "rule": "apart", "over": "slot"},
+            {"id": "t", "tasks": ["a/1", "b/1"], "rule": "together", "over": "slot"},
+            {"id": "u", "operator": "b", "rule": "spread", "over": "slot", "at_least": 2},
+        ],
+    },
+    "exclusive_nodes": {"topologies": [{"id": "t", "exclusive_nodes": 1}], "alone": ["c"]},
     "max_tasks_per_slot": {
         "nodes": [{**node, "slots": 1} for node in NODES],
         "limits": {"max_tasks_per_slot": 2},
@@ -77,15 +87,16 @@ def made(rule: str) -> Instance:
         if task in copies:
             entry["copies"] = copies[task]
         tasks.append(entry)
-    topology = {"topology": "t"} if "topologies" in parts else {}
+    alone = parts.pop("alone", ["a", "b", "c"] if "topologies" in parts else [])
+    topology = {name: {"topology": "t"} if name in alone else {} for name in "abc"}
     document = {
         "format": "streamplace.instance/1",
         "name": rule,
         "nodes": NODES,
         "operators": [
-            {"id": "a", **topology, "group": {"tasks": 2, "load": {"cpu": 8.0}}},
-            {"id": "b", **topology, "group": {"tasks": 2, "load": {"cpu": 10.0}}},
-            {"id": "c", **topology, "group": {"tasks": 1, "load": {"cpu": 3.0}}},
+            {"id": "a", **topology["a"], "group": {"tasks": 2, "load": {"cpu": 8.0}}},
+            {"id": "b", **topology["b"], "group": {"tasks": 2, "load": {"cpu": 10.0}}},
+            {"id": "c", **topology["c"], "group": {"tasks": 1, "load": {"cpu": 3.0}}},
         ],
         "tasks": tasks,
         "streams": [{"from": "a", "to": "b", "rate": 8.0}, {"from": "b", "to": "c", "rate": 4.0}],

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from formulations.column_generation.problem import PatternProblem
     from formulations.elastic.problem import EoaProblem, Goal, SharedLink
     from optim.format.tables import Bools, Floats, Ints
+    from optim.rules.node_count import NodeCount
 
 
 MOST_GROUPS = 64
@@ -251,6 +252,9 @@ def held_alone(problem: EoaProblem, one: Ints, node: Ints, counts: NDArray[Any])
             good &= held <= rules.limit[i]
         elif rules.rule[i] == TOGETHER:
             good &= (held == 0) | (held == size)
+    for count in rules.counts:
+        if count.limit <= 0:
+            good &= ~_counting(problem, count, one, node, counts)
     return good
 
 
@@ -266,13 +270,33 @@ def set_rows(problem: EoaProblem, columns: Columns) -> Iterator[tuple[Floats, fl
             for place in np.unique(rules.place[i]).tolist():
                 there = rules.place[i, node] == place
                 yield np.where(there, held, 0).astype(np.float64), float(rules.limit[i])
+    for count in rules.counts:
+        if count.limit > 0:
+            counting = _counting(problem, count, one, node, columns.counts)
+            yield counting.astype(np.float64), float(count.limit)
+
+
+def _counting(
+    problem: EoaProblem, count: NodeCount, one: Ints, node: Ints, counts: NDArray[Any]
+) -> Bools:
+    """(P,) whether a node counts with what it holds, what runs there included."""
+    good = np.ones(len(node), dtype=np.bool_)
+    for tasks in count.groups:
+        good &= _held(problem, np.flatnonzero(tasks), one, node, counts) > 0
+    return good
 
 
 def _members(
     problem: EoaProblem, i: int, one: Ints, node: Ints, counts: NDArray[Any]
 ) -> NDArray[np.int64]:
     """(P,) members of a set of tasks that are on each node, running ones included."""
-    tasks = problem.rules.tasks_of(i)
+    return _held(problem, problem.rules.tasks_of(i), one, node, counts)
+
+
+def _held(
+    problem: EoaProblem, tasks: NDArray[Any], one: Ints, node: Ints, counts: NDArray[Any]
+) -> NDArray[np.int64]:
+    """(P,) how many of some tasks are on each node, running ones included."""
     runs = problem.fixed[tasks]
     fixed = np.bincount(runs[runs >= 0], minlength=problem.num_nodes)
     return np.asarray(counts @ np.isin(problem.free[one], tasks) + fixed[node])
@@ -287,6 +311,7 @@ class LevelRows(TableRows):
         Σ_p crossing_p λ_p − 2 Σ r_uv w_uv ≤ room    … whose traffic it carries
         Σ_p members_p λ_p ≤ limit                    tasks to be apart, on each rack
         Σ_p [members_p > 0] λ_p ≥ limit              tasks to be spread over nodes
+        Σ_p [p counts] λ_p ≤ limit                   nodes that hold tasks of some groups
 
     Capacities, load bounds, the nodes' own uplinks and what else one node can break are in the sets
     themselves.

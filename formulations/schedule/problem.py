@@ -54,8 +54,7 @@ class Between:
         self._allowed: dict[tuple[str, str], float] = {}
         for node in (start, goal):
             for v in broken(Placement(self.instance, node), elsewhere=self._nowhere):
-                key = (v.rule, v.where)
-                self._allowed[key] = max(v.amount, self._allowed.get(key, 0.0))
+                self._allowed[v.key] = max(v.amount, self._allowed.get(v.key, 0.0))
 
     def worse(self, node: Ints) -> list[Violation]:
         """Return what a placement breaks and neither end does, or breaks more than both."""
@@ -63,27 +62,16 @@ class Between:
         return [v for v in found if self._exceeds(v)]
 
     def _exceeds(self, v: Violation) -> bool:
-        allowed = self._allowed.get((v.rule, v.where))
+        allowed = self._allowed.get(v.key)
         return allowed is None or v.amount > allowed + TOLERANCE * max(v.needed, v.available)
 
 
 def _without_together(instance: Instance) -> Instance:
-    table = instance.sets
-    kept = np.flatnonzero(table.rule != TOGETHER)
-    if len(kept) == len(table.ids):
-        return instance
-    members = [table.tasks_of(i) for i in kept.tolist()]
-    sets = replace(
-        table,
-        ids=tuple(table.ids[i] for i in kept.tolist()),
-        rule=table.rule[kept],
-        by_rack=table.by_rack[kept],
-        limit=table.limit[kept],
-        indptr=np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int32),
-        members=np.concatenate([np.zeros(0, np.int32), *members]),
-        by_operator=table.by_operator[kept],
+    nodes, slots = (
+        table.only(np.flatnonzero(table.rule != TOGETHER))
+        for table in (instance.sets, instance.slot_sets)
     )
-    return replace(instance, sets=sets)
+    return replace(instance, sets=nodes, slot_sets=slots)
 
 
 # One move of a task, and why one cannot be made yet.

@@ -6,8 +6,8 @@ matter: executor t is on node n (x_tn), topology i has w_in workers there,
     x_tn ≤ w_in ≤ Σ_t x_tn,   Σ_n w_in = min(W_i, E_i),   Σ_i w_in ≤ S_n
 
 (where the file gives no W_i, from 1 to E_i), and products of x count what stays on a node. On the
-second level (and on both, where slots have a capacity) executor t is in slot s of node n (y_tns),
-which runs topology i (v_ins).
+second level (and on both, where slots have a capacity, or sets are over slots) executor t is in
+slot s of node n (y_tns), which runs topology i (v_ins).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.storm.problem import slot_keys
 from formulations.storm.split import in_order, split_all
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from formulations.task_allocation.model import add_order, add_products, build, solve_exactly
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import imc_gain_of, slot_places
+from optim.kernels.place_rules import slot_rules
 from optim.kernels.room import slot_room
 from optim.methods.registry import Outcome
 from optim.referee.result import Termination
@@ -66,6 +68,8 @@ class WorkerModel:
         Columns of the products in slots, and the columns of y that each is a product of.
     places
         (places, 2) node and slot.
+    sets
+        What rows of sets over slots added.
     """
 
     placement: AllocationModel
@@ -78,6 +82,7 @@ class WorkerModel:
     z_u: Integers = field(default_factory=_none)
     z_v: Integers = field(default_factory=_none)
     places: Integers = field(default_factory=_none)
+    sets: RuleRows | None = None
 
     def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:
         """Read (T,) node indices and, where there are slots, (T,) slots off a solution."""
@@ -108,6 +113,9 @@ class WorkerModel:
             for p, n, s in used.tolist():
                 x[self.v[p, number[n, s]]] = 1.0
             x[self.z] = x[self.z_u] * x[self.z_v]
+            if self.sets is not None:
+                pairs = zip(node.tolist(), slot.tolist(), strict=True)
+                self.sets.complete(x, np.array([number[pair] for pair in pairs]))
         return x
 
 
@@ -244,11 +252,15 @@ def _add_slots(
         of={"topology": np.arange(p * n) // n, "node": np.arange(p * n) % n},
     )  # fmt: skip
     _slot_limits(instance, model, slot_task, slot_place, y, places)
+    entries = Whereabouts(
+        slot_task, slot_place, y, np.ones(len(y)), np.full(instance.num_tasks, -1)
+    )
+    sets = add_rule_rows(model, slot_rules(instance, len(places)), entries)
     z, z_u, z_v = _none(), _none(), _none()
     if objective:
         z, z_u, z_v = _slot_products(instance, jobs, made.placement, of_slot, places, whole)
     return WorkerModel(
-        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places
+        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, sets
     )
 
 
@@ -362,7 +374,8 @@ class Direct:
         """
         outcome = self.outcome
         capacity = self.instance.nodes.slot_capacity[self.jobs.slots > 0]
-        model = self._build(bool(np.isfinite(capacity).any()), None)
+        told_apart = bool(np.isfinite(capacity).any() or self.instance.slot_sets.ids)
+        model = self._build(told_apart, None)
         self._first_level(model)
         proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
         if proven:

@@ -50,6 +50,10 @@ FORMS = ("auto", "patterns", "workers")
 MOST_PATTERNS = 4_000_000
 """Vectors of counts that are listed at most; beyond, the linearised form is taken."""
 
+_OF_SLOTS = ("slots", "slot_sets", "max_tasks_per_slot")
+_WORKERS_ONLY = LINEAR_ONLY | {"slot_sets"}
+"""Rules that only the linearised form knows."""
+
 _AT_ONCE = 50_000
 """Patterns up to which the first plan is there as soon as a heuristic's would be."""
 
@@ -147,7 +151,7 @@ def _why_not_patterns(
     form = request.options["form"]
     # without the numbers, which are in the solver's units
     told = limits_set(instance).items()
-    beyond = [words.partition(" = ")[0] for name, words in told if name in LINEAR_ONLY]
+    beyond = [words.partition(" = ")[0] for name, words in told if name in _WORKERS_ONLY]
     why = None
     if form == "workers":
         return "asked for"
@@ -269,7 +273,7 @@ def _broken_limits(instance: Instance, request: Request) -> tuple[Violation, ...
     from formulations.task_allocation.milp import find_plan
 
     def place(relaxed: Instance) -> Ints | None:
-        return find_plan(without_limits(relaxed, ("slots", "max_tasks_per_slot")), request)
+        return find_plan(without_limits(relaxed, _OF_SLOTS), request)
 
     node = place(instance)
     if node is not None:
@@ -339,7 +343,7 @@ METHOD = Method(
     summary="Least traffic between nodes, then between slots, worker counts exact; proven",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),
-    honours=HONOURS | LINEAR_ONLY | {"slots", "max_tasks_per_slot"},
+    honours=HONOURS | LINEAR_ONLY | {*_OF_SLOTS},
     options=_OPTIONS,
     constants={
         "second_level": True,

@@ -26,7 +26,7 @@ from optim.kernels.state import NOWHERE
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
-from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOTS, keeps_all
+from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOT_SETS, SLOTS, keeps_all
 from optim.rules.placement import Placement
 from optim.util.ahead import at_once
 from optim.util.compiled import helper, kernel, warming
@@ -51,7 +51,7 @@ _CHUNK = 5_000_000
 _FEW = 5_000
 """Partial assignments that Python tries in less time than numba takes to load."""
 
-_AT_LAST = (LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT)
+_AT_LAST = (LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
 """Rules that the referee's own words are asked for, of every assignment that keeps the others."""
 
 
@@ -412,6 +412,8 @@ METHOD = Method(
         "links",
         "max_load_distance",
         "slots",
+        "slot_sets",
+        "exclusive_nodes",
         "max_tasks_per_slot",
         "crossing_cost",
     },

@@ -24,7 +24,15 @@ HONOURS = frozenset({"capacity", "min_load", "allowed", "leaving"})
 """Limits all three keep; counts of tasks on nodes reach them as capacities."""
 
 LINEAR_ONLY = frozenset(
-    {"sets", "max_inflow", "copies", "max_migrations", "max_migration_cost", "links"}
+    {
+        "sets",
+        "exclusive_nodes",
+        "max_inflow",
+        "copies",
+        "max_migrations",
+        "max_migration_cost",
+        "links",
+    }
 )
 """Limits that the linearised model keeps beside these, and node patterns do not."""
 

@@ -36,9 +36,12 @@ _HONOURS = frozenset(
         "max_inflow",
         "copies",
         "sets",
+        "exclusive_nodes",
     }
 )
-_NOT_COUNTED = frozenset({"max_migrations", "max_migration_cost", "max_inflow", "sets"})
+_NOT_COUNTED = frozenset(
+    {"max_migrations", "max_migration_cost", "max_inflow", "sets", "exclusive_nodes"}
+)
 """Rules that counts of equal tasks do not tell; those that capacities tell do not count here."""
 
 MOST_CLASSES = 64

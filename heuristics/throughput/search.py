@@ -428,7 +428,7 @@ METHOD = Method(
     run=emptied_first(run),
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
     needs=("bounded_rate",),
-    honours=HONOURS | {"sets"},
+    honours=HONOURS | {"sets", "exclusive_nodes"},
     options=(Option("effort", "float", 1.0, "times the usual number of steps", minimum=0.001),),
     takes_warm_start=True,
 )

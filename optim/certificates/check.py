@@ -38,13 +38,13 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     "tasks": "id operator load max_load state migration_cost node slot allowed copies labels",
     "streams": "from to rate selectivity tuple_bytes pattern",
     "links": "id nodes capacity background direction",
-    "topologies": "id workers",
+    "topologies": "id workers exclusive_nodes",
     "group": "tasks load max_load state allowed",
     "limits": """max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow
     max_utilisation""",
 }
 DROPPED = f"""{FIELDS["limits"]} capacity max_load min_load max_tasks allowed leaving copies sets
-    links slots crossing_cost"""  # what may be assumed away
+    links slots slot_sets exclusive_nodes crossing_cost"""  # what may be assumed away
 CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
 EXCESS, NOW = "excess", "no worse than now"  # the level before the objective, and what it assumes
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)

@@ -54,6 +54,8 @@ def build(document: InstanceDocument) -> dict[str, Any]:
     topologies = TopologyTable(
         tuple(t.id for t in document.topologies),
         np.array([t.workers or NO_INDEX for t in document.topologies], dtype=np.int32),
+        np.array([t.exclusive_nodes or NO_INDEX for t in document.topologies], dtype=np.int32),
+        np.zeros(len(document.topologies), dtype=np.int32),
     )
     unique(topologies.ids, "topologies", problems)
     links = _links(document, nodes, problems)
@@ -65,7 +67,7 @@ def build(document: InstanceDocument) -> dict[str, Any]:
     traffic = _traffic(document, tasks, problems)
     streams = _streams(document, operators, tasks, traffic, rates, problems)
     limits = _limits(document, resources, problems)
-    sets = build_sets(document, nodes, operators, tasks, problems)
+    sets, slot_sets = build_sets(document, nodes, operators, tasks, problems)
     rate_driven = _rate_driven(document, resources, problems)
     crossing_cost = _crossing_cost(document, resources, problems)
     models = _models(document, problems)
@@ -86,6 +88,7 @@ def build(document: InstanceDocument) -> dict[str, Any]:
         "rate_driven": rate_driven,
         "crossing_cost": crossing_cost,
         "sets": sets,
+        "slot_sets": slot_sets,
         "streams": streams,
         "traffic": traffic,
         "limits": limits,
@@ -429,8 +432,14 @@ def build_sets(
     operators: OperatorTable,
     tasks: TaskTable,
     problems: list[Problem],
-) -> SetTable:
-    """Resolve the members of every set; whatever is wrong is added to the problems."""
+) -> tuple[SetTable, SetTable]:
+    """Resolve the members of every set; whatever is wrong is added to the problems.
+
+    Returns
+    -------
+    tuple
+        Sets over nodes or racks, and sets over slots.
+    """
     entries = document.sets
     index = tasks.index if entries else {}
     first: dict[str, int] = {}
@@ -444,7 +453,7 @@ def build_sets(
         problems += _misused(entry, path, nodes)
     rule = np.array([SET_RULES.index(entry.rule) for entry in entries], dtype=np.int32)
     lengths = [len(tasks_of_set) for tasks_of_set in members]
-    return SetTable(
+    table = SetTable(
         ids=tuple(entry.id for entry in entries),
         rule=rule,
         by_rack=np.array([entry.over == "rack" for entry in entries], dtype=np.bool_),
@@ -458,7 +467,10 @@ def build_sets(
             ],
             dtype=np.int32,
         ),
+        entry=np.arange(len(entries), dtype=np.int32),
     )
+    over_slots = np.array([entry.over == "slot" for entry in entries], dtype=np.bool_)
+    return table.only(np.flatnonzero(~over_slots)), table.only(np.flatnonzero(over_slots))
 
 
 def _members(

@@ -81,7 +81,7 @@ class CrossingCostDocument(BaseModel):
 
 
 class SetDocument(BaseModel):
-    """Tasks that are to be apart, together or spread over nodes or racks."""
+    """Tasks that are to be apart, together or spread over nodes, racks or slots."""
 
     model_config = _STRICT
     id: Identifier
@@ -90,7 +90,7 @@ class SetDocument(BaseModel):
     rule: Literal["apart", "together", "spread"] = Field(
         description="at most at_most on one place; all on one place; on at least at_least places"
     )
-    over: Literal["node", "rack"] = Field("node", description="what a place is")
+    over: Literal["node", "rack", "slot"] = Field("node", description="what a place is")
     at_most: SmallCount | None = Field(None, description="of apart; 1 when left out")
     at_least: SmallCount | None = Field(None, description="of spread, which needs it")
 
@@ -101,6 +101,9 @@ class TopologyDocument(BaseModel):
     model_config = _STRICT
     id: Identifier
     workers: PositiveCount | None = None
+    exclusive_nodes: PositiveCount | None = Field(
+        None, description="most nodes that it stands on, which hold no task of any other topology"
+    )
 
 
 class GroupDocument(BaseModel):

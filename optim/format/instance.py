@@ -51,8 +51,8 @@ class Instance:
         What the file says about itself; carried through unread.
     resources
         R names; the first is the balanced one.
-    nodes, tasks, operators, topologies, links, sets, limits
-        The tables of `optim.format.tables`.
+    nodes, tasks, operators, topologies, links, sets, slot_sets, limits
+        The tables of `optim.format.tables`; sets over nodes or racks, and sets over slots.
     rate_driven
         Indices of the resources whose load grows with the input rate.
     crossing_cost
@@ -79,6 +79,7 @@ class Instance:
     rate_driven: tuple[int, ...]
     crossing_cost: Floats
     sets: SetTable
+    slot_sets: SetTable
     streams: tuple[Stream, ...]
     traffic: TrafficTable
     limits: Limits

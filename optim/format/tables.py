@@ -215,10 +215,25 @@ class OperatorTable(_Frozen):
 
 @dataclass(frozen=True, eq=False)
 class TopologyTable(_Frozen):
-    """Jobs: P names and (P,) numbers of worker processes (-1 where not given)."""
+    """Jobs of a Storm-like engine.
+
+    Attributes
+    ----------
+    ids
+        P names.
+    workers
+        (P,) worker processes, -1 where not given.
+    exclusive_nodes
+        (P,) most nodes that a topology stands on, alone; -1 where it may share any.
+    shared_nodes
+        (P,) of these, how many others may share all the same: no document says so, a current
+        placement that breaks the rule does.
+    """
 
     ids: tuple[str, ...]
     workers: Ints
+    exclusive_nodes: Ints
+    shared_nodes: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,6 +314,8 @@ class SetTable(_Frozen):
         Tasks of each set in CSR form.
     by_operator
         (S,) operator whose tasks are the members, -1 where they are listed.
+    entry
+        (S,) where each stands in the file's list, which has sets over nodes, racks and slots.
     """
 
     ids: tuple[str, ...]
@@ -308,6 +325,7 @@ class SetTable(_Frozen):
     indptr: Ints
     members: Ints
     by_operator: Ints
+    entry: Ints
 
     def tasks_of(self, i: int) -> Ints:
         """Members of one set."""
@@ -333,7 +351,17 @@ class SetTable(_Frozen):
             indptr=np.cumsum(sizes).astype(np.int32),
             members=np.concatenate([self.members[:0], *tasks]).astype(np.int32),
             by_operator=self.by_operator[kept],
+            entry=self.entry[kept],
         )
+
+    def joined(self, more: SetTable) -> SetTable:
+        """Return a table of the sets of two."""
+        parts = {
+            name: np.concatenate([getattr(self, name), getattr(more, name)])
+            for name in ("rule", "by_rack", "limit", "members", "by_operator", "entry")
+        }
+        indptr = np.concatenate([self.indptr, self.indptr[-1] + more.indptr[1:]])
+        return SetTable(ids=self.ids + more.ids, indptr=indptr.astype(np.int32), **parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from optim.format.document import INSTANCE_FORMAT
 from optim.format.tables import APART, DIRECTIONS, SET_RULES, SPREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats
@@ -38,12 +39,19 @@ def instance_document(instance: Instance) -> dict[str, Any]:
             )
             if out or into
         },
-        "sets": _sets(instance),
+        "sets": [entry for _, entry in sorted(_sets(instance), key=itemgetter(0))],
         "topologies": [
-            _filled({"id": name, "workers": int(workers) if workers >= 0 else None})
-            for name, workers in zip(
-                instance.topologies.ids, instance.topologies.workers, strict=True
+            _filled(
+                {
+                    "id": name,
+                    "workers": int(table.workers[i]) if table.workers[i] >= 0 else None,
+                    "exclusive_nodes": int(table.exclusive_nodes[i])
+                    if table.exclusive_nodes[i] >= 0
+                    else None,
+                }
             )
+            for table in (instance.topologies,)
+            for i, name in enumerate(table.ids)
         ],
         "operators": _operators(instance),
         "tasks": _tasks(instance),
@@ -113,26 +121,22 @@ def _links(instance: Instance) -> list[dict[str, Any]]:
     ]
 
 
-def _sets(instance: Instance) -> list[dict[str, Any]]:
-    table = instance.sets
-    entries = []
-    for i, name in enumerate(table.ids):
+def _sets(instance: Instance) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Write sets over nodes and racks, then those over slots, each with its place in the file."""
+    tables = ((instance.sets, None), (instance.slot_sets, "slot"))
+    for (table, over), i in ((of, i) for of in tables for i in range(len(of[0].ids))):
         rule, operator, limit = int(table.rule[i]), int(table.by_operator[i]), int(table.limit[i])
         tasks = [instance.tasks.ids[t] for t in table.tasks_of(i)]
-        entries.append(
-            _filled(
-                {
-                    "id": name,
-                    "tasks": tasks if operator < 0 else None,
-                    "operator": instance.operators.ids[operator] if operator >= 0 else None,
-                    "rule": SET_RULES[rule],
-                    "over": "rack" if table.by_rack[i] else None,
-                    "at_most": limit if rule == APART and limit != 1 else None,
-                    "at_least": limit if rule == SPREAD else None,
-                }
-            )
-        )
-    return entries
+        entry = {
+            "id": table.ids[i],
+            "tasks": tasks if operator < 0 else None,
+            "operator": instance.operators.ids[operator] if operator >= 0 else None,
+            "rule": SET_RULES[rule],
+            "over": "rack" if table.by_rack[i] else over,
+            "at_most": limit if rule == APART and limit != 1 else None,
+            "at_least": limit if rule == SPREAD else None,
+        }
+        yield int(table.entry[i]), _filled(entry)
 
 
 def _operators(instance: Instance) -> list[dict[str, Any]]:

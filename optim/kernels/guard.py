@@ -1,4 +1,4 @@
-"""Guard of the rules that count tasks on places, for compiled searches.
+"""Guard of the rules that count tasks on places, or nodes, for compiled searches.
 
 A search asks `may_enter` where it asks whether a task fits, and tells every change by `enter`; a
 guard of no rules costs one comparison (`guard.active`). What is broken to begin with may stay so:
@@ -29,7 +29,8 @@ NOBODY = np.int64(-1)
 
 #: Where the first entries of `Guard.ints` say that each part of it begins; see `Guard`.
 NODES, SETS, STARTS, LISTED, RULE, LIMIT, SIZE, PLACE, HOME = 0, 1, 2, 3, 4, 5, 6, 7, 8
-MOST_IN, COPY_STARTS, COPIES, TALLY, USED, PLACED, INFLOW, PARTS = 9, 10, 11, 12, 13, 14, 15, 16
+MOST_IN, COPY_STARTS, COPIES, TALLY, USED, PLACED, INFLOW = 9, 10, 11, 12, 13, 14, 15
+COUNTS, BOUNDS, GROUPS, HELD, COUNTED, PARTS = 16, 17, 18, 19, 20, 21
 
 
 class Guard(NamedTuple):
@@ -50,7 +51,9 @@ class Guard(NamedTuple):
         members, and the place of each node; the home of each task (-1 for none); the most tasks
         that may migrate onto each node; the copies of each task in CSR form. Changed in place:
         members of each set on each place; places with a member; members that stand somewhere;
-        tasks that migrate onto each node.
+        tasks that migrate onto each node. Of counts of nodes: how many there are and of how many
+        groups; the bound and the two groups of each (the second -1 where there is one); which group
+        each task is in; tasks of each group on each node; nodes that count.
     """
 
     active: bool
@@ -69,6 +72,15 @@ def make_guard(rules: PlaceRules, placement: Ints) -> Guard:
     place = rules.place[owner[standing], placement[rules.members[standing]]]
     np.add.at(tally, (owner[standing], place), 1)
     paying = rules.migrates(placement) & (placement >= 0)
+    groups = [tasks for count in rules.counts for tasks in count.groups]
+    bounds, first = [], 0
+    for count in rules.counts:
+        second = first + 1 if len(count.groups) > 1 else -1
+        bounds.append((count.limit, first, second))
+        first += len(count.groups)
+    held = np.zeros((len(groups), n), np.int64)
+    for tasks, row in zip(groups, held, strict=True):
+        np.add.at(row, placement[tasks & (placement >= 0)], 1)
     parts = (
         np.concatenate([[0], np.cumsum(per_task)]),
         owner[np.argsort(rules.members, kind="stable")],
@@ -84,6 +96,11 @@ def make_guard(rules: PlaceRules, placement: Ints) -> Guard:
         np.count_nonzero(tally, axis=1),
         tally.sum(axis=1),
         np.bincount(placement[paying], minlength=n),
+        np.array([len(rules.counts), len(groups)]),
+        np.array(bounds, np.int64).ravel(),
+        np.array(groups, np.int64).ravel(),
+        held.ravel(),
+        np.array([count.nodes(placement, n).sum() for count in rules.counts], np.int64),
     )
     begins = PARTS + np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]])
     ints = np.concatenate([[n, s], begins, *parts]).astype(np.int64)
@@ -146,6 +163,27 @@ def is_member(g, task, s):
 
 
 @helper
+def recounted(guard, c, task, node, leaver, sign):
+    """Return by how much a count of nodes changes at one node that a task comes to, or leaves (-1).
+
+    The leaver goes the other way; -1 for none.
+    """
+    g = guard.ints
+    before, after = True, True
+    for k in range(1, 3):
+        group = g[g[BOUNDS] + 3 * c + k]
+        if group >= 0:
+            row = g[GROUPS] + group * (g[MOST_IN] - g[HOME])
+            held = g[g[HELD] + group * g[NODES] + node]
+            moved = g[row + task]
+            if leaver != NOBODY:
+                moved -= g[row + leaver]
+            before = before and held > 0
+            after = after and held + sign * moved > 0
+    return (1 if after else 0) - (1 if before else 0)
+
+
+@helper
 def may_enter(guard, task, source, target, leaver):
     """Whether a task may go from one node to another without breaking a set or an inflow more.
 
@@ -159,6 +197,13 @@ def may_enter(guard, task, source, target, leaver):
         The task that goes from `target` to `source` in exchange; -1 for none.
     """
     g = guard.ints
+    for c in range(g[g[COUNTS]]):
+        before = g[g[COUNTED] + c]
+        after = before + recounted(guard, c, task, target, leaver, 1)
+        if source >= 0:
+            after += recounted(guard, c, task, source, leaver, -1)
+        if after > before and after > g[g[BOUNDS] + 3 * c]:
+            return False
     if pays(guard, task, target) > 0:
         freed = 0 if leaver == NOBODY else pays(guard, leaver, target)
         if g[g[INFLOW] + target] + 1 - freed > g[g[MOST_IN] + target]:
@@ -200,6 +245,19 @@ def may_exchange(guard, k, other, a, b):
 def enter(guard, task, source, target):
     """Enter a change into the counts; -1 is nowhere."""
     g = guard.ints
+    if source != target and g[g[COUNTS]] > 0:
+        for c in range(g[g[COUNTS]]):
+            if source >= 0:
+                g[g[COUNTED] + c] += recounted(guard, c, task, source, NOBODY, -1)
+            if target >= 0:
+                g[g[COUNTED] + c] += recounted(guard, c, task, target, NOBODY, 1)
+        for group in range(g[g[COUNTS] + 1]):
+            inside = g[g[GROUPS] + group * (g[MOST_IN] - g[HOME]) + task]
+            row = g[HELD] + group * g[NODES]
+            if source >= 0:
+                g[row + source] -= inside
+            if target >= 0:
+                g[row + target] += inside
     if source >= 0:
         g[g[INFLOW] + source] -= pays(guard, task, source)
     if target >= 0:
@@ -229,6 +287,16 @@ def flooded(guard, node):
 
 
 @helper
+def crowded(guard):
+    """Return by how many nodes all bounds on numbers of nodes are broken."""
+    g = guard.ints
+    total = 0
+    for c in range(g[g[COUNTS]]):
+        total += max(0, g[g[COUNTED] + c] - g[g[BOUNDS] + 3 * c])
+    return total
+
+
+@helper
 def is_listed(guard, task):
     """Whether a task is in any set."""
     g = guard.ints
@@ -238,7 +306,7 @@ def is_listed(guard, task):
 @helper
 def broken(guard):
     """Return by how many tasks sets and inflow are broken in all; of a whole placement."""
-    total = 0
+    total = crowded(guard)
     for node in range(guard.ints[NODES]):
         total += flooded(guard, node)
     for s in range(guard.ints[SETS]):
@@ -274,7 +342,7 @@ def relief_of(guard, task, source, target):
 def relevant(guard, task, source, target):
     """Return by how many tasks what a change touches is broken."""
     g = guard.ints
-    total = 0
+    total = crowded(guard)
     for node in (source, target):
         if node >= 0:
             total += flooded(guard, node)

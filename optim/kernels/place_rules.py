@@ -1,4 +1,4 @@
-"""Rules that count tasks on places, as plain arrays: sets, inflow, and moves onto copies.
+"""Rules that count tasks on places, as plain arrays: sets, inflow, moves onto copies, nodes.
 
 Models write them as rows (`formulations.rule_rows`), searches guard them (`optim.kernels.guard`),
 and both have a placement checked here.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.format.tables import APART
+from optim.rules import node_counts
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
 from optim.rules.sets import are_broken, crowds
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools
+    from optim.rules.node_count import NodeCount
 
     Ints = NDArray[np.int64]
 
@@ -43,6 +45,8 @@ class PlaceRules:
         (N,) most tasks whose state may move onto a node; T or more where none is set.
     copies_indptr, copies
         (T + 1,) and CSR of the nodes that hold a task's state already.
+    counts
+        Bounds on numbers of nodes that hold tasks of one group or two.
     """
 
     home: Ints
@@ -54,6 +58,7 @@ class PlaceRules:
     most_in: Ints
     copies_indptr: Ints
     copies: Ints
+    counts: tuple[NodeCount, ...] = ()
 
     @property
     def num_sets(self) -> int:
@@ -73,7 +78,7 @@ class PlaceRules:
     @property
     def restrict(self) -> bool:
         """Whether a placement within all else may break any of these rules."""
-        return self.num_sets > 0 or self.bounds_inflow
+        return self.num_sets > 0 or self.bounds_inflow or len(self.counts) > 0
 
     def reordered(self, order: Ints) -> PlaceRules:
         """Return the rules of the same tasks in another order."""
@@ -89,6 +94,10 @@ class PlaceRules:
             members=number[self.members],
             copies_indptr=starts,
             copies=self.copies[rows],
+            counts=tuple(
+                count._replace(groups=tuple(tasks[order] for tasks in count.groups))
+                for count in self.counts
+            ),
         )
 
     def tasks_of(self, i: int) -> Ints:
@@ -115,7 +124,9 @@ class PlaceRules:
         return self.pays(np.arange(len(self.home)), placement)
 
     def are_kept(self, placement: Ints) -> bool:
-        """Whether a placement of all tasks keeps sets and inflow."""
+        """Whether a placement of all tasks keeps sets, inflow and counts of nodes."""
+        if any(c.nodes(placement, len(self.most_in)).sum() > c.limit for c in self.counts):
+            return False
         if self.bounds_inflow:
             moved = placement[self.migrates(placement)]
             if (np.bincount(moved, minlength=len(self.most_in)) > self.most_in).any():
@@ -162,6 +173,20 @@ def place_rules(instance: Instance) -> PlaceRules:
         most_in=most.astype(np.int64),
         copies_indptr=np.searchsorted(copied[elsewhere], np.arange(t + 1)).astype(np.int64),
         copies=tasks.copies_indices[elsewhere].astype(np.int64),
+        counts=tuple(node_counts(instance)),
+    )
+
+
+def slot_rules(instance: Instance, places: int) -> PlaceRules:
+    """Return what sets over slots demand of slots, numbered through all nodes."""
+    table = instance.slot_sets
+    return replace(
+        no_rules(np.full(instance.num_tasks, -1), places),
+        rule=table.rule.astype(np.int64),
+        limit=table.limit.astype(np.int64),
+        place=np.tile(np.arange(places), (len(table.ids), 1)),
+        indptr=table.indptr.astype(np.int64),
+        members=table.members.astype(np.int64),
     )
 
 

@@ -480,11 +480,11 @@ class SecondLevel:
         return self.start.figure.fixed(self.start.instance, value, bound) is not None
 
     def _mending(self, best: _Found) -> Mending:
-        was = {(v.rule, v.where): v.amount for v in self.start.now}
+        was = {v.key: v.amount for v in self.start.now}
         return Mending(
             excess_now=self.start.excess,
             excess=best.excess,
-            still=tuple((v, was.get((v.rule, v.where), 0.0)) for v in best.still),
+            still=tuple((v, was.get(v.key, 0.0)) for v in best.still),
             budget=counts_moves(self.start.instance),
             least=self.least.proven and self._is_least(),
         )

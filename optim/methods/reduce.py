@@ -30,8 +30,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.format.tables import APART, TOGETHER
-from optim.rules import BUDGETS, MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
+from optim.format.tables import APART, SPREAD, TOGETHER
+from optim.rules import (
+    BUDGETS,
+    MAX_LOAD_DISTANCE,
+    MAX_TASKS,
+    MAX_TASKS_PER_SLOT,
+    SETS,
+    SLOT_SETS,
+    SLOTS,
+)
 from optim.rules.capacity import proof_slack
 from optim.util.tolerance import slack
 
@@ -64,6 +72,14 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
     if not honours.intersection({"slots", "max_tasks_per_slot"}) and slots_count_tasks(instance):
         columns += _slots_column(instance)
         changed = MAX_TASKS_PER_SLOT.dropped(SLOTS.dropped(changed))
+    if not honours.intersection({"slots", "slot_sets"}) and slot_sets_count_tasks(
+        instance, honours
+    ):
+        columns += _slot_set_columns(instance)
+        table = instance.slot_sets
+        joined = np.flatnonzero((table.rule == TOGETHER) & (np.diff(table.indptr) > 1))
+        some = instance.sets.joined(table.only(joined))
+        changed = replace(SLOT_SETS.dropped(changed), sets=some)
     if "sets" not in honours and SETS.present(instance) is not None:
         columns += _set_columns(instance, _as_columns(instance))
         changed = _without_sets(changed, _as_columns(instance))
@@ -89,6 +105,8 @@ def kept_lowered(honours: frozenset[str]) -> dict[str, str]:
         return {}
     found = {"max_tasks": "", "sets": "that are apart on nodes"}
     found |= dict.fromkeys(("slots", "max_tasks_per_slot"), "that only count tasks")
+    if not honours.intersection({"slots", "slot_sets"}):
+        found["slot_sets"] = "that only count tasks on nodes"
     if "min_load" in honours:
         found["max_load_distance"] = "without crossing costs"
     if honours.intersection({"slots", "max_tasks_per_slot"}):
@@ -133,8 +151,7 @@ def slots_count_tasks(instance: Instance) -> bool:
 
 
 def _topologies_used(instance: Instance) -> set[int]:
-    operator = instance.tasks.operator
-    return set(instance.operators.topology[operator[operator >= 0]].tolist()) - {-1}
+    return _topologies_of(instance, slice(None))
 
 
 def _slots_column(instance: Instance) -> Iterator[tuple[str, Floats, Floats]]:
@@ -143,6 +160,45 @@ def _slots_column(instance: Instance) -> Iterator[tuple[str, Floats, Floats]]:
     room = np.where(slots > 0, np.maximum(slots, 1) * each, np.where(slots == 0, 0.0, np.inf))
     if np.isfinite(room).any():
         yield "slots", np.ones(instance.num_tasks), room
+
+
+def slot_sets_count_tasks(instance: Instance, honours: frozenset[str]) -> bool:
+    """Whether sets over slots only bound how many of some tasks are on a node, or join them there.
+
+    Without a bound on slots a task may have its own. Where slots only count tasks, and all are of
+    one topology, tasks dealt in turn, set after set, share out sets that have no task in common.
+    """
+    table, most = instance.slot_sets, instance.limits.max_tasks_per_slot
+    bounded = SLOTS.present(instance) is not None or most is not None
+    if not table.ids or len(np.unique(table.members)) < len(table.members):
+        return False
+    if bounded and (not slots_count_tasks(instance) or len(_topologies_used(instance)) > 1):
+        return False
+    together, size = table.rule == TOGETHER, np.diff(table.indptr)
+    if (together & (size > 1)).any():
+        kinds = (
+            _topologies_of(instance, table.tasks_of(i)) for i in np.flatnonzero(together).tolist()
+        )
+        if "sets" not in honours or most is not None or max(map(len, kinds)) > 1:
+            return False
+    spread = table.rule == SPREAD
+    if (spread & (table.limit > (1 if bounded else size))).any():
+        return False
+    return not bounded or int((table.rule == APART).sum()) <= MAX_COLUMNS
+
+
+def _topologies_of(instance: Instance, tasks: Any) -> set[int]:
+    operator = instance.tasks.operator[tasks]
+    return set(instance.operators.topology[operator[operator >= 0]].tolist()) - {-1}
+
+
+def _slot_set_columns(instance: Instance) -> Iterator[tuple[str, Floats, Floats]]:
+    table, slots = instance.slot_sets, instance.nodes.slots
+    room = np.where(slots < 0, np.inf, slots.astype(np.float64))
+    for i in np.flatnonzero(table.rule == APART).tolist() if np.isfinite(room).any() else ():
+        load = np.zeros(instance.num_tasks)
+        load[table.tasks_of(i)] = 1.0
+        yield f"set {table.ids[i]}", load, room * float(table.limit[i])
 
 
 def _as_columns(instance: Instance) -> Bools:

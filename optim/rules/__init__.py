@@ -17,6 +17,7 @@ from optim.rules.base import Form, Rule
 from optim.rules.capacity import CAPACITY
 from optim.rules.copies import copies_rule
 from optim.rules.crossing_cost import CROSSING_COST
+from optim.rules.exclusive_nodes import EXCLUSIVE_NODES
 from optim.rules.leaving import LEAVING
 from optim.rules.links import LINKS
 from optim.rules.max_inflow import MAX_INFLOW
@@ -29,6 +30,7 @@ from optim.rules.max_tasks_per_slot import MAX_TASKS_PER_SLOT
 from optim.rules.max_utilisation import MAX_UTILISATION
 from optim.rules.min_load import MIN_LOAD
 from optim.rules.sets import SETS
+from optim.rules.slot_sets import SLOT_SETS
 from optim.rules.slots import SLOTS
 from optim.rules.violation import Violation
 from optim.util.tolerance import over
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
     from optim.rules.budget import Budget
+    from optim.rules.node_count import NodeCount
     from optim.rules.placement import Placement
 
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
     "broken",
     "hopeless",
     "limits_set",
+    "node_counts",
     "without_limits",
 ]
 
@@ -73,6 +77,8 @@ RULES: tuple[Rule, ...] = (
     SETS,
     LINKS,
     SLOTS,
+    SLOT_SETS,
+    EXCLUSIVE_NODES,
     CROSSING_COST,
 )
 RULE_NAMES = tuple(rule.name for rule in RULES)
@@ -153,6 +159,11 @@ def moving_at_most(instance: Instance, moves: int) -> Instance:
     most = instance.limits.max_migrations
     most = moves if most is None else min(most, moves)
     return replace(instance, limits=replace(instance.limits, max_migrations=most))
+
+
+def node_counts(instance: Instance) -> list[NodeCount]:
+    """Return the bounds on numbers of nodes that an instance sets."""
+    return [count for rule in RULES for count in rule.node_counts(instance)]
 
 
 def kept_by(honours: Iterable[str]) -> frozenset[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
     from optim.rules.budget import Budget
+    from optim.rules.node_count import NodeCount
     from optim.rules.placement import Placement
 
 
@@ -37,9 +38,11 @@ class Form(Enum):
     FREE_MOVES = "moves that no budget counts"
     DISTANCE = "a bound on the load distance"
     SETS = "counts of a set of tasks on nodes or racks"
+    SLOT_SETS = "counts of a set of tasks in slots"
+    NODE_COUNT = "a count of nodes that hold tasks of some groups"
 
 
-def _nothing(instance: Instance) -> tuple[Violation, ...]:
+def _nothing(instance: Instance) -> tuple[Any, ...]:
     return ()
 
 
@@ -110,6 +113,8 @@ class Rule:
         rules of other forms.
     column
         Column of the table of tasks that holds what a budget is of, in the unit of state.
+    node_counts
+        Of the form `NODE_COUNT`: the counts that an instance sets.
     """
 
     name: str
@@ -127,6 +132,7 @@ class Rule:
     rows: tuple[Rows, ...] = ()
     budget: Callable[[Instance], Budget | None] = _nobody
     column: str | None = None
+    node_counts: Callable[[Instance], Iterable[NodeCount]] = _nothing
 
 
 def by_home(instance: Instance) -> Ints:

@@ -74,8 +74,8 @@ def _resource(instance: Instance, violation: Violation) -> int:
 
 def worsened(now: Iterable[Violation], then: Iterable[Violation]) -> list[Violation]:
     """Return what a plan breaks that is kept now, or is broken less."""
-    before = {(v.rule, v.where): v.amount for v in now}
-    return [v for v in then if v.amount > before.get((v.rule, v.where), 0.0) * (1 + _SAME)]
+    before = {v.key: v.amount for v in now}
+    return [v for v in then if v.amount > before.get(v.key, 0.0) * (1 + _SAME)]
 
 
 def loosened(

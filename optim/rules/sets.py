@@ -11,12 +11,12 @@ from optim.format.tables import APART, TOGETHER
 from optim.rules.base import Form, Rows, Rule, labelled, violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Ints, SetTable
     from optim.rules.placement import Placement
     from optim.rules.violation import Violation
 
@@ -33,18 +33,7 @@ def _present(instance: Instance) -> str | None:
 
 
 def _dropped(instance: Instance) -> Instance:
-    sets, none = instance.sets, np.zeros(0, dtype=np.int32)
-    empty = replace(
-        sets,
-        ids=(),
-        rule=none,
-        by_rack=np.zeros(0, dtype=np.bool_),
-        limit=none,
-        indptr=np.zeros(1, dtype=np.int32),
-        members=none,
-        by_operator=none,
-    )
-    return replace(instance, sets=empty)
+    return replace(instance, sets=instance.sets.only(np.zeros(0, dtype=np.int64)))
 
 
 def crowds(
@@ -124,23 +113,39 @@ def _limit(instance: Instance) -> NDArray[np.int64]:
 def _loosened(
     instance: Instance, mask: NDArray[np.bool_], value: Any, placement: Placement | None
 ) -> Instance:
-    """Give sets that are apart or spread other limits; drop or split those to be together."""
-    table = instance.sets
+    at = None if placement is None else placement.node
+    places = (lambda i, tasks: places_of(instance, i)[at[tasks]]) if at is not None else None
+    return replace(instance, sets=loosened_sets(instance.sets, mask, value, places))
+
+
+def loosened_sets(
+    table: SetTable,
+    mask: NDArray[np.bool_],
+    value: Any,
+    places: Callable[[int, Ints], Ints] | None,
+) -> SetTable:
+    """Give sets that are apart or spread other limits; drop or split those to be together.
+
+    Parameters
+    ----------
+    places
+        Where members of a set are: whoever is in one place with another stays so.
+    """
     limit = np.where(mask & (table.rule != TOGETHER), np.abs(value), table.limit)
     table = replace(table, limit=limit.astype(table.limit.dtype))
     kept: list[int] = []
     members: list[Ints] = []
     for i, loose in enumerate((mask & (table.rule == TOGETHER)).tolist()):
         parts = [table.tasks_of(i)]
-        if loose:  # whoever is in one place with another stays so
+        if loose:
             parts = []
-            if placement is not None:
-                at = places_of(instance, i)[placement.node[table.tasks_of(i)]]
+            if places is not None:
+                at = places(i, table.tasks_of(i))
                 parts = [table.tasks_of(i)[at == place] for place in np.unique(at).tolist()]
                 parts = [part for part in parts if len(part) > 1]
         kept += [i] * len(parts)
         members += parts
-    return replace(instance, sets=table.only(np.array(kept, dtype=np.int64), members))
+    return table.only(np.array(kept, dtype=np.int64), members)
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:
@@ -157,10 +162,14 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
 
 
 def _task_key(instance: Instance) -> NDArray[np.int64]:
-    """Tasks of the same sets are equal."""
-    of: list[list[int]] = [[] for _ in range(instance.num_tasks)]
-    for i in range(len(instance.sets.ids)):
-        for task in instance.sets.tasks_of(i).tolist():
+    return alike_in(instance.sets, instance.num_tasks)
+
+
+def alike_in(table: SetTable, num_tasks: int) -> NDArray[np.int64]:
+    """(T,) numbers in which tasks of the same sets are alike."""
+    of: list[list[int]] = [[] for _ in range(num_tasks)]
+    for i in range(len(table.ids)):
+        for task in table.tasks_of(i).tolist():
             of[task].append(i)
     return labelled(map(tuple, of))
 

@@ -16,6 +16,7 @@ from optim.figures.measures import slot_places
 from optim.rules.base import Form, Rows, Rule, violation
 from optim.rules.dealing import deal
 from optim.rules.exact import undecided
+from optim.rules.slot_sets import without_slot_sets
 from optim.rules.violation import Violation
 from optim.util.tolerance import over
 
@@ -57,10 +58,14 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     if slot is not None:
         yield from _in_slots(instance, placement.node, slot)
         yield from _topologies(instance, placement.node, slot)
-    elif _present(instance) is not None or instance.limits.max_tasks_per_slot is not None:
-        dealing = placement.dealing
-        if dealing.slot is None:
-            yield from dealing.shortage
+    elif _dealt(instance) and placement.dealing.slot is None:
+        yield from (v for v in placement.dealing.shortage if v.rule != "slot_sets")
+
+
+def _dealt(instance: Instance) -> bool:
+    """Whether a plan of nodes has to be dealt to slots."""
+    most = instance.limits.max_tasks_per_slot
+    return most is not None or bool(instance.slot_sets.ids) or _present(instance) is not None
 
 
 def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]:
@@ -98,7 +103,7 @@ def _topologies(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violatio
     """
     if not instance.topologies.ids:
         return
-    topology = _task_key(instance)
+    topology = topology_of(instance)
     place = slot_places(node, slot)
     known = (place >= 0) & (topology >= 0)
     pairs = np.unique(np.stack([place[known], topology[known]]), axis=1)
@@ -116,7 +121,8 @@ def _topologies(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violatio
             yield violation("workers", instance.topologies.ids[i], used, wanted)
 
 
-def _task_key(instance: Instance) -> Ints:
+def topology_of(instance: Instance) -> Ints:
+    """(T,) topology of each task, -1 for none."""
     operator = instance.tasks.operator
     topology = np.full(instance.num_tasks, -1, dtype=np.int32)
     topology[operator >= 0] = instance.operators.topology[operator[operator >= 0]]
@@ -147,8 +153,8 @@ def _larger(
 
 def _needed(placement: Placement) -> Floats:
     """(N,) slots that each node's tasks take at least; 0 where those that there are suffice."""
-    instance, node = _without_workers(placement.instance), placement.node
-    found = np.zeros(instance.num_nodes)
+    instance = without_slot_sets(_without_workers(placement.instance))
+    node, found = placement.node, np.zeros(instance.num_nodes)
     if _present(instance) is None and instance.limits.max_tasks_per_slot is None:
         return found
     if placement.dealing.slot is not None:
@@ -188,7 +194,7 @@ SLOTS = Rule(
     dropped=_dropped,
     violations=_violations,
     also=("slot_capacity", "one_topology_a_slot", "workers"),
-    task_key=_task_key,
+    task_key=topology_of,
     node_key=_node_key,
     rows=(
         Rows(_fill, lambda instance: instance.nodes.slot_capacity, _larger),

@@ -38,6 +38,11 @@ class Violation:
             f"({self.amount:.6g} off)"
         )
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Rule and place; without the nodes of a count, which may be others in another plan."""
+        return self.rule, self.where.partition(" (on ")[0]
+
     def resource(self, resources: Sequence[str]) -> int | None:
         """Return the index of the resource that `where` ends with; ``None`` where it has none."""
         named = [r for r in resources if f".{r} (" in f"{self.where} ("]

@@ -2,7 +2,8 @@
 
 A node's tasks are split into slots in every way, by dynamic programming over subsets. What is kept
 of a way is how many slots each topology with a number of workers uses, and how many the others: the
-workers tie the nodes together, for over all nodes these numbers must come out exactly.
+workers tie the nodes together, for over all nodes these numbers must come out exactly. Beside
+them stands how many slots have a member of each set over slots, of all nodes together.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Dealer:
         workers = [reading.workers[i] for i in self.counted]
         #: slots that each counted topology must fill
         self.wanted = tuple(min(w, e) for w, e in zip(workers, sizes, strict=True))
+        self.sets = [(one, {int(t) for t in one.tasks}) for one in reading.slot_sets]
         finite = np.where(np.isfinite(reading.slot_room), reading.slot_room, 0.0)
         self.room = reading.slot_room + slack * finite
         self.bits = 2 ** np.arange(self.count, dtype=np.int64)
@@ -42,28 +44,36 @@ class Dealer:
     def _adds_up(self, masks: Numbers) -> bool:
         ways = tuple(self.ways(n, mask) for n, mask in enumerate(masks))
         if ways not in self._sums:
-            reached = {(0,) * len(self.wanted)}
+            reached = {(0,) * (len(self.wanted) + len(self.sets))}
             for node in ways:
                 sums = (tuple(map(sum, zip(r, w, strict=True))) for r in reached for w in node)
                 reached = {s for s in sums if self._within(s)}
-            self._sums[ways] = self.wanted in reached
+            self._sums[ways] = any(self._done(s) for s in reached)
         return self._sums[ways]
 
+    def _done(self, numbers: Numbers) -> bool:
+        """Whether workers come out exactly, and sets stand in as many slots as they are to."""
+        stands = zip(self.sets, numbers[len(self.wanted) :], strict=True)
+        spread = all(n >= one.at_least for (one, _), n in stands if one.rule == "spread")
+        return numbers[: len(self.wanted)] == self.wanted and spread
+
     def _within(self, numbers: Numbers) -> bool:
-        return all(n <= most for n, most in zip(numbers, self.wanted, strict=True))
+        stands = zip(self.sets, numbers[len(self.wanted) :], strict=True)
+        joined = all(n <= 1 for (one, _), n in stands if one.rule == "together")
+        return joined and all(n <= most for n, most in zip(numbers, self.wanted, strict=False))
 
     def ways(self, node: int, mask: int) -> frozenset[Numbers]:
-        """Return the numbers of slots of the counted topologies that a node's tasks can fill."""
-        most = self.reading.slots[node]
+        """Return the slots of counted topologies, and of sets, that a node's tasks can fill."""
+        most, kinds = self.reading.slots[node], len(self.wanted)
         every = self._split(node, mask)
-        fitting = (w for w in every if most is None or sum(w) <= most)
-        return frozenset(w[:-1] for w in fitting)
+        fitting = (w for w in every if most is None or sum(w[: kinds + 1]) <= most)
+        return frozenset(w[:kinds] + w[kinds + 1 :] for w in fitting)
 
     def _split(self, node: int, mask: int) -> frozenset[Numbers]:
-        """Return every split of tasks into slots, as numbers of slots; the others' come last."""
+        """Return every split of tasks into slots, as numbers of slots: counted, others', sets'."""
         table = self._ways.setdefault(tuple(self.room[node]), {})
         if not mask:
-            return frozenset({(0,) * (len(self.wanted) + 1)})
+            return frozenset({(0,) * (len(self.wanted) + 1 + len(self.sets))})
         if mask not in table:
             first = mask & -mask
             rest = part = mask ^ first
@@ -72,15 +82,15 @@ class Dealer:
                 whose = self._slot_of(node, part | first)
                 if whose is not None:
                     for numbers in self._split(node, rest ^ part):
-                        found.add(tuple(v + (i == whose) for i, v in enumerate(numbers)))
+                        found.add(tuple(v + (i in whose) for i, v in enumerate(numbers)))
                 if not part:
                     break
                 part = (part - 1) & rest
             table[mask] = frozenset(found)
         return table[mask]
 
-    def _slot_of(self, node: int, mask: int) -> int | None:
-        """Return which number counts a slot of these tasks; ``None`` if they fit no slot."""
+    def _slot_of(self, node: int, mask: int) -> set[int] | None:
+        """Return which numbers count a slot of these tasks; ``None`` if they fit no slot."""
         tasks = [t for t in range(self.count) if mask >> t & 1]
         reading = self.reading
         if reading.most_a_slot is not None and len(tasks) > reading.most_a_slot:
@@ -88,8 +98,12 @@ class Dealer:
         whose = set(reading.topology[tasks].tolist()) - {-1}
         if len(whose) > 1 or (reading.load[tasks].sum(axis=0) > self.room[node]).any():
             return None
-        topology = min(whose, default=-1)
-        return self.counted.index(topology) if topology in self.counted else len(self.wanted)
+        for one, members in self.sets:
+            if one.rule == "apart" and len(members.intersection(tasks)) > one.at_most:
+                return None
+        topology, kinds = min(whose, default=-1), len(self.wanted)
+        of = {i + kinds + 1 for i, (_, own) in enumerate(self.sets) if own.intersection(tasks)}
+        return {self.counted.index(topology) if topology in self.counted else kinds} | of
 
 
 def broken_by_slots(reading: Reading, node: list[int], slot: list[int], slack: float) -> set[str]:
@@ -114,6 +128,15 @@ def broken_by_slots(reading: Reading, node: list[int], slot: list[int], slack: f
             broken.add("max_tasks_per_slot")
         if len(set(reading.topology[tasks].tolist()) - {-1}) > 1:
             broken.add("one_topology_a_slot")
+    for one in reading.slot_sets:
+        own = {int(t) for t in one.tasks}
+        counts = [n for n in (len(own.intersection(tasks)) for tasks in held.values()) if n]
+        if (
+            (one.rule == "apart" and max(counts, default=0) > one.at_most)
+            or (one.rule == "together" and len(counts) > 1)
+            or (one.rule == "spread" and len(counts) < one.at_least)
+        ):
+            broken.add("slot_sets")
     for i, workers in enumerate(reading.workers):
         tasks = np.flatnonzero(reading.topology == i).tolist()
         if workers is None or not tasks:

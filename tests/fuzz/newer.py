@@ -36,6 +36,8 @@ PROBES: dict[str, Document] = {
     "rate_driven": {**_TWO, "rate_driven": ["cpu"]},
     "crossing_cost": {**_TWO, "crossing_cost": {"cpu": {"out": 1, "in": 1}}},
     "max_load": {**_TWO, "tasks": [{"id": "t", "node": "n", "max_load": {"cpu": 1}}]},
+    "slot_sets": {**_TWO, "sets": [{"id": "s", "rule": "apart", "over": "slot", "tasks": ["t"]}]},
+    "exclusive_nodes": {**_TWO, "topologies": [{"id": "j", "exclusive_nodes": 1}]},
 }
 
 
@@ -75,6 +77,36 @@ def _add_sets(draw: Draw, document: Document, reading: Reading, _ids: list[str])
         if rule == "spread":
             new["at_least"] = draw.randint(1, min(3, size))
         document["sets"].append(new)
+
+
+def _add_slot_sets(draw: Draw, document: Document, reading: Reading, _ids: list[str]) -> None:
+    count = len(reading.task_ids)
+    operators = [name for name, tasks in reading.members.items() if tasks]
+    for k in range(draw.among({1: 2, 2: 1, 3: 1})):
+        rule = draw.choice(["apart", "apart", "together", "spread"])
+        new: dict[str, Any] = {"id": f"w{k}", "rule": rule, "over": "slot"}
+        if operators and rule != "together" and draw.chance(0.5):
+            new["operator"] = draw.choice(operators)
+            size = len(reading.members[new["operator"]])
+        else:
+            size = draw.randint(1, min(3 if rule == "together" else 5, count))
+            new["tasks"] = sorted(draw.sample(reading.task_ids, size))
+        if rule == "apart" and draw.chance(0.5):
+            new["at_most"] = draw.randint(1, max(1, size - 1))
+        if rule == "spread":
+            new["at_least"] = draw.randint(1, min(4, size))
+        document.setdefault("sets", []).append(new)
+
+
+def _add_exclusive(draw: Draw, document: Document, _reading: Reading, ids: list[str]) -> None:
+    if not document["operators"]:
+        return
+    for job in document.setdefault("topologies", [{"id": "job0"}]):
+        if draw.chance(0.7):
+            job["exclusive_nodes"] = draw.randint(1, len(ids))
+    for operator in document["operators"]:
+        if draw.chance(0.3):
+            operator["topology"] = draw.choice(document["topologies"])["id"]
 
 
 def _add_max_tasks(draw: Draw, document: Document, reading: Reading, ids: list[str]) -> None:
@@ -165,4 +197,6 @@ _ADD = {
     "rate_driven": _add_driven,
     "crossing_cost": _add_crossing,
     "max_load": add_max_load,
+    "slot_sets": _add_slot_sets,
+    "exclusive_nodes": _add_exclusive,
 }

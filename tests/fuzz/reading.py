@@ -27,7 +27,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Together:
-    """A set of tasks under one rule: where each node counts (`place`), and which tasks."""
+    """A set of tasks under one rule: where each node counts (`place`), and which tasks.
+
+    Of a set over slots places say nothing.
+    """
 
     rule: str
     place: np.ndarray
@@ -192,15 +195,20 @@ class Reading:
             "node": np.arange(len(nodes)),
             "rack": np.array([racks.index(str(x.get("rack"))) for x in nodes], dtype=int),
         }
-        self.sets = []
-        for x in [] if "sets" in self.dropped else self.document.get("sets", []):
+        self.sets, self.slot_sets = [], []
+        gone = {name for name in ("sets", "slot_sets") if name in self.dropped}
+        for x in self.document.get("sets", []):
+            kind = "slot_sets" if x.get("over") == "slot" else "sets"
+            if kind in gone:
+                continue
             if x.get("operator"):
                 tasks = self.members[x["operator"]]
             else:
                 tasks = [self.task_index[t] for t in x["tasks"]]
-            place = places[x.get("over", "node")]
+            place = places[x.get("over", "node") if kind == "sets" else "node"]
             most, least = x.get("at_most") or 1, x.get("at_least") or 0
-            self.sets.append(Together(x["rule"], place, np.array(tasks, dtype=int), most, least))
+            made = Together(x["rule"], place, np.array(tasks, dtype=int), most, least)
+            (self.sets if kind == "sets" else self.slot_sets).append(made)
 
     def _traffic(self) -> None:
         owner = {t: name for name, members in self.members.items() for t in members}
@@ -241,7 +249,12 @@ class Reading:
             or bool(np.isfinite(self.slot_room).any())
             or self.most_a_slot is not None
             or any(w is not None for w in self.workers)
+            or bool(self.slot_sets)
         )
+        alone = [None if "exclusive_nodes" in self.dropped else x.get("exclusive_nodes")
+                 for x in listed]  # fmt: skip
+        #: (topology, most nodes) of each that stands on nodes of its own
+        self.exclusive = [(i, most) for i, most in enumerate(alone) if most is not None]
 
     def _totals(self) -> None:
         crossing = self.document.get("crossing_cost") or {}

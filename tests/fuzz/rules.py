@@ -18,7 +18,7 @@ from tests.fuzz.reading import Reading, Together
 
 TIGHT, LOOSE = 1e-13, 1e-9 * (1 + 1e-6)
 SLOT_RULES = frozenset(
-    {"slots", "slot_capacity", "max_tasks_per_slot", "one_topology_a_slot", "workers"}
+    {"slots", "slot_capacity", "max_tasks_per_slot", "one_topology_a_slot", "workers", "slot_sets"}
 )
 #: rules whose names in a violation are part of the format; the newer ones are compared as one
 NAMED = SLOT_RULES | {
@@ -63,6 +63,7 @@ def kept(reading: Reading, at: np.ndarray, figures: Figures, slack: float) -> di
     good["max_inflow"] = (figures.inflow <= reading.max_inflow).all(axis=1)
     sets = [keeps_set(one, at) for one in reading.sets]
     good["sets"] = np.logical_and.reduce([np.ones(len(at), dtype=bool), *sets])
+    good["exclusive_nodes"] = keeps_alone(reading, at)
     if reading.slots_matter:
         sofar = np.logical_and.reduce(list(good.values())) if len(at) > 1 else np.ones(1, bool)
         good["slots"] = np.zeros(len(at), dtype=bool)  # dealt only where the rest is kept
@@ -94,6 +95,17 @@ def keeps_set(one: Together, at: np.ndarray) -> np.ndarray:
     if one.rule == "apart":
         return (held <= one.at_most).all(axis=1)
     return used <= 1 if one.rule == "together" else used >= one.at_least
+
+
+def keeps_alone(reading: Reading, at: np.ndarray) -> np.ndarray:
+    """(M,) whether topologies with nodes of their own stand on few enough, and nobody else does."""
+    good = np.ones(len(at), dtype=bool)
+    for topology, most in reading.exclusive:
+        for m, nodes in enumerate(at):
+            own = set(nodes[reading.topology == topology].tolist()) - {-1}
+            others = set(nodes[reading.topology != topology].tolist())
+            good[m] &= len(own) <= most and not own & others
+    return good
 
 
 def broken(reading: Reading, node: list[int], slot: list[int] | None, slack: float) -> set[str]:

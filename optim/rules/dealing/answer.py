@@ -10,6 +10,9 @@ import numpy as np
 from optim.rules.dealing.groups import Groups, at_once, spread
 from optim.rules.dealing.least import Least
 from optim.rules.dealing.mixed import part_mixed
+from optim.rules.dealing.spreading import ToSpread, widened
+from optim.rules.dealing.units import Units
+from optim.rules.slot_sets import without_slot_sets
 from optim.util.tolerance import slack as slack_of
 
 if TYPE_CHECKING:
@@ -68,25 +71,59 @@ def deal(
     Returns
     -------
     Dealing
-        The same for the same arguments.
+        The same for the same arguments. What is short is of sets over slots where all other rules
+        of slots can be kept without them.
     """
-    groups = Groups(instance, node, slack(instance))
-    clash = tuple(at_once(groups))
+    found = _deal(instance, node, work, slack)
+    if found.slot is not None or not instance.slot_sets.ids:
+        return found
+    others = _deal(without_slot_sets(instance), node, work, slack)
+    if others.slot is None:
+        own = tuple(v for v in found.shortage if v.rule == "slot_sets")
+        return replace(found, shortage=others.shortage + own)
+    return replace(found, shortage=tuple(map(_of_sets, found.shortage)))
+
+
+def _of_sets(violation: Violation) -> Violation:
+    if violation.rule == "slot_sets":
+        return violation
+    where = f"{violation.where} ({violation.rule}, as sets over slots part its tasks)"
+    return replace(violation, rule="slot_sets", where=where)
+
+
+def _deal(
+    instance: Instance, node: Ints, work: int, slack: Callable[[Instance], Floats]
+) -> Dealing:
+    units = Units(instance, node)
+    clash = tuple(units.clash())
+    if clash:
+        return Dealing(None, True, clash)
+    groups = Groups(units, slack(instance))
+    sets = [ToSpread(groups, i, members) for i, members in units.spread()]
+    clash = (*at_once(groups), *(one.short(one.most) for one in sets if one.most < one.limit))
     if clash:
         return Dealing(None, True, clash)
     least = Least(groups)
     known = _known(least)
-    mixed = groups.joins.any()
+    mixed = groups.joins.any() or bool(sets)
     # first where a sum is exceeded, so that the work is not spread over what fits anyway
     for among in (least.pressed(), np.ones(len(groups.count), dtype=np.bool_)):
         if known is None:
             work -= least.tighten(among, work // 2 if mixed else work)
             known = _known(least)
+    if known is not None and known.slot is not None and sets:
+        slot, steps = widened(groups, sets, known.slot, work // 2)
+        work -= steps
+        known = Dealing(slot, True) if all(one.fills(groups, slot) for one in sets) else None
     if known is None and mixed:
-        found, proof = part_mixed(least, work)
+        found, proof = part_mixed(least, work, sets)
         if found is not None or proof:
             known = Dealing(found, True, proof)
-    return known or Dealing(None, False, tuple(_not_known(least)))
+    if known is None:
+        return Dealing(None, False, tuple(_not_known(least, sets)))
+    if known.slot is None:
+        return known
+    return Dealing(np.where(node >= 0, known.slot[units.of], -1).astype(np.int32), True)
 
 
 def _known(least: Least) -> Dealing | None:
@@ -103,7 +140,11 @@ def _spread(least: Least, numbers: Numbers) -> Spread:
     return spread(groups, numbers, groups.count, groups.slots, groups.wanted)
 
 
-def _not_known(least: Least) -> Iterator[Violation]:
+def _not_known(least: Least, sets: list[ToSpread]) -> Iterator[Violation]:
     """Where the best packings known take more than there is, though it need not be so."""
-    for violation in _spread(least, least.high).shortage:
+    short = _spread(least, least.high).shortage
+    for violation in short:
         yield replace(violation, rule="slots", where=f"{violation.where} ({_WHY})")
+    for one in () if short else sets:
+        violation = one.short(len(one.nodes))
+        yield replace(violation, where=f"{violation.where} ({_WHY})")

@@ -7,42 +7,43 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optim.rules.violation import Violation
+from optim.rules.base import violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Floats
+    from optim.rules.dealing.units import Units
+    from optim.rules.violation import Violation
 
 Numbers = NDArray[np.int64]
 ROUNDING = 1e-12
 """What sums in another order may differ by, relative: no bound is proven by less."""
 _NAMED = 20
-
-
-def short(rule: str, where: str, needed: float, available: float) -> Violation:
-    """More is needed than there is."""
-    needed, available = float(needed), float(available)
-    return Violation(rule, where, abs(needed - available), needed, available)
+_TASKS, _MEMBERS = "tasks", "apart"
 
 
 class Groups:
-    """Tasks of one topology on one node, G groups, by node and topology.
+    """Units of one topology on one node, G groups, by node and topology.
 
     Attributes
     ----------
+    units
+        What is dealt: a task each, or tasks that are to be together.
     order, start
-        M placed tasks, group by group, and (G + 1,) where each group begins.
+        M placed units, group by group, and (G + 1,) where each group begins.
     node, topology, count
-        (G,) of each group, topology -1 for none, and its number of tasks.
+        (G,) of each group, topology -1 for none, and its number of units.
     group
         (M,) group of each of `order`.
     loads, limit, capacity, names
-        (T, D), (N, D) with and without slack, and D names of what is bounded in slots: resources
-        (as ``.cpu``), and the number of tasks (as an empty name), of which each task takes 1.
+        (U, D), (N, D) with and without slack, and D names of what is bounded in slots: resources
+        (as ``.cpu``), the number of tasks (as ``tasks``), and members of a set that is to be apart
+        (as ``apart``), on each node of another set.
+    set_at
+        The set that a column of members bounds on a node.
     slots
-        (N,) how many may be used: no more than there are tasks, which is as many as one likes.
+        (N,) how many may be used: no more than there are units, which is as many as one likes.
     wanted
         (P + 1,) slots that a topology fills, -1 where it is free; the last is of no topology.
     counted
@@ -53,8 +54,9 @@ class Groups:
         (G,) groups without topology that may have to join slots of others.
     """
 
-    def __init__(self, instance: Instance, node: Ints, slack: Floats) -> None:
-        self.instance, nodes = instance, instance.nodes
+    def __init__(self, units: Units, slack: Floats) -> None:
+        self.units, self.instance = units, units.instance
+        instance, nodes = self.instance, self.instance.nodes
         bounded = np.flatnonzero(np.isfinite(nodes.slot_capacity).any(axis=0))
         self.names = [f".{instance.resources[r]}" for r in bounded]
         self.loads = instance.tasks.load[:, bounded]
@@ -63,20 +65,53 @@ class Groups:
         most = instance.limits.max_tasks_per_slot
         if most is not None:
             each = np.full(len(nodes.ids), float(most))
-            self.names.append("")
+            self.names.append(_TASKS)
             self.loads = np.column_stack([self.loads, np.ones(instance.num_tasks)])
             self.capacity = np.column_stack([self.capacity, each])
             self.limit = np.column_stack([self.limit, each])
-        operator = instance.tasks.operator
-        topology = np.full(instance.num_tasks, -1, dtype=np.int64)
-        topology[operator >= 0] = instance.operators.topology[operator[operator >= 0]]
-        workers = instance.topologies.workers
+        self.loads = units.sums(self.loads)
+        self.set_at: dict[tuple[int, int], int] = {}
+        self._add_members()
+        workers, topology = instance.topologies.workers, units.task_topology
         executors = np.bincount(topology + 1, minlength=len(workers) + 1)[1:]
         wanted = np.where((workers < 0) | (executors == 0), -1, np.minimum(workers, executors))
         self.wanted = np.append(wanted, -1)
-        self._group(node, topology)
+        self._group()
 
-    def _group(self, node: Ints, topology: Numbers) -> None:
+    def _add_members(self) -> None:
+        """Count members of sets apart in columns; sets that bind on different nodes share one."""
+        held: dict[int, int] = {}
+        cells = []
+        for i, n, units, members in self.units.apart():
+            at = held[n] = held.get(n, -1) + 1
+            cells.append((at, n, units, members, float(self.instance.slot_sets.limit[i])))
+            self.set_at[n, len(self.names) + at] = i
+        if not cells:
+            return
+        width = 1 + max(held.values())
+        load = np.zeros((len(self.loads), width))
+        limit = np.full((self.instance.num_nodes, width), np.inf)
+        for at, n, units, members, most in cells:
+            load[units, at], limit[n, at] = members, most
+        self.names += [_MEMBERS] * width
+        self.loads = np.hstack([self.loads, load])
+        self.capacity = np.hstack([self.capacity, limit])
+        self.limit = np.hstack([self.limit, limit])
+
+    def short(self, n: int, d: int, needed: float, available: float, unit: int = -1) -> Violation:
+        """Name what a node, or one of its units, has too little of in one column."""
+        name, where = self.names[d], self.node_id(n)
+        if unit >= 0:
+            where = f"{self.instance.tasks.ids[self.units.first[unit]]} on {where}"
+        if name == _MEMBERS:
+            set_id = self.instance.slot_sets.ids[self.set_at[n, d]]
+            return violation("slot_sets", f"{set_id} apart: slots of {where}", needed, available)
+        if name == _TASKS:
+            return violation("max_tasks_per_slot", where, needed, available)
+        return violation("slot_capacity", f"{where}{name}", needed, available)
+
+    def _group(self) -> None:
+        node, topology = self.units.node, self.units.topology
         placed = np.flatnonzero(node >= 0)
         key = node[placed].astype(np.int64) * len(self.wanted) + topology[placed] + 1
         by_key = np.argsort(key, kind="stable")
@@ -129,30 +164,27 @@ def _too_big(groups: Groups) -> Iterator[Violation]:
     lost = np.argwhere(groups.loads[groups.order] > groups.limit[at])
     for i, d in lost[:_NAMED]:
         t, n = groups.order[i], at[i]
-        where = f"{groups.instance.tasks.ids[t]} on {groups.node_id(n)}{groups.names[d]}"
-        yield short("slot_capacity", where, groups.loads[t, d], groups.capacity[n, d])
+        yield groups.short(n, d, groups.loads[t, d], groups.capacity[n, d], t)
     if len(lost) > _NAMED:
         more = len(lost) - _NAMED
-        yield short("slot_capacity", f"{more} more tasks", more, 0)
+        yield violation("slot_capacity", f"{more} more tasks", more, 0)
 
 
 def _crowded(groups: Groups) -> Iterator[Violation]:
     """Nodes with more topologies, tasks or load than all their slots may have."""
     used, slots = np.unique(groups.node[groups.tight]), groups.slots
     for n in used[slots[used] == 0]:
-        yield short("slots", groups.node_id(n), 1, 0)
+        yield violation("slots", groups.node_id(n), 1, 0)
     used = used[slots[used] > 0]
     kinds = groups.on_nodes((groups.topology >= 0).astype(np.int64))
     for n in used[kinds[used] > slots[used]]:
-        yield short("one_topology_a_slot", groups.node_id(n), kinds[n], slots[n])
+        yield violation("one_topology_a_slot", groups.node_id(n), kinds[n], slots[n])
     at = groups.node[groups.group]
-    for d, name in enumerate(groups.names):
+    for d in range(len(groups.names)):
         load = np.bincount(at, groups.loads[groups.order, d], minlength=len(slots))
         room = slots[used] * groups.limit[used, d] * (1 + ROUNDING)
-        rule = "slot_capacity" if name else "max_tasks_per_slot"
-        for n in used[load[used] > room]:
-            available = slots[n] * groups.capacity[n, d]
-            yield short(rule, f"{groups.node_id(n)}{name}", load[n], available)
+        for n in used[load[used] > room].tolist():
+            yield groups.short(n, d, load[n], slots[n] * groups.capacity[n, d])
 
 
 class Spread(NamedTuple):
@@ -173,13 +205,15 @@ def spread(
     over = np.flatnonzero(used > slots).tolist()
     if over:
         return Spread(
-            None, tuple(short("slots", groups.node_id(n), used[n], slots[n]) for n in over)
+            None, tuple(violation("slots", groups.node_id(n), used[n], slots[n]) for n in over)
         )
     filled, wanted = groups.of_topologies(least), wanted[:-1]
     names = groups.instance.topologies.ids
     over = np.flatnonzero((wanted >= 0) & (filled > wanted)).tolist()
     if over:
-        return Spread(None, tuple(short("workers", names[i], filled[i], wanted[i]) for i in over))
+        return Spread(
+            None, tuple(violation("workers", names[i], filled[i], wanted[i]) for i in over)
+        )
     missing = np.where(wanted >= 0, wanted - filled, 0)
     given = np.zeros_like(least)
     edges = np.flatnonzero(groups.counted & (most > least) & (slots > used)[groups.node])
@@ -192,7 +226,9 @@ def spread(
     )
     if len(few):
         needed, lack = wanted[few].sum(), (missing - groups.of_topologies(given))[few].sum()
-        return Spread(None, (short("workers", groups.topology_ids(few), needed, needed - lack),))
+        return Spread(
+            None, (violation("workers", groups.topology_ids(few), needed, needed - lack),)
+        )
     return Spread(least + given)
 
 

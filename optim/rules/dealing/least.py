@@ -90,7 +90,7 @@ class Least:
         return spent
 
     def numbered(self, slots: Numbers, bins: Numbers) -> Ints:
-        """(T,) slots: packings into `bins` (G,) parted further until they fill `slots` (G,)."""
+        """(U,) slots: packings into `bins` (G,) parted further until they fill `slots` (G,)."""
         groups = self.groups
         alike = (np.diff(self.bins, prepend=-1) == 0) & (np.diff(groups.group, prepend=-1) == 0)
         seen = np.append(0, np.cumsum(alike))
@@ -99,7 +99,7 @@ class Least:
         inside = np.where(parted, bins[groups.group] + rank - 1, self.bins)
         before = np.cumsum(slots) - slots
         before -= before[np.searchsorted(groups.node, groups.node)]
-        slot = np.full(groups.instance.num_tasks, -1, dtype=np.int32)
+        slot = np.full(len(groups.loads), -1, dtype=np.int32)
         slot[groups.order] = before[groups.group] + inside
         return slot
 

@@ -1,21 +1,30 @@
-"""Nodes where tasks without topology may join slots of others: all partings, and their sums."""
+"""Nodes of which all partings are tried, and what these add up to.
+
+Those where tasks without topology may join slots of others, and those where sets stand that are to
+fill more slots than there are nodes with them.
+"""
 
 from __future__ import annotations
 
 from itertools import product
+from operator import ge
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.rules.dealing.groups import short, spread
+from optim.rules.base import violation
+from optim.rules.dealing.groups import spread
 from optim.rules.dealing.least import sizes
 from optim.rules.dealing.partings import Search
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optim.format.tables import Ints
     from optim.rules.dealing.groups import Numbers
     from optim.rules.dealing.least import Least
     from optim.rules.dealing.partings import Parting
+    from optim.rules.dealing.spreading import ToSpread
     from optim.rules.violation import Violation
 
 _FLOW = 200
@@ -23,9 +32,9 @@ _FLOW = 200
 
 
 class _Partings(NamedTuple):
-    """What partings of a node were found, by the slots that its counted topologies fill."""
+    """What partings of a node were found, by the slots that topologies fill and sets stand in."""
 
-    tasks: Numbers
+    units: Numbers
     labels: list[int]
     topologies: Numbers
     found: dict[tuple[int, ...], Parting]
@@ -33,9 +42,9 @@ class _Partings(NamedTuple):
     spent: int
 
     def dealt(self, usage: tuple[int, ...]) -> list[int]:
-        """Slots of the tasks: those found, parted further where more are to be filled."""
+        """Slots of the units: those found, parted further where more are to be filled."""
         size, slot = self.found[usage].size, list(self.found[usage].slot)
-        for label, wanted in enumerate(usage):
+        for label, wanted in enumerate(usage[: len(self.topologies)]):
             members = [i for i, own in enumerate(self.labels) if own == label]
             filled, seen = len({slot[i] for i in members}), set()
             for i in members:
@@ -45,28 +54,39 @@ class _Partings(NamedTuple):
         return slot
 
 
-def part_mixed(least: Least, work: int) -> tuple[Ints | None, tuple[Violation, ...]]:
-    """Search the partings of nodes where tasks without topology may join others.
+def part_mixed(
+    least: Least, work: int, sets: Sequence[ToSpread] = ()
+) -> tuple[Ints | None, tuple[Violation, ...]]:
+    """Search the partings of nodes where tasks without topology may join others, or sets stand.
 
     Returns
     -------
     tuple
-        (T,) slots if a dealing was found, and else what is short if there is none; both are empty
+        (U,) slots if a dealing was found, and else what is short if there is none; both are empty
         when it could not be told.
     """
     groups = least.groups
     # elsewhere slots of their own do for the tasks without topology
     matters = (groups.on_nodes(least.high) > groups.slots) | (groups.on_nodes(groups.counted) > 0)
-    nodes = np.unique(groups.node[groups.joins & matters[groups.node]]).tolist()
+    chosen = [groups.node[groups.joins & matters[groups.node]], *(one.crowded for one in sets)]
+    nodes = np.unique(np.concatenate(chosen)).tolist()
     partings: list[_Partings] = []
     for i, n in enumerate(nodes):
-        found = _partings(least, n, work // (2 * (len(nodes) - i)))
+        found = _partings(least, n, work // (2 * (len(nodes) - i)), sets)
         if found.complete and not found.found:
             slots = groups.slots[n]
-            return None, (short("slots", groups.node_id(n), slots + 1, slots),)
+            return None, (violation("slots", groups.node_id(n), slots + 1, slots),)
         partings.append(found)
         work -= found.spent
-    chains, complete = _sums(partings, groups.wanted, work // 2)
+    elsewhere = tuple(len(set(one.nodes.tolist()) - set(nodes)) for one in sets)
+    limits = [one.limit for one in sets]
+    sums, complete = _sums(partings, groups.wanted, elsewhere, limits, work // 2)
+    stands = {total[len(groups.wanted) - 1 :] for total in sums}
+    chains = [
+        chain
+        for total, chain in sums.items()
+        if all(map(ge, total[len(groups.wanted) - 1 :], limits))
+    ]
     tries = max(1, work // _FLOW)
     complete &= len(chains) <= tries
     others = ~np.isin(groups.node, nodes)
@@ -78,49 +98,65 @@ def part_mixed(least: Least, work: int) -> tuple[Ints | None, tuple[Violation, .
     for chain in chains[:tries]:
         wanted = groups.wanted.copy()
         for at, usage in zip(partings, chain, strict=True):
-            wanted[at.topologies] -= np.array(usage, dtype=np.int64)
+            counted = np.array(usage[: len(at.topologies)], dtype=np.int64)
+            wanted[at.topologies] -= counted
         rest = spread(groups, high, most, slots, wanted).slots
         if rest is not None:
             slot = least.numbered(rest, high)
             for at, usage in zip(partings, chain, strict=True):
-                slot[at.tasks] = at.dealt(usage)
+                slot[at.units] = at.dealt(usage)
             return slot, ()
         proof = spread(groups, low, most, slots, wanted)
         complete &= proof.slots is None
-        lack.append(sum(violation.amount for violation in proof.shortage))
+        lack.append(sum(each.amount for each in proof.shortage))
     if not complete:
         return None, ()
+    if not chains and stands:
+        reached = [max(of) for of in zip(*stands, strict=True)]
+        few = [one.short(m) for one, m in zip(sets, reached, strict=True) if m < one.limit]
+        return None, tuple(few or [one.short(one.limit - 1) for one in sets])
     counted = np.flatnonzero(groups.wanted[:-1] >= 0)
     needed = groups.wanted[counted].sum()
     available = needed - min(lack, default=1)
-    return None, (short("workers", groups.topology_ids(counted), needed, available),)
+    return None, (violation("workers", groups.topology_ids(counted), needed, available),)
 
 
-def _partings(least: Least, n: int, work: int) -> _Partings:
-    """Part the tasks of one node in every way that matters; labels of counted groups come first."""
+def _partings(least: Least, n: int, work: int, sets: Sequence[ToSpread]) -> _Partings:
+    """Part the units of one node in every way that matters; labels of counted groups come first."""
     groups = least.groups
     here = np.flatnonzero(groups.node == n)
     here = here[np.argsort(~groups.counted[here], kind="stable")]
     label = np.where(groups.topology[here] < 0, -1, np.arange(len(here)))
     label = np.repeat(label, groups.count[here])
-    tasks = np.concatenate([groups.order[groups.start[g] : groups.start[g + 1]] for g in here])
-    loads, limit = groups.loads[tasks], groups.limit[n]
-    by_size = np.lexsort([label, *loads.T, -sizes(loads, limit)])
+    units = np.concatenate([groups.order[groups.start[g] : groups.start[g + 1]] for g in here])
+    loads, limit = groups.loads[units], groups.limit[n]
+    member = np.array([np.isin(units, one.units) for one in sets], dtype=np.bool_)
+    by_size = np.lexsort([*member, label, *loads.T, -sizes(loads, limit)])
+    own = [tuple(np.flatnonzero(row).tolist()) for row in member.T[by_size]] if sets else []
     labels = label[by_size].tolist()
     counted = here[groups.counted[here]]
     topologies = groups.topology[counted]
     greatest = np.minimum(groups.count[counted], groups.wanted[topologies])
     ends = list(zip(least.low[counted].tolist(), greatest.tolist(), strict=True))
-    search = Search(loads[by_size], labels, limit, int(groups.slots[n]), ends)
+    search = Search(loads[by_size], labels, limit, int(groups.slots[n]), ends, own)
     spent = search.run(work)
-    return _Partings(tasks[by_size], labels, topologies, search.found, search.complete, spent)
+    return _Partings(units[by_size], labels, topologies, search.found, search.complete, spent)
 
 
 def _sums(
-    partings: list[_Partings], wanted: Numbers, work: int
-) -> tuple[list[tuple[tuple[int, ...], ...]], bool]:
-    """One choice of a parting a node for each sum of slots filled, and whether these are all."""
-    sums: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {(0,) * (len(wanted) - 1): ()}
+    partings: list[_Partings],
+    wanted: Numbers,
+    elsewhere: tuple[int, ...],
+    limits: list[int],
+    work: int,
+) -> tuple[dict[tuple[int, ...], tuple[tuple[int, ...], ...]], bool]:
+    """One choice of a parting a node for each sum of slots filled, and whether these are all.
+
+    The sums are of topologies, then of sets: these count up to their limits, from what they stand
+    in `elsewhere`.
+    """
+    kinds = len(wanted) - 1
+    sums: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {(*(0,) * kinds, *elsewhere): ()}
     complete = all(parting.complete for parting in partings)
     for parting in partings:
         longer: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {}
@@ -130,9 +166,12 @@ def _sums(
                 complete = False
                 break
             grown = list(total)
-            for i, used in zip(parting.topologies.tolist(), usage, strict=True):
+            counted = parting.topologies.tolist()
+            for i, used in zip(counted, usage[: len(counted)], strict=True):
                 grown[i] += used
-            if all(grown[i] <= wanted[i] for i in parting.topologies.tolist()):
+            for i, used in enumerate(usage[len(counted) :]):
+                grown[kinds + i] = min(limits[i], grown[kinds + i] + used)
+            if all(grown[i] <= wanted[i] for i in counted):
                 longer.setdefault(tuple(grown), (*chain, usage))
         sums = longer
-    return list(sums.values()), complete
+    return sums, complete

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Parting(NamedTuple):
-    """Tasks dealt to `size` slots of their node; `total` when parted further as is wanted."""
+    """Units dealt to `size` slots of their node; `total` when parted further as is wanted."""
 
     size: int
     slot: list[int]
@@ -24,11 +24,13 @@ class Parting(NamedTuple):
 
 
 class Search:
-    """All partings of tasks into slots that differ in more than the names of equal things.
+    """All partings of units into slots that differ in more than the names of equal things.
 
-    Equal tasks take slots in ascending order, and of equal slots only the first is tried: the
-    lexicographically least of all equivalent partings keeps both. `labels` are -1 for tasks that
-    join any slot; the first labels have `ends`, least and greatest numbers of slots to fill.
+    Equal units take slots in ascending order, and of equal slots only the first is tried: the
+    lexicographically least of all equivalent partings keeps both. `labels` are -1 for units that
+    join any slot; the first labels have `ends`, least and greatest numbers of slots to fill. `sets`
+    are to be spread: of each unit those that it is in. What is found is kept by the slots that
+    these labels fill, and those that have a member of each of the sets.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Search:
         limit: Floats,
         most: int,
         ends: Sequence[tuple[int, int]] = (),
+        sets: Sequence[tuple[int, ...]] = (),
     ) -> None:
         self.loads = [tuple(load) for load in loads.tolist()]
         self.labels, self.limit, self.most, self.ends = labels, tuple(limit.tolist()), most, ends
@@ -49,14 +52,20 @@ class Search:
         self.room: list[tuple[float, ...]] = []
         self.owner: list[int] = []
         self.usage = [0] * len(ends)
+        self.sets = [frozenset(own) for own in sets] or [frozenset()] * len(labels)
+        self.stands = [0] * (1 + max((i for own in sets for i in own), default=-1))
+        self.within: list[dict[int, int]] = []
+        self.widest = False
+        each = [sum(i in own for own in self.sets) for i in range(len(self.stands))]
+        self._most_stands = [min(most, count) for count in each]
 
     def run(self, work: int) -> int:
         """Search until all is seen or the work is done; return the steps taken."""
         size, spent, t = len(self.loads), 0, 0
         slot, next_slot = [0] * size, [0] * (size + 1)
         before: list[tuple[tuple[float, ...], int] | None] = [None] * size
-        enough = prod(high - low + 1 for low, high in self.ends)
-        while t >= 0 and len(self.found) < enough:
+        enough = np.inf if self.stands else prod(high - low + 1 for low, high in self.ends)
+        while t >= 0 and len(self.found) < enough and not self.widest:
             if spent > work:
                 return spent
             spent += 1 + len(self.room)
@@ -76,6 +85,7 @@ class Search:
             t += 1
             if t < size:
                 alike = self.loads[t] == self.loads[t - 1] and self.labels[t] == self.labels[t - 1]
+                alike = alike and self.sets[t] == self.sets[t - 1]
                 next_slot[t] = s if alike else 0
                 if self._hopeless(t):
                     next_slot[t] = self.most
@@ -94,15 +104,24 @@ class Search:
                 continue
             if any(x < y for x, y in zip(room, load, strict=True)):
                 continue
-            if any(self.room[c] == room and self.owner[c] == owner for c in range(s)) and not new:
+            if not new and any(self._equal(c, s) for c in range(s)):
                 continue
             return s
         return None
+
+    def _equal(self, a: int, b: int) -> bool:
+        same = self.room[a] == self.room[b] and self.owner[a] == self.owner[b]
+        return same and self.within[a].keys() == self.within[b].keys()
 
     def _put(self, t: int, s: int) -> None:
         if s == len(self.room):
             self.room.append(self.limit)
             self.owner.append(-1)
+            self.within.append({})
+        for i in self.sets[t]:
+            held = self.within[s].get(i, 0)
+            self.stands[i] += not held
+            self.within[s][i] = held + 1
         label = self.labels[t]
         if self.owner[s] < 0 <= label < len(self.ends):
             self.usage[label] += 1
@@ -113,9 +132,15 @@ class Search:
         label, owner = self.labels[t], -1 if before is None else before[1]
         if owner < 0 <= label < len(self.ends):
             self.usage[label] -= 1
+        for i in self.sets[t]:
+            held = self.within[s].pop(i) - 1
+            self.stands[i] -= not held
+            if held:
+                self.within[s][i] = held
         if before is None:
             self.room.pop()
             self.owner.pop()
+            self.within.pop()
         else:
             self.room[s], self.owner[s] = before
 
@@ -130,6 +155,11 @@ class Search:
 
     def _record(self, slot: list[int]) -> None:
         """Keep a parting for what it fills, and for what it fills when parted further."""
+        if self.stands:  # what is parted further is tried by itself, as it spreads sets, too
+            size, usage = len(self.room), (*self.usage, *self.stands)
+            self.found.setdefault(usage, Parting(size, list(slot), size))
+            self.widest = not self.ends and self.stands == self._most_stands
+            return
         parting, reached = list(slot), [(tuple(self.usage), len(self.room))]
         while reached:
             usage, size = reached.pop()

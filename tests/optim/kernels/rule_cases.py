@@ -1,4 +1,4 @@
-"""Random instances with sets, inflow and copies, for whoever keeps them."""
+"""Random instances with sets, inflow, copies and nodes of a topology alone."""
 
 from __future__ import annotations
 
@@ -22,9 +22,20 @@ def ruled_instance(seed: int, num_tasks: int = 5, num_nodes: int = 4) -> Instanc
     limits: dict[str, Any] = {}
     if rng.random() < 0.4:
         limits["max_inflow"] = int(rng.integers(0, 3))
+    topologies: list[dict[str, Any]] = []
+    more = np.random.default_rng([seed, 18])
+    if more.random() < 0.4:
+        topologies = [{"id": f"j{i}"} for i in range(2)]
+        for topology in topologies[: int(more.integers(1, 3))]:
+            topology["exclusive_nodes"] = int(more.integers(1, 4))
+        for task in tasks:
+            if more.random() < 0.7:
+                task["operator"] = str(more.choice(["o0", "o1"]))
     return Instance.from_dict(
         {
             "format": "streamplace.instance/1",
+            "topologies": topologies,
+            "operators": [{"id": f"o{i}", "topology": j["id"]} for i, j in enumerate(topologies)],
             "name": f"ruled {seed}",
             "resources": ["cpu"],
             "nodes": [

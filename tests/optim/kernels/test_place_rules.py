@@ -8,7 +8,7 @@ import pytest
 from optim.figures.measures import migrated_tasks
 from optim.kernels.guard import broken, enter, make_guard, may_enter, relief_of
 from optim.kernels.place_rules import place_rules
-from optim.rules import MAX_INFLOW, SETS
+from optim.rules import EXCLUSIVE_NODES, MAX_INFLOW, SETS
 from optim.rules.placement import Placement
 from tests.optim.kernels.rule_cases import ruled_instance
 
@@ -20,7 +20,8 @@ def test_a_placement_keeps_the_rules_where_the_referee_finds_none_broken(seed: i
     for _ in range(60):
         node = rng.integers(0, instance.num_nodes, instance.num_tasks)
         placed = Placement(instance, node.astype(np.int32))
-        found = [*SETS.violations(placed), *MAX_INFLOW.violations(placed)]
+        rules_here = (SETS, MAX_INFLOW, EXCLUSIVE_NODES)
+        found = [v for rule in rules_here for v in rule.violations(placed)]
         assert rules.are_kept(node) == (not found)
         assert (
             np.flatnonzero(rules.migrates(node)).tolist() == migrated_tasks(instance, node).tolist()
