@@ -62,7 +62,7 @@ def test_quick_proofs() -> None:
     small = [{"id": f"n{i}", "capacity": {"cpu": 3}} for i in range(5)]
     reason = hopeless(made(nodes=small))[-1]
     assert str(reason) == "exclusive_nodes at t: 1 nodes.cpu: needs 4, has 3 (1 off)"
-    [reason] = hopeless(made(nodes=NODES[:1]))
+    reason = hopeless(made(nodes=NODES[:1]))[-1]
     assert str(reason) == "exclusive_nodes at nodes: needs 2, has 1 (1 off)"
 
 
