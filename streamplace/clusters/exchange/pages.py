@@ -35,7 +35,14 @@ _MAX_TEXT = 1000
 _MAX_NAME = 80
 Many = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
 """A list that may be null; to be given a default of none."""
-_SPAN = re.compile(r"(?:(\d{1,9})d)?\s*(?:(\d{1,9})h)?\s*(?:(\d{1,9})m)?\s*(?:(\d{1,9})s)?")
+_DAYS = r"(?:(\d{1,9})\s*d(?:ays?)?)?[\s,]*"
+_SPANS = (
+    re.compile(
+        _DAYS + r"(?:(\d{1,9})\s*h(?:(?:ou)?rs?)?)?[\s,]*"
+        r"(?:(\d{1,9})\s*m(?:in(?:ute)?s?)?)?[\s,]*(?:(\d{1,9})\s*s(?:ec(?:ond)?s?)?)?"
+    ),
+    re.compile(_DAYS + r"(\d{1,9}):(\d\d):(\d\d)"),
+)
 _UNITS = (86_400.0, 3_600.0, 60.0, 1.0)
 
 
@@ -228,9 +235,9 @@ def completed(rates: Sequence[float | None]) -> list[float] | None:
 
 
 def seconds_of(text: object) -> float | None:
-    """Return a span such as ``1h 21m 20s`` or ``4m 0s``, or a number of seconds, in s."""
-    if isinstance(text, str):
-        found = _SPAN.fullmatch(text.strip().lower())
+    """Return a span such as ``1h 21m 20s``, ``4 minutes`` or ``0:04:00``, or a number, in s."""
+    for pattern in _SPANS if isinstance(text, str) else ():
+        found = pattern.fullmatch(text.strip().lower())
         if found and any(found.groups()):
             return sum(unit * int(n or 0) for unit, n in zip(_UNITS, found.groups(), strict=True))
     return as_number(text)

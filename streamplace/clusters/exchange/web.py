@@ -46,7 +46,8 @@ def is_url(text: str) -> bool:
 def site_of(address: str, prefix: str = "") -> str:
     """Return where a system's interface begins, of any address that a browser shows of it.
 
-    What is left out: ``#/…``, a page such as ``index.html`` with its query, slashes at the end.
+    What is left out: ``#/…``, a page such as ``index.html`` with its query, ``;jsessionid=…``,
+    slashes at the end.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def site_of(address: str, prefix: str = "") -> str:
         what stands behind it there is left out.
     """
     parts = urllib.parse.urlsplit(address.strip())
-    path, query = parts.path.rstrip("/"), parts.query
+    path, query = parts.path.partition(";")[0].rstrip("/"), parts.query
     head, _, last = path.rpartition("/")
     if last.lower().endswith((".html", ".htm")):
         path, query = head.rstrip("/"), ""

@@ -103,6 +103,13 @@ def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -
             f"counts of {topology.name} are those of {min(spans):.0f} s to {max(spans):.0f} s, by "
             "executor: since it started, or the window"
         )
+    told = [e for e in executors if e.executed is not None or e.transferred is not None]
+    untold = [e for e in told if e.age is None]
+    if untold and (len(untold) < len(told) or any(e.uptime for e in untold)):
+        ledger.warn(
+            f"{topology.name}: {len(untold)} of {len(told)} executors tell no uptime that is "
+            f"understood ({untold[0].name}: {untold[0].uptime!r}): counted as old as the topology"
+        )
     if young := [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]:
         ledger.warn(
             f"{topology.name} has {len(young)} executors that run for {min(young):.0f} s to "
@@ -205,12 +212,16 @@ class Cluster:
     def _optional(self, kind: Any, path: str, **query: str) -> Any:
         """Return a page that an import can do without; ``None``, with a warning, where it fails."""
         try:
-            value = self.client.maybe(path, window=self.window, **query)
+            value, own = self.client.maybe(path, window=self.window, **query), Ledger()
+            page = None if value is None else read_page(kind, value, path, own)
+            own.check()
         except InvalidInput as error:
-            reason = error.problems[0].reason
-            self.ledger.warn(f"{path} {reason}: taken from the other pages as far as they say it")
+            first = error.problems[0]
+            told = f"{first.path if path in first.path else path} {first.reason}"
+            self.ledger.warn(f"{told}: taken from the other pages as far as they say it")
             return None
-        return None if value is None else read_page(kind, value, path, self.ledger)
+        self.ledger.ignored += own.ignored
+        return page
 
 
 IMPORTER = Importer(

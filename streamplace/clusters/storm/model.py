@@ -62,11 +62,20 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
     if topology.executors is None:
         missing = sum(part.count for part in system if part.name not in known)
     else:
-        missing = topology.executors - len(topology.known_executors)
-    if missing <= 0:
-        return
+        missing = max(0, topology.executors - len(topology.known_executors))
+    parts = [part for part in topology.components.values() if part.executors]
+    small = [part for part in parts if not part.memory]
+    idle = [p for p in parts if p.is_system and all(e.busy is None for e in p.executors)]
+    idle = [part for part in idle if part.cpu_request is None]
     at = _at_workers(topology)
-    memory, cpu = _needs(topology, at, missing)
+    memory, cpu = _needs(topology, at, [missing + _size(some) for some in (small, idle)])
+    for part in idle:
+        part.cpu_request = cpu
+    for part in small if memory else ():
+        part.memory = memory
+        ledger.reading(f"{part.name} requests no memory: {memory:g} MB an executor is assumed")
+    if not missing:
+        return
     found = _named(at, known, missing)
     for name, workers in found.items():
         part = Component(name, "bolt", len(workers), cpu_request=cpu, memory=memory)
@@ -117,20 +126,29 @@ def _at_workers(topology: Topology) -> _Workers:
     return sorted(found, key=lambda pair: (str(pair[0].host), pair[0].port or 0))
 
 
-def _needs(topology: Topology, at: _Workers, missing: int) -> tuple[float, float | None]:
-    """Return memory and CPU of a missing executor: what workers are assigned beyond the known.
+def _size(parts: list[Component]) -> int:
+    return sum(len(part.executors) for part in parts)
 
-    Where that is not told, what Storm takes by default, if the others request any.
+
+def _needs(topology: Topology, at: _Workers, unknown: list[int]) -> tuple[float, float | None]:
+    """Return memory and CPU of an executor of which it is unknown: what workers are assigned more.
+
+    Where that is not told, what Storm takes by default, if the others request any. `unknown` is the
+    number of executors of which memory, and CPU, are.
     """
     parts = topology.components.values()
-    memory = [w.memory - sum(p.memory for p in known) for w, known in at if w.memory is not None]
-    cpu = [w.cpu - sum(p.cpu_request or 0.0 for p in known) for w, known in at if w.cpu is not None]
-    spare, busy = (
-        sum(x) if topology.processes and len(x) == len(at) else 0.0 for x in (memory, cpu)
+    beyond = (
+        [w.memory - sum(p.memory for p in known) for w, known in at if w.memory is not None],
+        [w.cpu - sum(p.cpu_request or 0.0 for p in known) for w, known in at if w.cpu is not None],
     )
+    spare, busy = (sum(x) if topology.processes and len(x) == len(at) else 0.0 for x in beyond)
     default = _MEMORY if any(part.memory for part in parts) else 0.0
     asked = _CPU if any(part.cpu_request for part in parts) else None
-    return (spare / missing if spare > 0 else default, busy / missing if busy > 0 else asked)
+    memory, cpu = unknown
+    return (
+        spare / memory if spare > 0 < memory else default,
+        busy / cpu if busy > 0 < cpu else asked,
+    )
 
 
 def _named(at: _Workers, known: set[str], missing: int) -> dict[str, list[Worker]]:

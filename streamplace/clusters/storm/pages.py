@@ -89,7 +89,6 @@ def window_seconds(window: Any) -> float | None:
     return seconds if seconds and seconds < 1e12 else math.inf
 
 
-Span = Annotated[float | None, PlainValidator(seconds_of)]
 Window = Annotated[float | None, PlainValidator(window_seconds)]
 
 
@@ -99,12 +98,12 @@ class _Page(Page):
 
 class _Started(_Page):
     uptimeSeconds: MaybeNumber = None
-    uptime: Span = None
+    uptime: Any = None
 
     @property
     def age(self) -> float | None:
         """Seconds since it started; ``None`` where not told."""
-        return self.uptime if self.uptimeSeconds is None else self.uptimeSeconds
+        return seconds_of(self.uptime) if self.uptimeSeconds is None else self.uptimeSeconds
 
 
 class Executor(_Started):

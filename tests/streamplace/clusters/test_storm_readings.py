@@ -85,13 +85,23 @@ def broken(instance: Instance) -> list[str]:
     [
         *[("4m 0s", 240), ("1h 21m 20s", 4880), ("2d 1h 0m 3s", 176_403), ("7s", 7), ("0s", 0)],
         *[("12", 12), (12.5, 12.5), ("", None), ("soon", None), (-3, None), (None, None)],
+        *[("10 minutes 0 seconds", 600), ("1 day, 2 hrs", 93_600), ("4 min", 240), ("1d", 86_400)],
+        *[("00:10:00", 600), ("0:04:00", 240), ("1d 2:03:04", 93_784), ("49:05:01", 176_701)],
+        *[("10:00", None), ("-0:10:00", None), ("5 parsecs", None)],
     ],
 )
 def test_spans_of_time(text: Any, seconds: float | None) -> None:
     assert seconds_of(text) == seconds
 
 
-@pytest.mark.parametrize("age", [{"uptimeSeconds": 4880}, {"uptime": "1h 21m 20s"}])
+@pytest.mark.parametrize(
+    "age",
+    [
+        *[{"uptimeSeconds": 4880}, {"uptimeSeconds": "4880"}, {"uptime": "1h 21m 20s"}],
+        *[{"uptime": "1 hour 21 minutes 20 seconds"}, {"uptime": "01:21:20"}, {"uptime": 4880}],
+        {"uptimeSeconds": -1, "uptime": "1h 21m 20s"},
+    ],
+)
 def test_executors_count_since_they_started(saved: Callable[..., str], age: Any) -> None:
     """The topology runs for 119,141 s, its executors for 4,880 s: 507,100 tuples are 103.9/s."""
     documents = pages(
@@ -102,6 +112,24 @@ def test_executors_count_since_they_started(saved: Callable[..., str], age: Any)
     )
     instance = import_instance("storm", [saved(documents)]).instance
     assert instance.total_traffic == pytest.approx(507_100 / 4880)
+
+
+@pytest.mark.parametrize("uptime", [{}, {"uptime": "a while"}])
+def test_an_uptime_that_is_not_understood_is_warned_of(
+    saved: Callable[..., str], uptime: dict[str, Any]
+) -> None:
+    documents = pages(
+        [executor(1, transferred=600, uptimeSeconds=600)],
+        [executor(2, executed=600, **uptime)],
+        600,
+    )
+    made = import_instance("storm", [saved(documents)])
+    told = (
+        f"t: 1 of 2 executors tell no uptime that is understood ([2-2]: {uptime.get('uptime')!r})"
+    )
+    assert warned(made, told)
+    documents[f"{BASE}/component/out"]["executorStats"][0]["uptime"] = "10 minutes"
+    assert not warned(import_instance("storm", [saved(documents)]), "no uptime")
 
 
 def restarted(seconds: float, count: int) -> dict[str, Any]:
@@ -284,6 +312,22 @@ def test_ackers_of_an_address(serve: Callable[..., str]) -> None:
     assert warned(made, "answers 500")
 
 
+def test_ackers_whose_page_tells_no_needs(saved: Callable[..., str]) -> None:
+    """They have what their workers are assigned beyond the others; else what Storm takes."""
+    documents = with_ackers()
+    documents[BASE]["bolts"].append({"boltId": "__acker", "executors": 2})
+    documents[f"{BASE}/component/__acker"] = {
+        "id": "__acker", "topologyId": "t-1-1", "executorStats": [executor(5), executor(6, "s2")]
+    }  # fmt: skip
+    instance = import_instance("storm", [saved(documents)]).instance
+    at = [instance.tasks.index[f"__acker[{i}-{i}]"] for i in (5, 6)]
+    assert instance.tasks.load[at].tolist() == [[20.0, 128.0]] * 2  # the rest of 40 % and 384 MB
+    assert not all_on(instance, 0)
+    del documents[BASE]["workers"]
+    instance = import_instance("storm", [saved(documents)]).instance
+    assert instance.tasks.load[at].tolist() == [[10.0, 128.0]] * 2
+
+
 def test_memory_of_workers_where_nothing_is_requested(saved: Callable[..., str]) -> None:
     documents = with_ackers()
     for part in (*documents[BASE]["spouts"], *documents[BASE]["bolts"]):
@@ -365,7 +409,13 @@ def test_a_worker_of_executors_that_no_page_names_is_not_missing(saved: Callable
 # -- pages that fail, and addresses ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", [(500, {}, b"oops"), (200, {}, b"<html>"), (404, {}, b"")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *[(500, {}, b"oops"), (200, {}, b"<html>"), (404, {}, b""), (200, {}, b"[]")],
+        *[(200, {}, b'{"error": "x"}'), (200, {}, b'{"out": {":inputs": [{":stream": "s"}]}}')],
+    ],
+)
 def test_a_visualization_that_fails(serve: Callable[..., str], answer: Any) -> None:
     documents = restarted(9000, 30_000) | {f"{BASE}/visualization": answer}
     made = import_instance("storm", [serve(documents, "api/v1")])
@@ -386,6 +436,7 @@ def test_a_bolt_that_nothing_feeds_is_told(saved: Callable[..., str]) -> None:
     [
         *["", "/", "/index.html", "/index.html#/x", "/ui.html", "/#/overview", "/api/v1"],
         *["/api/v1/", "/topology.html?id=t-1-1", "/api/v1/topology/summary", "?doAsUser=me"],
+        *["/index.html;jsessionid=1F?x=1", "/;jsessionid=1F", "/topology.html;v=1?id=t-1-1#x"],
     ],
 )
 def test_addresses_that_a_browser_shows(serve: Callable[..., str], end: str) -> None:
