@@ -78,17 +78,20 @@ def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
             if strategies & {"GLOBAL", "CUSTOM"}:
                 ledger.reading("custom partitioning is taken as an even spread over all pairs")
             rate = _rate(read, written, sender) if sender in written else 0.0
-            yield Edge(job.id, sender, vertex.id, rate, strategies <= POINTWISE)
+            if rate is None:
+                title = job.vertices[sender].title
+                ledger.warn(f"what {title} sends to {vertex.title} is on no page: counted as 0")
+            yield Edge(job.id, sender, vertex.id, rate or 0.0, strategies <= POINTWISE)
 
 
-def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float:
+def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float | None:
     """Return a sender's part of what a vertex reads: in proportion to what each sender writes.
 
-    Senders of which that is unknown share what the others leave.
+    Senders of which that is unknown share what the others leave. ``None`` where nothing is known.
     """
     own = written[sender]
     if read is None:
-        return own or 0.0
+        return own
     known = sum(value for value in written.values() if value is not None)
     unknown = sum(1 for value in written.values() if value is None)
     if own is None:

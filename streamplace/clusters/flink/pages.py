@@ -364,7 +364,9 @@ def job_of(page: JobPage, path: str, ledger: Ledger) -> Job:
     for i, entry in enumerate(page.vertices):
         if entry.id in job.vertices:
             ledger.problem(f"{path}.vertices[{i}].id", entry.id, "stands twice")
-        state = entry.status if entry.status in ENDED else None
+        states = {state for state, number in (entry.tasks or {}).items() if number}
+        state = entry.status or (states.pop() if len(states) == 1 else None)
+        state = state if state in ENDED else None
         told = (entry.parallelism, entry.slotSharingGroupId, entry.maxParallelism, state)
         job.vertices[entry.id] = Vertex(entry.id, entry.name or "", *told)
     if page.plan is not None:
@@ -428,9 +430,10 @@ def take_metrics(metrics: Iterable[Metric], vertex: Vertex, index: int | None = 
     for entry in metrics:
         head, _, tail = entry.id.partition(".")
         at, metric = (int(head), tail) if is_whole(head) else (index, entry.id)
-        subtask = None if at is None else vertex.subtasks.get(at)
-        if subtask is None or entry.value is None or metric not in _MEASURES:
+        known = at is not None and (at in vertex.subtasks or at < vertex.parallelism)
+        if at is None or not known or entry.value is None or metric not in _MEASURES:
             continue
+        subtask = vertex.subtasks.setdefault(at, vertex.subtask(at))
         name, scale, most = _MEASURES[metric]
         span = entry.seconds or MEAN
         counted = subtask.readings.get(name)

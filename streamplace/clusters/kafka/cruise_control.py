@@ -25,7 +25,7 @@ from streamplace.clusters.exchange.pages import (
     words,
 )
 from streamplace.clusters.exchange.sources import Document, saved_documents
-from streamplace.clusters.exchange.web import WebClient, is_url
+from streamplace.clusters.exchange.web import WebClient, is_url, site_of
 from streamplace.clusters.kafka.cluster import (
     LEADERS,
     REPLICAS,
@@ -51,7 +51,7 @@ UNUSED = words(
     """
 )
 _DEFAULT = -1
-_PREFIX = "kafkacruisecontrol"
+_PREFIX = "/kafkacruisecontrol"
 _TASK_HEADER = "User-Task-ID"
 
 OPTIONS = (
@@ -294,8 +294,7 @@ def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
         raise InvalidInput(Problem("SOURCE", addresses, "holds several addresses", "name one"))
     if not addresses:
         return []
-    base = addresses[0].rstrip("/")
-    client = WebClient(base if base.endswith(_PREFIX) else f"{base}/{_PREFIX}", request.timeout)
+    client = WebClient(site_of(addresses[0], _PREFIX), request.timeout)
     wait, found = request.options["wait"], []
     for path, kind, query in (
         ("load", LoadPage, {}),

@@ -84,10 +84,17 @@ def test_dead_brokers_are_left_and_partitions_without_a_leader_left_out(
         load(saved, documents)
 
 
-def test_from_an_address(serve: Callable[..., str], saved: Callable[..., str]) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        *["", "/", "/kafkacruisecontrol/", "/kafkacruisecontrol/load?json=true", "/#/main"],
+        *["/index.html", "/index.html#/x", "/kafkacruisecontrol/state;jsessionid=1F"],
+    ],
+)
+def test_from_an_address(serve: Callable[..., str], saved: Callable[..., str], end: str) -> None:
     documents = systems.cruise_control()
     capacity = saved({"capacity": documents["capacity"]})
-    address = serve(documents, "kafkacruisecontrol")
+    address = serve(documents, "kafkacruisecontrol") + end
     by_net = import_instance("cruise-control", [address, capacity]).instance
     assert by_net.sha256 == load(saved, documents).sha256
 

@@ -161,6 +161,44 @@ def test_a_vertex_that_has_ended_by_the_jobs_page(saved: Callable[..., str]) -> 
     documents[f"jobs/{JOB}/vertices/jdbc"] = page
     made = import_instance("flink", [saved(documents)])
     assert loads(made.instance)["jdbc/0"] == 0.0
+    vertex = documents[f"jobs/{JOB}"]["vertices"][1]
+    vertex.pop("status")
+    vertex["tasks"] = {"FINISHED": 2, "RUNNING": 0}  # what the page counts says it, too
+    made = import_instance("flink", [saved(documents)])
+    assert loads(made.instance)["jdbc/0"] == 0.0
+
+
+def without_pages_of(documents: dict[str, Any], *vertices: str) -> dict[str, Any]:
+    return {k: v for k, v in documents.items() if k.rpartition("/vertices/")[2] not in vertices}
+
+
+def test_metrics_count_where_no_page_lists_the_subtasks(saved: Callable[..., str]) -> None:
+    documents = without_pages_of(with_an_ended_source("RUNNING"), "kafka", "join", "jdbc")
+    for name, width, told in (("kafka", 4, "Out"), ("jdbc", 2, "Out"), ("join", 2, "In")):
+        documents[f"jobs/{JOB}/vertices/{name}/metrics"] = [
+            {"id": f"{i}.{metric}", "value": value}
+            for i in range(width + 1)  # one is left of before a rescaling
+            for metric, value in (
+                ("busyTimeMsPerSecond", "300"), (f"numBytes{told}PerSecond", "1000000")
+            )
+        ]  # fmt: skip
+    made = import_instance("flink", [saved(documents)])
+    assert loads(made.instance)["kafka/3"] == pytest.approx(0.3)
+    expected = {("kafka", "join"): 4 / 3, ("jdbc", "join"): 2 / 3}  # 2 MB/s, by what each sends
+    assert rates(made.instance) == pytest.approx(expected)
+    assert warned(made, "where 4 subtasks of kafka run is not known")
+
+
+def test_a_stream_of_which_no_page_says_the_rate_is_warned_of(saved: Callable[..., str]) -> None:
+    documents = pages(
+        [manager("t1")],
+        {n: [subtask("t1", 0.3, 1.0, 1.0)] for n in ("a", "b", "c")},
+        [("a", "b", "HASH"), ("b", "c", "HASH")],
+    )
+    made = import_instance("flink", [saved(without_pages_of(documents, "b", "c"))])
+    assert rates(made.instance) == pytest.approx({("a", "b"): 1.0, ("b", "c"): 0.0})
+    assert warned(made, "what b sends to c is on no page: counted as 0")
+    assert not warned(import_instance("flink", [saved(documents)]), "is on no page")
 
 
 def test_half_of_a_vertex_has_ended(saved: Callable[..., str]) -> None:
