@@ -185,6 +185,16 @@ def needed(read: Callable[[Any], T | None], what: str) -> PlainValidator:
     return PlainValidator(take)
 
 
+def as_amount(value: Any) -> float | None:
+    """Return what a user wrote as a number of at least 0; ``None`` for null."""
+    found = as_number(value)
+    if found is None and value is not None:
+        raise Fault("is no number of at least 0")
+    return found
+
+
+Amount = Annotated[float | None, PlainValidator(as_amount)]
+"""``None`` where it is null or absent; all else must be a number."""
 MaybeNumber = Annotated[float | None, PlainValidator(as_number)]
 """``None`` where it is absent, negative, NaN or no number at all."""
 MaybeWhole = Annotated[int | None, PlainValidator(as_whole)]

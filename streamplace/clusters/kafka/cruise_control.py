@@ -12,6 +12,7 @@ from optim.format.read import Fault
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import (
+    Amount,
     MaybeNumber,
     MaybeText,
     Number,
@@ -19,7 +20,7 @@ from streamplace.clusters.exchange.pages import (
     Percent,
     Text,
     Whole,
-    as_number,
+    as_amount,
     kind_by_field,
     read_page,
     words,
@@ -84,28 +85,17 @@ def _signed(value: Any) -> int:
     return number
 
 
-def _amount(value: Any) -> float | None:
-    """Return a capacity."""
-    found = as_number(value)
-    if found is None and value is not None:
-        raise Fault("is no number of at least 0")
-    return found
-
-
 def _disks(value: Any) -> dict[str, float] | None:
     """Return the capacity of disks by log dir; under the empty name where it is that of all."""
     if not isinstance(value, dict):
-        whole = _amount(value)
+        whole = as_amount(value)
         return None if whole is None else {"": whole}
-    return {str(name): _amount(part) or 0.0 for name, part in value.items()}
+    return {str(name): as_amount(part) or 0.0 for name, part in value.items()}
 
 
 def _cpu(value: Any) -> float | None:
     """Return a capacity of CPU: a number, or 100 % of the cores named."""
-    return 100.0 if isinstance(value, dict) and set(value) == {"num.cores"} else _amount(value)
-
-
-Amount = Annotated[float | None, PlainValidator(_amount)]
+    return 100.0 if isinstance(value, dict) and set(value) == {"num.cores"} else as_amount(value)
 
 
 class _Page(Page):

@@ -17,6 +17,7 @@ from pydantic import PlainValidator
 from optim.errors import problems_in
 from optim.format.read import Fault, parse_json
 from streamplace.clusters.exchange.pages import (
+    Amount,
     MaybeNumber,
     MaybeText,
     Number,
@@ -272,10 +273,10 @@ def _truth(value: Any) -> bool:
 
 
 class _Capacity(Page):
-    disk: MaybeNumber = None
-    nw_in: MaybeNumber = None
-    nw_out: MaybeNumber = None
-    cpu: MaybeNumber = None
+    disk: Amount = None
+    nw_in: Amount = None
+    nw_out: Amount = None
+    cpu: Amount = None
 
 
 class _Broker(Page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -114,6 +115,11 @@ def line(number: int, old: str, new: str) -> Callable[[str], str]:
         ("log-dirs.json", lambda text: text.replace("orders-1", "orders"), "topic-number"),
         ("brokers.json", lambda text: text.replace('"id": 2', '"id": 1'), r"\[1\]\.id: 1 stands"),
         ("brokers.json", lambda text: text.replace("false", '"no"'), "neither true nor false"),
+        (
+            "brokers.json",
+            lambda text: re.sub(r'"disk": [\d.e+]+', '"disk": "1 TB"', text),
+            r"\[0\]\.capacity\.disk: '1 TB' is no number of at least 0",
+        ),
         ("rates.csv", line(2, "orders,0", "orders,x"), "csv:2: 'orders-x' is no partition"),
         ("rates.csv", line(1, "topic,", "subject,"), "csv:1: .* lacks topic"),
         ("rates.csv", line(3, "orders,1,", "orders,1,-"), "csv:3: .* is no rate: bytes_in"),
