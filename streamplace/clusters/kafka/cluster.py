@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from streamplace.present.numbers import listed
 
@@ -18,6 +18,17 @@ REPLICAS, LEADERS = "replicas", "leaders"
 _NAMED = 3
 LEADER_IN, LEADER_OUT, FOLLOWER_IN = 0.6, 0.1, 0.3
 """Weights of bytes in a broker's CPU, as Cruise Control has them unless told otherwise."""
+
+
+class Key(NamedTuple):
+    """Which partition; as a text as Kafka writes it."""
+
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        """Return ``topic-number``."""
+        return f"{self.topic}-{self.number}"
 
 
 @dataclass
@@ -49,7 +60,8 @@ class Partition:
     lost
         Living brokers whose replica of it is on a failed disk.
     adding, removing
-        Brokers of a reassignment that is under way; `replicas` is its target.
+        Brokers of a reassignment that is under way: of a cluster `replicas` is its target, of
+        ``--describe`` it has both.
     min_isr
         ``min.insync.replicas`` of its topic; ``None`` where not told.
     """
@@ -73,9 +85,14 @@ class Partition:
         return bool(self.adding or self.removing)
 
     @property
+    def key(self) -> Key:
+        """Which it is."""
+        return Key(self.topic, self.number)
+
+    @property
     def name(self) -> str:
         """Topic and number, as Kafka writes it."""
-        return f"{self.topic}-{self.number}"
+        return str(self.key)
 
     def load(self, resource: str, leads: bool) -> float:
         """Load of one replica."""

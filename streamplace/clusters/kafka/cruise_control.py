@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
@@ -32,6 +32,7 @@ from streamplace.clusters.kafka.cluster import (
     REPLICAS,
     Broker,
     Cluster,
+    Key,
     Partition,
     follower_cpu,
     some,
@@ -39,9 +40,6 @@ from streamplace.clusters.kafka.cluster import (
 from streamplace.clusters.kafka.importer import OPERATION, follow, operation_of
 from streamplace.clusters.kafka.model import document_of
 from streamplace.clusters.kafka.pages import AssignmentPage, broker_number, brokers_in
-
-if TYPE_CHECKING:
-    from streamplace.clusters.kafka.pages import Key
 
 RESOURCES = ("cpu", "network_in", "network_out", "disk")
 UNITS = {"cpu": "percent", "network_in": "KB/s", "network_out": "KB/s", "disk": "MB"}
@@ -235,7 +233,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             _add_partitions(page, name, partitions, ledger)
     ledger.check()
     led = {key: p for key, p in partitions.items() if p.leader is not None}
-    if lost := [f"{topic}-{number}" for topic, number in sorted(partitions.keys() - led.keys())]:
+    if lost := sorted(partitions.keys() - led.keys()):
         ledger.warn(f"left out for want of a leader, their load stays where it is: {some(lost)}")
     partitions = led  # without a leader there is nothing that could move
     brokers = {
@@ -248,7 +246,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             _take_capacities(page, name, loads, brokers, by_dir, ledger)
         elif isinstance(page, StatePage):
             for entry in itertools.chain(*page.KafkaPartitionState.values()):
-                if known := partitions.get((entry.topic, entry.partition)):
+                if known := partitions.get(Key(entry.topic, entry.partition)):
                     known.lost |= frozenset(entry.offline)
         elif isinstance(page, AssignmentPage):
             _take_order(page, name, partitions, ledger)
@@ -339,14 +337,13 @@ def _add_partitions(
     page: PartitionLoadPage, path: str, partitions: dict[Key, Partition], ledger: Ledger
 ) -> None:
     for i, entry in enumerate(page.records):
-        key, leader = (entry.topic, entry.partition), entry.leader
+        key, leader = Key(entry.topic, entry.partition), entry.leader
         if entry.followers is None:
             reason = "is missing: without all replicas a plan could put two on one broker"
             remedy = "a list of broker numbers is needed"
             ledger.problem(f"{path}.records[{i}].followers", None, reason, remedy)
         if key in partitions:
-            where = f"{path}.records[{i}].partition"
-            ledger.problem(where, f"{key[0]}-{key[1]}", "stands twice")
+            ledger.problem(f"{path}.records[{i}].partition", str(key), "stands twice")
         into, out = entry.networkInbound, entry.networkOutbound
         follows = follower_cpu(entry.cpu, into, out)
         partitions[key] = Partition(
@@ -392,7 +389,7 @@ def _take_order(
 ) -> None:
     """Bring replicas into their true order."""
     for i, entry in enumerate(page.partitions):
-        known = partitions.get((entry.topic, entry.partition))
+        known = partitions.get(Key(entry.topic, entry.partition))
         if known is None:
             continue
         if set(entry.replicas) != set(known.replicas):

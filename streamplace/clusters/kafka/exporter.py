@@ -19,9 +19,9 @@ from optim.options import Option
 from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
-from streamplace.clusters.kafka.cluster import some
+from streamplace.clusters.kafka.cluster import Key, some
 from streamplace.clusters.kafka.pages import read_assignment
-from streamplace.clusters.kafka.replicas import DEAD, FACTOR, Key, Listed, Lists, listed_partitions
+from streamplace.clusters.kafka.replicas import DEAD, FACTOR, Labelled, Lists, listed_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ _FULL = 0.9
 class Change(NamedTuple):
     """A partition whose replicas or leader change: its lists before and after."""
 
-    partition: Listed
+    partition: Labelled
     before: Lists
     after: Lists
 
@@ -133,7 +133,7 @@ def _dead(instance: Instance, broker_of: list[int]) -> set[int]:
     return {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
 
 
-def _lists(partition: Listed, home: list[int], broker: list[int], dead: set[int]) -> Lists:
+def _lists(partition: Labelled, home: list[int], broker: list[int], dead: set[int]) -> Lists:
     """Return the lists under a placement; one that keeps a dead broker Kafka does not reorder."""
     lists = partition.under(home, broker)
     now = partition.now.replicas
@@ -143,9 +143,10 @@ def _lists(partition: Listed, home: list[int], broker: list[int], dead: set[int]
 
 
 def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledger: Ledger) -> None:
-    name, replicas, wanted = change.partition.name, change.after.replicas, change.partition.factor
+    replicas, wanted = change.after.replicas, change.partition.factor
     if not change.is_listed:
         return
+    name = str(change.partition.key)
     if twice := [b for b, count in Counter(replicas).items() if count > 1]:
         reason = f"already holds another replica of it ({change.before.replicas})"
         ledger.problem(name, twice[0], reason, "put its replicas into a set `apart`")
@@ -161,10 +162,10 @@ def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledge
         ledger.problem(name, replicas, reason, f"as the label {FACTOR} has it")
 
 
-def reassignment(lists: Iterable[tuple[Listed, Sequence[int]]]) -> str:
+def reassignment(lists: Iterable[tuple[Labelled, Sequence[int]]]) -> str:
     """Return the text of a reassignment: partitions with their whole replica lists."""
     entries = [
-        {"topic": p.topic, "partition": p.number, "replicas": list(replicas)}
+        {"topic": p.key.topic, "partition": p.key.number, "replicas": list(replicas)}
         for p, replicas in lists
     ]
     return json.dumps({"version": 1, "partitions": entries}, ensure_ascii=False) + "\n"
@@ -218,7 +219,7 @@ def write(
 def elected(found: Iterable[Change]) -> list[Key]:
     """Return the partitions whose leader changes, and is to be elected: it is the first."""
     return [
-        (c.partition.topic, c.partition.number)
+        c.partition.key
         for c in found
         if c.after.leader != c.before.leader
         or (c.after.leader is None and c.after.replicas[0] != c.before.replicas[0])
@@ -235,7 +236,7 @@ def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger
     """Add the leaders to elect after a rollback: those that were the first of their lists."""
     led = [c for c in found if c.after.leader != c.before.leader]
     if first := [c for c in led if c.before.leader == c.before.replicas[0]]:
-        texts[BACK] = elections((c.partition.topic, c.partition.number) for c in first)
+        texts[BACK] = elections(c.partition.key for c in first)
     if other := len(led) - len(first):
         ledger.reading(f"{ROLLBACK}: {other:,} leaders were not the first replica: that will lead")
 
@@ -356,7 +357,7 @@ def read_back(text: str, instance: Instance) -> Places:
     for i, (key, replicas) in enumerate(told.items()):
         path, partition = f"reassignment.partitions[{i}]", listed.get(key)
         if partition is None:
-            ledger.problem(path, f"{key[0]}-{key[1]}", "is no partition of the instance")
+            ledger.problem(path, str(key), "is no partition of the instance")
             continue
         if not set(replicas) <= {*nodes, *partition.now.replicas}:
             ledger.problem(f"{path}.replicas", replicas, "names brokers the instance lacks")

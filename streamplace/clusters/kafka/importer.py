@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from streamplace.clusters.kafka.cluster import (
     LEADERS,
     Broker,
     Cluster,
+    Key,
     Partition,
     follower_cpu,
     some,
@@ -70,8 +72,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     for key, replicas in current.items():
         if key in topics and topics[key].replicas != replicas:
             reason = f"differs from {topics[key].replicas} of {TOPICS}"
-            where = f"{path[CURRENT]}: {key[0]}-{key[1]}"
-            ledger.problem(where, replicas, reason, "save both at one time")
+            ledger.problem(f"{path[CURRENT]}: {key}", replicas, reason, "save both at one time")
     ledger.check()
     _complete(brokers, topics, logs.brokers, BROKERS in texts, ledger)
     _leave_out_failed(brokers, logs, ledger)
@@ -87,24 +88,22 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     cluster = Cluster(
         name=folder.resolve().name or "kafka",
         brokers=dict(sorted(brokers.items())),
-        partitions=[
-            _partition(key, line, logs, rates.get(key, {})) for key, line in topics.items()
-        ],
+        partitions=[_with_loads(p, logs, rates.get(key, {})) for key, p in topics.items()],
         resources=tuple(name for name in UNITS if told[name]),
         units=UNITS,
     )
     for what, found in (("size in log-dirs.json", logs.sizes), ("rate in rates.csv", rates)):
         led = [p for p in cluster.partitions if found and p.leader is not None]
-        if lost := [p.name for p in led if (p.topic, p.number) not in found]:
+        if lost := [p.name for p in led if p.key not in found]:
             ledger.warn(f"no {what}, taken for 0: {some(lost)}")
-        if gone := [f"{t}-{n}" for t, n in found if (t, n) not in topics]:
+        if gone := [key for key in found if key not in topics]:
             ledger.warn(f"a {what} of no partition of topics.txt, left out: {some(gone)}")
     return cluster
 
 
 def _complete(
     brokers: dict[int, Broker],
-    topics: dict[pages.Key, pages.Described],
+    topics: dict[Key, Partition],
     answered: Collection[int],
     listed: bool,
     ledger: Ledger,
@@ -153,32 +152,28 @@ def _leave_out_failed(brokers: dict[int, Broker], logs: pages.Logs, ledger: Ledg
             ledger.warn(told)
 
 
-def _partition(
-    key: pages.Key, line: pages.Described, logs: pages.Logs, rates: dict[str, float]
-) -> Partition:
-    replicas, leader, stored = line.target, line.leader, logs.sizes.get(key, {})
+def _with_loads(described: Partition, logs: pages.Logs, rates: dict[str, float]) -> Partition:
+    """Return a partition as it is once a reassignment has ended, with size and loads."""
+    replicas = [b for b in described.replicas if b not in described.removing]
+    leader, stored = described.leader, logs.sizes.get(described.key, {})
     size = None  # bytes of the leader's replica, else of the largest
     if logs.sizes:
         size = stored[leader] if leader in stored else max(stored.values(), default=0.0)
     if leader is not None and leader not in replicas:
         leader = replicas[0]  # as it is once the reassignment has ended
-    lost = {b for b in logs.failed if b in replicas and b not in line.isr and b not in stored}
+    lost = {b for b in logs.failed if b in replicas and b not in described.isr and b not in stored}
     into, cpu = rates.get("bytes_in", 0.0), rates.get("cpu", 0.0)
     out = rates.get("bytes_out", 0.0) + into * (len(replicas) - 1)
     follows = follower_cpu(cpu, into, out)
     disk = size or 0.0
-    return Partition(
-        *key,
+    return replace(
+        described,
         replicas=replicas,
         leader=leader,
-        isr=line.isr,
         leading={"disk": disk, "nw_in": into, "nw_out": out, "cpu": cpu},
         following={"disk": disk, "nw_in": into, "nw_out": 0.0, "cpu": follows},
         size=size,
         lost=frozenset(lost),
-        adding=line.adding,
-        removing=line.removing,
-        min_isr=line.min_isr,
     )
 
 
@@ -197,7 +192,8 @@ def follow(
             continue
         lists = partition.under(home, after)
         if len(set(lists.replicas)) < len(lists.replicas):
-            ledger.problem(partition.name, lists.replicas, "lists a broker twice", "move it on")
+            key = str(partition.key)
+            ledger.problem(key, lists.replicas, "lists a broker twice", "move it on")
         for t in partition.tasks:
             entry, node = tasks[t], str(after[t])
             entry["node"] = node

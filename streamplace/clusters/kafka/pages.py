@@ -32,12 +32,10 @@ from streamplace.clusters.exchange.pages import (
     words,
 )
 from streamplace.clusters.exchange.sources import csv_rows
-from streamplace.clusters.kafka.cluster import Broker
+from streamplace.clusters.kafka.cluster import Broker, Key, Partition
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.declarations import Ledger
-
-Key = tuple[str, int]
 
 CAPACITIES = ("disk", "nw_in", "nw_out", "cpu")
 RATES = ("bytes_in", "bytes_out", "cpu")
@@ -70,26 +68,6 @@ def _replicas(value: Any) -> list[int]:
     return brokers_in(value or None)  # an empty one is none
 
 
-class Described(NamedTuple):
-    """A line of ``--describe``: who leads (``None`` for nobody), all replicas, those in sync.
-
-    Of a reassignment that is under way also the brokers that come and go; `replicas` has both.
-    `min_isr` is ``min.insync.replicas`` of the topic, where its ``Configs`` tell it.
-    """
-
-    leader: int | None
-    replicas: list[int]
-    isr: list[int]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-    min_isr: int | None = None
-
-    @property
-    def target(self) -> list[int]:
-        """Replicas once a reassignment has ended."""
-        return [b for b in self.replicas if b not in self.removing]
-
-
 class Logs(NamedTuple):
     """What ``kafka-log-dirs.sh`` tells.
 
@@ -115,9 +93,9 @@ class Logs(NamedTuple):
 # -- kafka-topics.sh --describe --------------------------------------------------------------------
 
 
-def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Described]:
+def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
     """Read ``kafka-topics.sh --describe`` of any version: partitions in the order they stand."""
-    found: dict[Key, Described] = {}
+    found: dict[Key, Partition] = {}
     counts: dict[str, tuple[int, str]] = {}
     min_isr: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -142,7 +120,9 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Described]:
             ledger.problem(where, count, reason, _SAVE)
     if not found:
         ledger.problem(path, None, "holds no partition", _SAVE)
-    return {key: line._replace(min_isr=min_isr.get(key[0])) for key, line in found.items()}
+    for key, partition in found.items():
+        partition.min_isr = min_isr.get(key.topic)
+    return found
 
 
 def _fields(line: str) -> dict[str, str]:
@@ -151,7 +131,7 @@ def _fields(line: str) -> dict[str, str]:
 
 
 def _take_partition(
-    fields: dict[str, str], where: str, found: dict[Key, Described], ledger: Ledger
+    fields: dict[str, str], where: str, found: dict[Key, Partition], ledger: Ledger
 ) -> None:
     name = f"{fields['Topic']}-{fields['Partition']}"
     if not is_whole(fields["Partition"]):
@@ -181,11 +161,12 @@ def _take_partition(
     elif set(replicas) <= set(going):
         reason = f"are all replicas of {name}, and being removed"
         ledger.problem(where, fields["Removing Replicas"], reason, _SAVE)
-    key = fields["Topic"], int(fields["Partition"])
+    key = Key(fields["Topic"], int(fields["Partition"]))
     if key in found:
         ledger.problem(where, name, "stands twice", "one --describe of the whole cluster")
     now = int(leader) if is_whole(leader) else None
-    found[key] = Described(now, list(replicas), list(isr), coming or (), going or ())
+    found[key] = Partition(*key, list(replicas), now, list(isr))
+    found[key].adding, found[key].removing = coming or (), going or ()
 
 
 @functools.lru_cache(4096)
@@ -241,7 +222,7 @@ def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
                     where = f"{path}.brokers[{i}].logDirs[{j}].partitions[{k}].partition"
                     ledger.problem(where, stored.partition, "is not of the form topic-number")
                 elif stored.isFuture is not True and not folder.error:
-                    logs.sizes.setdefault((topic, int(number)), {})[broker.broker] = stored.size
+                    logs.sizes.setdefault(Key(topic, int(number)), {})[broker.broker] = stored.size
     return logs
 
 
@@ -324,10 +305,10 @@ def read_rates(
         elif wrong:
             value = row.get(wrong[0], "")[:60]
             ledger.problem(where, value, f"is no rate: {wrong[0]} of {name}", "a number from 0")
-        elif (row["topic"], int(row["partition"])) in found:
+        elif (key := Key(row["topic"], int(row["partition"]))) in found:
             ledger.problem(where, name, "stands twice", "one line a partition")
         else:
-            found[row["topic"], int(row["partition"])] = {k: r or 0.0 for k, r in rates.items()}
+            found[key] = {k: r or 0.0 for k, r in rates.items()}
     return columns, found
 
 
@@ -350,9 +331,9 @@ def read_assignment(value: Any, path: str, ledger: Ledger) -> dict[Key, list[int
     page: AssignmentPage | None = read_page(AssignmentPage, value, path, ledger)
     found: dict[Key, list[int]] = {}
     for i, entry in enumerate(page.partitions if page else ()):
-        key = entry.topic, entry.partition
+        key = Key(entry.topic, entry.partition)
         if key in found:
-            ledger.problem(f"{path}.partitions[{i}]", f"{key[0]}-{key[1]}", "stands twice")
+            ledger.problem(f"{path}.partitions[{i}]", str(key), "stands twice")
         found[key] = entry.replicas
     return found
 

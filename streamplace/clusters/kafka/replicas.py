@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamplace.clusters.exchange.pages import is_whole
+from streamplace.clusters.kafka.cluster import Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +25,6 @@ LEADS, LEADERSHIP = "leader", "leadership"
 """Roles that say who leads."""
 DEAD = "dead"
 """Node label: not empty for a broker that does not live."""
-
-Key = tuple[str, int]
 
 
 def labelled_brokers(label: str) -> list[int] | None:
@@ -42,12 +41,12 @@ class Lists(NamedTuple):
 
 
 @dataclass
-class Listed:
+class Labelled:
     """A partition as labels have it.
 
     Attributes
     ----------
-    topic, number
+    key
         Which it is.
     now
         Its present replicas and leader.
@@ -57,17 +56,11 @@ class Listed:
         Its tasks by index, and the role of each; empty for none.
     """
 
-    topic: str
-    number: int
+    key: Key
     now: Lists
     factor: int | None = None
     tasks: list[int] = field(default_factory=list)
     roles: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """Topic and number, as Kafka writes it."""
-        return f"{self.topic}-{self.number}"
 
     def under(self, home: Sequence[int], broker: Sequence[int]) -> Lists:
         """Return the lists when tasks that were on the brokers `home` are on `broker`.
@@ -123,17 +116,17 @@ def _ordered(now: Sequence[int], there: Sequence[int], leader: int | None) -> li
 
 def listed_partitions(
     labels: Iterable[Mapping[str, str]], names: Sequence[str], ledger: Ledger
-) -> dict[Key, Listed]:
+) -> dict[Key, Labelled]:
     """Group tasks by partition, by their labels; what is missing is a problem by path."""
-    found: dict[Key, Listed] = {}
+    found: dict[Key, Labelled] = {}
     for t, told in enumerate(labels):
         path, missing = f"tasks[{t}].labels", False
-        for key in ("topic", "partition", REPLICAS):
-            if not told.get(key):
+        for label in ("topic", "partition", REPLICAS):
+            if not told.get(label):
                 missing = True
                 reason = f"is missing ({names[t]}): Kafka takes whole replica lists only"
                 remedy = "import with `streamplace import kafka`, or add the label"
-                ledger.problem(f"{path}.{key}", None, reason, remedy)
+                ledger.problem(f"{path}.{label}", None, reason, remedy)
         if missing:
             continue
         replicas = labelled_brokers(told[REPLICAS])
@@ -143,10 +136,10 @@ def listed_partitions(
         if not is_whole(told["partition"]):
             ledger.problem(f"{path}.partition", told["partition"], f"is no number ({names[t]})")
         elif replicas is not None:
-            partition = told["topic"], int(told["partition"])
+            key = Key(told["topic"], int(told["partition"]))
             numbers = [int(w) if is_whole(w := told.get(k, "")) else None for k in (LEADER, FACTOR)]
-            made = Listed(*partition, Lists(replicas, numbers[0]), numbers[1])
-            entry = found.setdefault(partition, made)
+            made = Labelled(key, Lists(replicas, numbers[0]), numbers[1])
+            entry = found.setdefault(key, made)
             entry.tasks.append(t)
             entry.roles.append(told.get(ROLE, ""))
     return found

@@ -12,8 +12,9 @@ from optim.format.plan import PLAN_FORMAT, Plan
 from optim.util.files import write_atomic
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.kafka.cluster import Key, Partition
 from streamplace.clusters.kafka.exporter import elections
-from streamplace.clusters.kafka.pages import Described, Key, parsed, read_assignment, read_topics
+from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
 from streamplace.present.streams import print_json
 
 _REPLICA = re.compile(r"(.+)-(\d{1,9})(?:#(\d+))?")
@@ -61,15 +62,16 @@ def _of_plan(plan: Plan) -> dict[Key, Wanted]:
             remedy = "a plan for what `streamplace import kafka` made"
             raise InvalidInput(Problem(f"assignment.{task}", node, what, remedy))
         topic, number, replica = match.groups()
-        so_far = found.get((topic, int(number)), Wanted(None if replica is None else [], None))
+        key = Key(topic, int(number))
+        so_far = found.get(key, Wanted(None if replica is None else [], None))
         if so_far.brokers is not None:
             so_far.brokers.append(int(node))
         leads = replica in (None, "1")
-        found[topic, int(number)] = so_far._replace(leader=int(node)) if leads else so_far
+        found[key] = so_far._replace(leader=int(node)) if leads else so_far
     return found
 
 
-def compare(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> list[Difference]:
+def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Difference]:
     """Return what differs of partitions that are planned.
 
     Raises
@@ -77,12 +79,12 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> list[Di
     InvalidInput
         A partition is not described: it cannot be told.
     """
-    lost = [f"{topic}-{number}" for topic, number in wanted if (topic, number) not in running]
+    lost = [str(key) for key in wanted if key not in running]
     remedy = "save --describe of the whole cluster"
     raise_any([Problem("--describe", name, "is not described", remedy) for name in lost])
     found = []
     for key, planned in wanted.items():
-        name, line = f"{key[0]}-{key[1]}", running[key]
+        name, line = str(key), running[key]
         listed = line.replicas if planned.ordered else sorted(line.replicas)
         if planned.brokers is not None:
             asked = planned.brokers if planned.ordered else sorted(planned.brokers)
