@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainValidator,
     TypeAdapter,
     ValidationInfo,
@@ -73,6 +74,11 @@ class Page(BaseModel):
             for name in extra.keys() - self.unused:
                 ledger.ignored[name[:_MAX_NAME]] += 1
         return self
+
+
+def filled(kind: Callable[[], Any] = lambda: None) -> Any:
+    """Declare a field that other pages fill: nothing of the page itself is read into it."""
+    return Field(default_factory=kind, validation_alias="(filled)")
 
 
 def read_page(kind: Any, value: Any, path: str, ledger: Ledger) -> Any:
@@ -246,8 +252,8 @@ def completed(rates: Sequence[float | None]) -> list[float] | None:
 
 def seconds_of(text: object) -> float | None:
     """Return a span such as ``1h 21m 20s``, ``4 minutes`` or ``0:04:00``, or a number, in s."""
-    for pattern in _SPANS if isinstance(text, str) else ():
-        found = pattern.fullmatch(text.strip().lower())
+    told = text.strip().lower() if isinstance(text, str) else ""
+    for found in (pattern.fullmatch(told) for pattern in _SPANS):
         if found and any(found.groups()):
             return sum(unit * int(n or 0) for unit, n in zip(_UNITS, found.groups(), strict=True))
     return as_number(text)

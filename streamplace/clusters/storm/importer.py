@@ -65,7 +65,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     ledger.check()
     for topology in topologies:
         add_system_executors(topology, ledger)
-        if topology.status != pages.ACTIVE:
+        if not topology.is_active:
             ledger.warn(f"{topology.name} is {topology.status}: its figures may be of the past")
     return build_document(supervisors, topologies, request.options["cpu"], ledger)
 
@@ -75,12 +75,12 @@ def _chosen(topologies: list[pages.Topology], wanted: str, ledger: Ledger) -> li
     if wanted:
         return [t for t in topologies if wanted in (t.id, t.name)]
     for topology in topologies:
-        if topology.status != pages.ACTIVE:
+        if not topology.is_active:
             ledger.warn(
                 f"{topology.name} is {topology.status}: left out "
                 f"(--option topology={topology.id} takes it)"
             )
-    return [t for t in topologies if t.status == pages.ACTIVE]
+    return [t for t in topologies if t.is_active]
 
 
 def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -> None:
@@ -159,17 +159,16 @@ class Cluster:
         found = [
             self._topology(entry.id)
             for entry in summary.topologies
-            if wanted in (entry.id, entry.name)
-            or (not wanted and (entry.status or pages.ACTIVE) == pages.ACTIVE)
+            if wanted in (entry.id, entry.name) or (not wanted and entry.is_active)
         ]
         self.ledger.check()
         return supervisors, found
 
     def _topology(self, identity: str) -> pages.Topology:
         path = f"topology/{quoted(identity)}"
-        page: pages.TopologyPage = self._needed(pages.TopologyPage, path, window=self.window)
-        self._add_system(page, path)
-        topology = pages.topology_of(page, path, self.ledger)
+        topology: pages.Topology = self._needed(pages.Topology, path, window=self.window)
+        self._add_system(topology, path)
+        pages.take_topology(topology, path, self.ledger)
         for name in topology.components:
             at = f"{path}/component/{quoted(name)}"
             if name.startswith("__"):
@@ -186,18 +185,17 @@ class Cluster:
             pages.take_visualization(picture, topology)
         return topology
 
-    def _add_system(self, page: pages.TopologyPage, path: str) -> None:
+    def _add_system(self, page: pages.Topology, path: str) -> None:
         """Add system components to a page that counts executors which it does not list.
 
         The page that lists them counts their streams too, and so is read for nothing else.
         """
-        rows = [*page.spouts, *page.bolts]
-        if (page.executorsTotal or 0) <= sum(row.executors for row in rows):
+        if (page.executors or 0) <= sum(row.count for row in (*page.spouts, *page.bolts)):
             return
         whole: pages.SystemRows | None = self._optional(pages.SystemRows, path, sys="1")
-        known = {pages.SYSTEM, *(row.id for row in page.bolts)}
+        known = {pages.SYSTEM, *(row.name for row in page.bolts)}
         for row in whole.bolts if whole else ():
-            if row.id.startswith("__") and row.id not in known:
+            if row.is_system and row.name not in known:
                 page.bolts.append(row)
 
     def _page(self, kind: Any, path: str, **query: str) -> Any:

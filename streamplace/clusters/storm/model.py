@@ -28,7 +28,7 @@ import numpy as np
 from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.exchange.pages import Reading, completed
-from streamplace.clusters.storm.pages import SYSTEM, Component, Executor, Worker, ports_of
+from streamplace.clusters.storm.pages import SYSTEM, Bolt, Component, Executor, Worker, ports_of
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
         return
     found = _named(at, known, missing)
     for name, workers in found.items():
-        part = Component(name, "bolt", len(workers), cpu_request=cpu, memory=memory)
+        part = Bolt.model_construct(name=name, count=len(workers), cpu_request=cpu)
+        part.memory = memory
         part.executors = [
             Executor.model_construct(name=f"#{i}", host=worker.host, port=worker.port)
             for i, worker in enumerate(workers)
@@ -195,7 +196,7 @@ def build_document(
     ports = _ports(supervisors, used, ledger)
     if complete:
         _take_off(supervisors, used, ports, ledger)
-    elif any(s.slots_used > len(used[host]) for host, s in supervisors.items()):
+    elif any((s.slots_used or 0) > len(used[host]) for host, s in supervisors.items()):
         ledger.reading("whose the slots in use are is not told: those of others count as free")
     ledger.check()
     several = len(topologies) > 1
@@ -379,8 +380,9 @@ def _take_off(
     """Take the slots away that topologies which are not imported use: the last of each host."""
     for host, supervisor in supervisors.items():
         mine = len(used[host])
-        if host in ports and supervisor.slots_used > mine:
-            left = max(mine, supervisor.slots - (supervisor.slots_used - mine))
+        busy = supervisor.slots_used or 0
+        if host in ports and busy > mine:
+            left = max(mine, supervisor.slots - (busy - mine))
             del ports[host][left:]
             ledger.reading("slots of topologies that are not imported are taken away")
 
@@ -406,7 +408,7 @@ def _nodes(
         used = {"cpu": supervisor.used_cpu, "memory": supervisor.used_memory}
         background = {}
         for r, (what, noun) in enumerate((("cpu", "CPU"), ("memory", "memory"))):
-            others = used[what] - sum(found.get(host, 0.0) for found in taken[what])
+            others = (used[what] or 0.0) - sum(found.get(host, 0.0) for found in taken[what])
             if not all(taken[what]) or others <= 0.5:
                 others = 0.0
             else:

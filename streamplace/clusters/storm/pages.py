@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AliasChoices, Field, PlainValidator
 
@@ -24,6 +24,7 @@ from streamplace.clusters.exchange.pages import (
     Whole,
     as_number,
     as_whole,
+    filled,
     kind_by_field,
     read_pages,
     seconds_of,
@@ -62,23 +63,10 @@ UNUSED = words(
     """
 )
 
-ACTIVE = "ACTIVE"
 SYSTEM = "__system"
 """A component that is in every worker, and is no executor that a scheduler places."""
 YOUNG = 60.0
 """Seconds after which an executor has reported its counts for the first time."""
-
-
-@dataclass
-class Supervisor:
-    """A machine: its slots and what it offers; several supervisors of one host are one."""
-
-    slots: int = 0
-    slots_used: int = 0
-    cpu: float | None = None
-    memory: float | None = None
-    used_cpu: float = 0.0
-    used_memory: float = 0.0
 
 
 def window_seconds(window: Any) -> float | None:
@@ -116,7 +104,7 @@ class Executor(_Started):
     transferred: MaybeNumber = None
     latency: MaybeNumber = Field(None, alias="executeLatency")
     capacity: MaybeNumber = None
-    seconds: float | None = None
+    seconds: float | None = filled()
 
     @property
     def reported(self) -> bool:
@@ -144,28 +132,46 @@ class Executor(_Started):
         return self.done * self.latency / 1000.0
 
 
-@dataclass
-class Component:
-    """A spout or bolt; `inputs` is (sender, stream) to tuples executed within the window.
+class _Requests(_Page):
+    """What an executor of a component requests: percent of a core, MB."""
 
-    `window` is in seconds, that of its own page; ``None`` for the topology's.
+    cpu_request: MaybeNumber = Field(None, alias="requestedCpu")
+    requestedMemOnHeap: MaybeNumber = None
+    requestedMemOffHeap: MaybeNumber = None
+
+    @cached_property
+    def memory(self) -> float:
+        """MB requested; 0 where not told."""
+        return (self.requestedMemOnHeap or 0.0) + (self.requestedMemOffHeap or 0.0)
+
+
+class Component(_Requests):
+    """A spout, as the topology's page has it; its own page gives the rest.
+
+    `window` is in seconds, that of its own page; ``None`` for the topology's. `inputs` is (sender,
+    stream) to tuples executed within the window.
     """
 
-    name: str
-    kind: str
-    count: int = 0
-    transferred: float | None = None
-    busy: float | None = None
-    cpu_request: float | None = None
-    memory: float = 0.0
-    window: float | None = None
-    executors: list[Executor] = field(default_factory=list)
-    inputs: dict[tuple[str, str], float] = field(default_factory=dict)
+    kind: ClassVar[str] = "spout"
+    name: Text = Field(validation_alias=AliasChoices("spoutId", "id"))
+    count: Whole = Field(validation_alias=AliasChoices("executors"))
+    transferred: MaybeNumber = None
+    busy: MaybeNumber = Field(None, alias="capacity")
+    window: float | None = filled()
+    executors: list[Executor] = filled(list)
+    inputs: dict[tuple[str, str], float] = filled(dict)
 
     @property
     def is_system(self) -> bool:
         """Whether Storm added it: ackers and the like."""
         return self.name.startswith("__")
+
+
+class Bolt(Component):
+    """A bolt, as the topology's page has it."""
+
+    kind: ClassVar[str] = "bolt"
+    name: Text = Field(validation_alias=AliasChoices("boltId", "id"))
 
 
 class Worker(_Page):
@@ -191,38 +197,53 @@ class Worker(_Page):
         return {str(name): n for name, value in told.items() if (n := as_whole(value))}
 
 
-@dataclass
-class Topology:
-    """A topology and, where the visualization is there, the grouping of each subscription.
+class Summarised(_Page):
+    """A topology of ``/topology/summary``."""
+
+    id: Text
+    told: MaybeText = Field(None, alias="name")
+    status: MaybeText = None
+
+    @property
+    def name(self) -> str:
+        """Its name, or its id where none is told."""
+        return self.told or self.id
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs; so it is taken where no status is told."""
+        return self.status in (None, "ACTIVE")
+
+
+class Topology(Summarised, _Started):
+    """``/topology/:id``, and what other pages say of the topology.
 
     Attributes
     ----------
     workers
         Number of worker processes that it should have.
-    window, uptime
-        In seconds; a window of infinity is all the time, ``None`` is not told.
-    status
-        ``ACTIVE`` where it is not told.
     executors
         Number of all of them, those of the system included.
+    window
+        In seconds; infinity is all the time, ``None`` is not told.
     processes
         Its workers as its page lists them.
+    groupings
+        (sender, stream, receiver) to the grouping, where the visualization is there.
     reserved
         Host to CPU and memory of system executors that no page names.
     """
 
-    id: str
-    name: str
-    workers: int | None
-    window: float | None
-    uptime: float | None
-    path: str
-    status: str = ACTIVE
-    executors: int | None = None
-    components: dict[str, Component] = field(default_factory=dict)
-    groupings: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    processes: list[Worker] = field(default_factory=list)
-    reserved: dict[str, tuple[float, float]] = field(default_factory=dict)
+    workers: MaybeWhole = Field(None, alias="workersTotal")
+    executors: MaybeWhole = Field(None, alias="executorsTotal")
+    window: Window = None
+    spouts: list[Component]
+    bolts: list[Bolt]
+    processes: Many[Worker] = Field((), alias="workers")
+    path: str = filled(str)
+    components: dict[str, Component] = filled(dict)
+    groupings: dict[tuple[str, str, str], str] = filled(dict)
+    reserved: dict[str, tuple[float, float]] = filled(dict)
 
     @property
     def known_executors(self) -> list[Executor]:
@@ -236,7 +257,7 @@ class Topology:
         """
         age = None if executor is None else executor.age
         window = self.window if part.window is None else part.window
-        spans = (window, self.uptime if age is None else age)
+        spans = (window, (self.age or None) if age is None else age)
         found = min((span for span in spans if span is not None), default=math.inf)
         return found if math.isfinite(found) else None
 
@@ -258,73 +279,42 @@ def _spelt(*names: str) -> Any:
     return Field(None, validation_alias=AliasChoices(*names))
 
 
-class _Supervisor(_Page):
+class Supervisor(_Page):
+    """A machine: its slots and what it offers; several supervisors of one host are one."""
+
     host: Text
-    slotsTotal: Whole
-    slotsUsed: MaybeWhole = None
+    slots: Whole = Field(alias="slotsTotal")
+    slots_used: MaybeWhole = Field(None, alias="slotsUsed")
     used_cpu: MaybeNumber = _spelt("usedCpu", "usedCPU")
     cpu: MaybeNumber = _spelt("totalCpu", "totalCPU")
     memory: MaybeNumber = _spelt("totalMem", "totalMemory")
     used_memory: MaybeNumber = _spelt("usedMem", "usedMemory")
 
+    def with_another(self, other: Supervisor) -> Supervisor:
+        """Return both as one; what only one of them offers is not known."""
+        offers = {k: [x, getattr(other, k)] for k, x in self if k != "host"}
+        for name in ("slots_used", "used_cpu", "used_memory"):
+            offers[name] = [x or 0 for x in offers[name]]
+        both = {name: None if None in two else sum(two) for name, two in offers.items()}
+        return self.model_copy(update=both)
+
 
 class Supervisors(_Page):
     """``/supervisor/summary``."""
 
-    supervisors: list[_Supervisor]
-
-
-class _Summarised(_Page):
-    id: Text
-    name: MaybeText = None
-    status: MaybeText = None
+    supervisors: list[Supervisor]
 
 
 class Summary(_Page):
     """``/topology/summary``."""
 
-    topologies: list[_Summarised]
-
-
-class _Requests(_Page):
-    requestedCpu: MaybeNumber = None
-    requestedMemOnHeap: MaybeNumber = None
-    requestedMemOffHeap: MaybeNumber = None
-
-    @property
-    def memory(self) -> float:
-        return (self.requestedMemOnHeap or 0.0) + (self.requestedMemOffHeap or 0.0)
-
-
-class _Part(_Requests):
-    id: Text = Field(validation_alias=AliasChoices("spoutId", "id"))
-    executors: Whole
-    transferred: MaybeNumber = None
-    capacity: MaybeNumber = None
-
-
-class _Bolt(_Part):
-    id: Text = Field(validation_alias=AliasChoices("boltId", "id"))
-
-
-class TopologyPage(_Started):
-    """``/topology/:id``: components, executors' number, workers, window."""
-
-    id: Text
-    name: MaybeText = None
-    status: MaybeText = None
-    workersTotal: MaybeWhole = None
-    executorsTotal: MaybeWhole = None
-    window: Window = None
-    spouts: list[_Part]
-    bolts: list[_Bolt]
-    workers: Many[Worker] = ()
+    topologies: list[Summarised]
 
 
 class SystemRows(_Page):
     """A topology's page that is read for its system components alone."""
 
-    bolts: Many[_Bolt] = ()
+    bolts: Many[Bolt] = ()
 
 
 class _Input(_Page):
@@ -361,45 +351,22 @@ def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Led
     for entry in page.supervisors:
         if entry.host in own:
             ledger.reading(f"supervisors on the same host ({entry.host}) are one node")
-        at = own.setdefault(entry.host, Supervisor())
-        at.slots += entry.slotsTotal
-        at.slots_used += entry.slotsUsed or 0
-        at.used_cpu += entry.used_cpu or 0.0
-        at.cpu = None if entry.cpu is None else entry.cpu + (at.cpu or 0.0)
-        at.memory = None if entry.memory is None else entry.memory + (at.memory or 0.0)
-        at.used_memory += entry.used_memory or 0.0
+            own[entry.host] = own[entry.host].with_another(entry)
+        else:
+            own[entry.host] = entry
     found |= own
 
 
-def topology_of(page: TopologyPage, path: str, ledger: Ledger) -> Topology:
-    """Return the topology of its page."""
-    topology = Topology(
-        id=page.id,
-        name=page.name or page.id,
-        workers=page.workersTotal,
-        window=page.window,
-        uptime=page.age or None,
-        path=path,
-        status=page.status or ACTIVE,
-        executors=page.executorsTotal,
-        processes=list(page.workers),
-    )
-    parts: dict[str, Sequence[_Part]] = {"spout": page.spouts, "bolt": page.bolts}
+def take_topology(topology: Topology, path: str, ledger: Ledger) -> None:
+    """Take up the components of a topology, of a page that is told by `path`."""
+    topology.path = path
+    parts: dict[str, Sequence[Component]] = {"spout": topology.spouts, "bolt": topology.bolts}
     for kind, entries in parts.items():
-        for i, entry in enumerate(entries):
-            if entry.id in topology.components:
-                ledger.problem(f"{path}.{kind}s[{i}].{kind}Id", entry.id, "stands twice")
-            if entry.id != SYSTEM:
-                topology.components[entry.id] = Component(
-                    name=entry.id,
-                    kind=kind,
-                    count=entry.executors,
-                    transferred=entry.transferred,
-                    busy=entry.capacity,
-                    cpu_request=entry.requestedCpu,
-                    memory=entry.memory,
-                )
-    return topology
+        for i, part in enumerate(entries):
+            if part.name in topology.components:
+                ledger.problem(f"{path}.{kind}s[{i}].{kind}Id", part.name, "stands twice")
+            if part.name != SYSTEM:
+                topology.components[part.name] = part
 
 
 def ports_of(topology: Topology) -> tuple[dict[str, set[int]], bool]:
@@ -430,7 +397,7 @@ def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Top
         ledger.problem(f"{path}.id", page.id, f"is no component of {topology.name}")
         return
     part.window = page.window
-    part.cpu_request = page.requestedCpu or part.cpu_request
+    part.cpu_request = page.cpu_request or part.cpu_request
     part.memory = page.memory or part.memory
     seen: set[str] = set()
     for i, executor in enumerate(page.executorStats):
@@ -464,7 +431,7 @@ def kind_of(document: Document, ledger: Ledger) -> Any:
     """Recognise a file by what it holds; ``None``, noted, for what is no page that is read."""
     value = document.value
     if isinstance(value, dict) and {"spouts", "bolts"} <= value.keys():
-        return TopologyPage
+        return Topology
     marks: dict[str, Any] = {"executorStats": ComponentPage, "componentType": ComponentPage}
     marks["supervisors"] = Supervisors
     found = kind_by_field(document, marks, "expected a page of the UI", ledger)
@@ -486,7 +453,10 @@ def read_files(
     supervisors: dict[str, Supervisor] = {}
     for _, page in pages.get(Supervisors, ()):
         add_supervisors(page, supervisors, ledger)
-    topologies = [topology_of(page, name, ledger) for name, page in pages.get(TopologyPage, ())]
+    topologies: list[Topology] = []
+    for name, page in pages.get(Topology, ()):
+        take_topology(page, name, ledger)
+        topologies.append(page)
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
     for name, page in pages.get(ComponentPage, ()):
         named = [t for t in topologies if t.id == page.topologyId]
