@@ -38,6 +38,10 @@ RULED: dict[str, dict[str, Any]] = {
     "links": {"links": [{"id": "up", "nodes": ["n0"], "capacity": 1.0}]},
     "max_migrations": {"limits": {"max_migrations": 1}},
     "max_migration_cost": {"limits": {"max_migration_cost": 2.5}},
+    "max_migration_state": {
+        "limits": {"max_migration_state": 2.5},
+        "tasks": {"a/0": {"state": 2.0}, "b/0": {"state": 1.0}, "b/1": {"state": 3.0}},
+    },
     "max_load_distance": {"limits": {"max_load_distance": 3.0}},
     "max_inflow": {"limits": {"max_inflow": 1}},
     "copies": {"limits": {"max_migrations": 1}, "copies": {"a/1": ["n0"], "b/0": ["n0", "n2"]}},

@@ -28,7 +28,7 @@ from formulations.elastic.problem import (
     value_of,
 )
 from formulations.reasons import reasons
-from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
+from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
@@ -37,6 +37,7 @@ from optim.methods.reduce import lowered
 from optim.methods.registry import Incumbents, Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
+from optim.rules.base import Form
 from optim.solvers.backends import refuse_continuous
 from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
@@ -261,7 +262,7 @@ METHOD = Method(
     summary="Least CPU capacity in use, then least network use, or least deviation; proven",
     source="Elastic Allocator, SOSE 2014, section IV",
     needs=("tasks", "nodes", "capacity"),
-    honours=HONOURS | LINEAR_ONLY | {"max_load_distance"},
+    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.DISTANCE},
     options=(
         Option(
             "form",

@@ -35,6 +35,7 @@ from formulations.model_driven.traffic import unit_of_traffic
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.rules.base import Form
 from optim.solvers.mps import PosedModel
 
 if TYPE_CHECKING:
@@ -380,7 +381,7 @@ METHOD = Method(
     summary="The fewest slots for an allocation's threads or bundles, then least machine traffic",
     source="ours; the problem of Shukla and Simmhan, JPDC 2018, sections 3 and 7",
     needs=("models", "dag", "tuple_rates", "vm_types", "whole_slots"),
-    honours=frozenset({"slots"}),
+    forms=frozenset({Form.SLOTS}),
     options=(
         Option(
             "items",

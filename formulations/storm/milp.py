@@ -21,7 +21,12 @@ import numpy as np
 
 from formulations.storm.problem import missing_slots, storm_jobs
 from formulations.storm.search import Start, feasible_start
-from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, why_nothing_fits
+from formulations.task_allocation.common import (
+    KNOWN_FORMS,
+    LINEAR_FORMS,
+    LINEAR_ONLY,
+    why_nothing_fits,
+)
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
@@ -31,6 +36,7 @@ from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.rules import limits_set, without_limits
+from optim.rules.base import Form
 from optim.solvers.mps import PosedModel
 from optim.util.progress import ProgressRecorder
 
@@ -343,7 +349,7 @@ METHOD = Method(
     summary="Least traffic between nodes, then between slots, worker counts exact; proven",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),
-    honours=HONOURS | LINEAR_ONLY | {*_OF_SLOTS},
+    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS},
     options=_OPTIONS,
     constants={
         "second_level": True,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.task_allocation.common import HONOURS, STARTS, why_nothing_fits
+from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, STARTS, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.kernels.classes import TaskGroups, node_classes, task_groups
@@ -27,6 +27,7 @@ from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOT_SETS, SLOTS, keeps_all
+from optim.rules.base import Form
 from optim.rules.placement import Placement
 from optim.util.ahead import at_once
 from optim.util.compiled import helper, kernel, warming
@@ -402,21 +403,9 @@ METHOD = Method(
     run=emptied_or_any(run, best_of_all),
     summary="All assignments, identical nodes and tasks counted once; a judge for small instances",
     source="",
-    honours=HONOURS
-    | {
-        "sets",
-        "max_inflow",
-        "copies",
-        "max_migrations",
-        "max_migration_cost",
-        "links",
-        "max_load_distance",
-        "slots",
-        "slot_sets",
-        "exclusive_nodes",
-        "max_tasks_per_slot",
-        "crossing_cost",
-    },
+    forms=KNOWN_FORMS
+    | LINEAR_FORMS
+    | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.CROSSING},
     constants={"max_assignments": MOST_ASSIGNMENTS, "merge_tasks": True},
     starts=STARTS,
 )

@@ -8,6 +8,8 @@ import numpy as np
 
 from optim.kernels.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
+from optim.rules import Form, rules_of
+from optim.rules.base import LOADS, OF_MOVES
 from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
@@ -20,21 +22,11 @@ if TYPE_CHECKING:
     from optim.kernels.classes import NodeClasses
     from optim.methods.registry import Request
 
-HONOURS = frozenset({"capacity", "min_load", "allowed", "leaving"})
-"""Limits all three keep; counts of tasks on nodes reach them as capacities."""
-
-LINEAR_ONLY = frozenset(
-    {
-        "sets",
-        "exclusive_nodes",
-        "max_inflow",
-        "copies",
-        "max_migrations",
-        "max_migration_cost",
-        "links",
-    }
-)
-"""Limits that the linearised model keeps beside these, and node patterns do not."""
+KNOWN_FORMS = LOADS | {Form.NODE_FLOOR}
+"""Forms of limits all three keep; counts of tasks on nodes reach them as capacities."""
+LINEAR_FORMS = OF_MOVES | {Form.SETS, Form.NODE_COUNT, Form.LINK_CAPACITY}
+"""Those that the linearised model keeps beside these, and node patterns do not."""
+HONOURS, LINEAR_ONLY = rules_of(KNOWN_FORMS), rules_of(LINEAR_FORMS)
 
 STARTS = ("top-down", "partition", "task-level", "naive", "imc-search")
 """Heuristics that they never fall below where they do not prove their plan."""

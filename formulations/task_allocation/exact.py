@@ -18,6 +18,7 @@ from formulations.column_generation.pricing import NODE_BUDGET, TreePricer
 from formulations.column_generation.problem import Clock, problem_of
 from formulations.task_allocation.common import (
     HONOURS,
+    KNOWN_FORMS,
     STARTS,
     feasible_among,
     feasible_packing,
@@ -152,7 +153,7 @@ METHOD = Method(
     run=emptied_or_any(run),
     summary="Node patterns: column generation, dynamic programming, set partitioning; proven",
     source="ours, for the problem of Chatzistergiou and Viglas 2014, section 2",
-    honours=HONOURS,
+    forms=KNOWN_FORMS,
     options=(
         Option(
             "max_classes",

@@ -12,6 +12,8 @@ import numpy as np
 
 from formulations.task_allocation.common import (
     HONOURS,
+    KNOWN_FORMS,
+    LINEAR_FORMS,
     LINEAR_ONLY,
     STARTS,
     feasible_among,
@@ -210,7 +212,7 @@ METHOD = Method(
     pose=pose,
     summary="The textbook linearisation: one variable a task and node, products of pairs; a judge",
     source="Chatzistergiou and Viglas 2014, section 2, linearised",
-    honours=_HONOURS,
+    forms=KNOWN_FORMS | LINEAR_FORMS,
     options=(Option("break_symmetry", "bool", True, "number identical nodes by their first task"),),
     constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc", "cp-sat"),

@@ -16,6 +16,7 @@ from optim.kernels.room import placing_masks
 from optim.methods.draining import emptied, may_be_rewritten, without_leaving
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
+from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
     Run = Callable[[Instance, Request], Outcome]
 
 
-HONOURS = frozenset({
-    "capacity", "min_load", "allowed", "leaving", "links", "crossing_cost", "max_migrations",
-    "max_migration_cost", "max_inflow", "copies",
-})  # fmt: skip
-"""Limits that all of them keep; those that the rate measures are no limits to them."""
+KNOWN_FORMS = LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.LINK_CAPACITY, Form.CROSSING}
+"""Forms of limits that all of them keep; those that the rate measures are no limits to them."""
 
 LOSS, MOVES, NODES = "rate_after_loss", "migrations", "nodes_used"
 """What is asked instead: the rate after a loss; and, where the rate is given so that capacities and

@@ -19,7 +19,7 @@ from formulations.task_allocation.common import why_nothing_fits
 from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     FULL,
-    HONOURS,
+    KNOWN_FORMS,
     MOVES,
     NODES,
     STARTS,
@@ -310,7 +310,7 @@ METHOD = Method(
     summary="Node patterns by their utilisation: the least threshold up to which they cover all",
     source="ours; the objective of Karimov et al., ICDE 2018",
     needs=("bounded_rate",),
-    honours=HONOURS,
+    forms=KNOWN_FORMS,
     options=(
         Option("most_patterns", "int", 1_000_000, "refuse beyond so many of a class", minimum=1),
         Option(

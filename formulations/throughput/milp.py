@@ -30,7 +30,7 @@ from formulations.task_allocation.model import (
 )
 from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
-    HONOURS,
+    KNOWN_FORMS,
     MOVES,
     NODES,
     STARTS,
@@ -52,6 +52,7 @@ from optim.methods.draining import emptied, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules import broken, moving_at_most
+from optim.rules.base import Form
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept, solve_linear
 from optim.solvers.linear_model import LinearModel
@@ -543,7 +544,7 @@ METHOD = Method(
     summary="A binary a task and node, products of pairs, the highest utilisation minimised",
     source="ours; the objective of Karimov et al., ICDE 2018",
     needs=("bounded_rate",),
-    honours=HONOURS | {"sets", "exclusive_nodes"},
+    forms=KNOWN_FORMS | {Form.SETS, Form.NODE_COUNT},
     constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc"),
     default_solver="highs",

@@ -17,6 +17,7 @@ import numpy as np
 from heuristics.elastic.board import board_of
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +64,7 @@ METHOD = Method(
     summary="Round robin over the slots, knowing neither CPU nor bandwidth; a baseline",
     source="Elastic Allocator, SOSE 2014, section V (Storm's even scheduler)",
     needs=("tasks", "nodes", "capacity"),
-    honours=frozenset({"allowed", "leaving", "slots", "crossing_cost"}),
+    forms=frozenset({Form.MASK, Form.LEAVING, Form.SLOTS, Form.CROSSING}),
     objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

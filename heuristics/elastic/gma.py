@@ -22,6 +22,7 @@ from heuristics.elastic.board import Board, board_of
 from optim.figures.measures import node_loads
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import LOADS, Form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -189,7 +190,7 @@ METHOD = Method(
     summary="Greedy matching: each operator to the node that serves the objective best, in passes",
     source="Elastic Allocator, SOSE 2014, Algorithm 1",
     needs=("tasks", "nodes", "capacity"),
-    honours=frozenset({"capacity", "allowed", "leaving", "links"}),
+    forms=LOADS | {Form.LINK_CAPACITY},
     options=(
         Option(
             "max_passes",

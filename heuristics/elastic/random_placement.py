@@ -14,6 +14,7 @@ import numpy as np
 from optim.kernels.room import placing_masks
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -42,7 +43,7 @@ METHOD = Method(
     summary="Every task on a node drawn evenly from the seed, knowing no resources; a baseline",
     source="Elastic Allocator, SOSE 2014, section V",
     needs=("tasks", "nodes", "capacity"),
-    honours=frozenset({"allowed", "leaving", "crossing_cost"}),
+    forms=frozenset({Form.MASK, Form.LEAVING, Form.CROSSING}),
     objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

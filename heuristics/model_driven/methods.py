@@ -16,6 +16,7 @@ from heuristics.model_driven.resource_aware import SLOT_RULES
 from optim.format.document import MAX_NODES
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +173,7 @@ def _method(allocation: str, mapping: str) -> Method:
         summary=f"{threads[0].upper()}{threads[1:]}; {places}",
         source=f"Shukla and Simmhan, JPDC 2018, {first} and {second}",
         needs=("models", "dag", "tuple_rates", "vm_types", "whole_slots"),
-        honours=frozenset({"slots"}),
+        forms=frozenset({Form.SLOTS}),
         options=(*_COMMON, *_OF_MAPPING[mapping]),
         constants=_CONSTANTS | ({"thread_use": "auto"} if mapping == "rsm" else {}),
         # by LSA's booking, taken literally, the last bundle may need less than the model says

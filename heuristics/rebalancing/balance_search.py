@@ -285,7 +285,7 @@ METHOD = Method(
     summary="Compiled search: small load distance in milliseconds; proofs and more when given time",
     source="ours",
     needs=BALANCE_MILP.needs,
-    honours=BALANCE_MILP.honours,
+    forms=BALANCE_MILP.forms,
     objectives=("load_distance", COST),
     options=(
         Option(

@@ -20,6 +20,7 @@ from optim.figures.measures import imc_gain_of, load_distance_of
 from optim.kernels.room import distance_room
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import LOADS, Form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -198,7 +199,7 @@ METHOD = Method(
     summary="COLA: split by balanced graph partitioning until a list schedule is balanced",
     source="Khandekar et al. 2009, as in Madsen, Zhou, Cao 2016, sections 2.1 and 5.3",
     needs=("tasks", "nodes", "traffic"),
-    honours=frozenset({"capacity", "allowed", "leaving", "max_load_distance"}),
+    forms=LOADS | {Form.DISTANCE},
     options=(
         Option(
             "max_load_distance",

@@ -15,6 +15,7 @@ from formulations.rebalancing.balance.search import fixed_part, state_of
 from formulations.rebalancing.problem import writable
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import LOADS, Form
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
@@ -88,9 +89,7 @@ METHOD = Method(
     summary="Flux: biggest key group from the most to the least loaded node, pair by pair",
     source="Shah et al. 2003, as in Madsen, Zhou, Cao 2016, sections 2.2 and 5.1",
     needs=("tasks", "nodes"),
-    honours=frozenset(
-        {"capacity", "min_load", "allowed", "leaving", "max_migrations", "max_migration_cost"}
-    ),
+    forms=LOADS | {Form.NODE_FLOOR, Form.BUDGET},
     constants={"passes": "as many as help"},
     promises_feasibility=False,
 )

@@ -121,7 +121,7 @@ METHOD = Method(
     summary="Fast search for collocated traffic within a load distance and a budget of migrations",
     source="ours",
     needs=JOINT_MILP.needs,
-    honours=JOINT_MILP.honours,
+    forms=JOINT_MILP.forms,
     options=(
         _OPTIONS["max_load_distance"],
         Option(

@@ -163,7 +163,7 @@ METHOD = Method(
     summary="Scale-in on its own, key groups spread evenly; then balance-milp with the rest",
     source="Madsen, Zhou, Cao 2016, section 5.1, the non-integrated approach of Figure 5",
     needs=("tasks", "nodes"),
-    honours=PUBLISHED,
+    forms=PUBLISHED,
     options=(
         Option(
             "received",

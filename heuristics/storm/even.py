@@ -19,6 +19,7 @@ import numpy as np
 from formulations.storm.problem import scheduled_jobs
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +88,7 @@ METHOD = Method(
     summary="Storm's default: executors round robin over workers, workers evenly over nodes",
     source="EvenScheduler of Apache Storm, as in Aniello et al., DEBS 2013, section 2",
     needs=("tasks", "nodes"),
-    honours=frozenset({"slots", "leaving", "crossing_cost"}),
+    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.CROSSING}),
     objectives=("imc_gain", "internode_traffic"),
     promises_feasibility=False,
 )

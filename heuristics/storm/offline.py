@@ -25,6 +25,7 @@ from heuristics.storm.even import take_slots
 from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +181,7 @@ METHOD = Method(
     summary="Executors go to the slots of those that feed them; needs neither loads nor rates",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.1",
     needs=("tasks", "nodes"),
-    honours=frozenset({"slots", "leaving", "max_tasks_per_slot"}),
+    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.SLOT_COUNT}),
     options=(
         ALPHA,
         Option(

@@ -30,6 +30,7 @@ from heuristics.task_allocation.groups import stable_descending
 from optim.kernels.room import placing_room
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ METHOD = Method(
     summary="Executors that talk most share a slot, slots that talk most share a node",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2",
     needs=("tasks", "nodes"),
-    honours=frozenset({"slots", "capacity", "leaving", "max_tasks_per_slot"}),
+    forms=frozenset({Form.SLOTS, Form.NODE_CAPACITY, Form.LEAVING, Form.SLOT_COUNT}),
     options=(
         ALPHA,
         Option(

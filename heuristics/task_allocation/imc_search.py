@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
-from optim.rules import limits_set
+from optim.rules import limits_set, rules_of
+from optim.rules.base import LOADS, OF_MOVES, Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,23 +26,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
     from optim.methods.registry import Request
 
-_HONOURS = frozenset(
-    {
-        "capacity",
-        "min_load",
-        "allowed",
-        "leaving",
-        "max_migrations",
-        "max_migration_cost",
-        "max_inflow",
-        "copies",
-        "sets",
-        "exclusive_nodes",
-    }
-)
-_NOT_COUNTED = frozenset(
-    {"max_migrations", "max_migration_cost", "max_inflow", "sets", "exclusive_nodes"}
-)
+_FORMS = LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS, Form.NODE_COUNT}
+_NOT_COUNTED = rules_of({Form.BUDGET, Form.INFLOW, Form.SETS, Form.NODE_COUNT})
 """Rules that counts of equal tasks do not tell; those that capacities tell do not count here."""
 
 MOST_CLASSES = 64
@@ -57,7 +43,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     from optim.kernels.classes import node_classes, task_groups
 
     incumbent = Incumbent(instance, request)
-    counted = lowered(instance, _HONOURS - {"sets"})
+    counted = lowered(instance, rules_of(_FORMS - {Form.SETS}))
     groups, classes = task_groups(counted), node_classes(counted)
     few = groups.num_groups <= MOST_CLASSES and len(classes.members) <= MOST_NODES
     few = few and 2 * groups.num_groups <= instance.num_tasks  # else there is little to count
@@ -137,7 +123,7 @@ METHOD = Method(
     run=run,
     summary="Constructions, exact re-optimisation of node pairs, kicks; annealing on large graphs",
     needs=("tasks", "nodes", "traffic"),
-    honours=_HONOURS,
+    forms=_FORMS,
     options=(
         Option(
             "effort",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
 from heuristics.task_allocation.task_pairs import pair_runs, uneven_pairs
 from optim.methods.registry import Method, Outcome, Request
+from optim.rules.base import LOADS
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -55,6 +56,6 @@ METHOD = Method(
     summary="Fills node after node with the task pairs of most traffic",
     source="Chatzistergiou and Viglas, CIKM 2014, section 3.1",
     needs=("tasks", "nodes", "traffic"),
-    honours=frozenset({"capacity", "allowed", "leaving"}),
+    forms=LOADS,
     options=RELAXATIONS,
 )

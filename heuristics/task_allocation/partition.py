@@ -16,6 +16,7 @@ import numpy as np
 
 from optim.methods.registry import Method, Option, Outcome, Request
 from optim.referee.result import Termination
+from optim.rules.base import LOADS, OF_MOVES, Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,19 +175,7 @@ METHOD = Method(
     summary="METIS or mt-KaHyPar cuts the traffic graph; repair, moves and swaps follow",
     source="METIS (Karypis and Kumar 1998); mt-KaHyPar (Gottesbüren et al. 2024)",
     needs=("tasks", "nodes", "traffic"),
-    honours=frozenset(
-        {
-            "capacity",
-            "allowed",
-            "leaving",
-            "min_load",
-            "sets",
-            "max_inflow",
-            "copies",
-            "max_migrations",
-            "max_migration_cost",
-        }
-    ),
+    forms=LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS},
     options=(
         Option("engine", "str", "metis", "which partitioner", choices=ENGINES),
         Option(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
 from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs, uneven_pairs
 from optim.methods.registry import Method, Option, Outcome, Request
+from optim.rules.base import LOADS
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -90,7 +91,7 @@ METHOD = Method(
     summary="Collocates task pairs by priority, one after the other; quadratic time",
     source="Chatzistergiou and Viglas, CIKM 2014, Algorithms 1-3",
     needs=("tasks", "nodes", "traffic"),
-    honours=frozenset({"capacity", "allowed", "leaving"}),
+    forms=LOADS,
     options=(
         Option(
             "priority",

@@ -18,6 +18,7 @@ import numpy as np
 
 from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
 from optim.methods.registry import Method, Option, Outcome, Request
+from optim.rules.base import LOADS
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -81,7 +82,7 @@ METHOD = Method(
     summary="Fuses group pairs by significance, splits groups only where it must; linear time",
     source="Chatzistergiou and Viglas, CIKM 2014, Algorithms 3-5",
     needs=("tasks", "nodes", "traffic"),
-    honours=frozenset({"capacity", "allowed", "leaving"}),
+    forms=LOADS,
     options=(
         Option(
             "priority",

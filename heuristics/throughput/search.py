@@ -16,7 +16,7 @@ import numpy as np
 from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     FULL,
-    HONOURS,
+    KNOWN_FORMS,
     LOSS,
     MOVES,
     NODES,
@@ -42,6 +42,7 @@ from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import moving_at_most
+from optim.rules.base import Form
 from optim.rules.budget import forced_moves
 from optim.util.ahead import at_once
 from optim.util.compiled import warming
@@ -428,7 +429,7 @@ METHOD = Method(
     run=emptied_first(run),
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
     needs=("bounded_rate",),
-    honours=HONOURS | {"sets", "exclusive_nodes"},
+    forms=KNOWN_FORMS | {Form.SETS, Form.NODE_COUNT},
     options=(Option("effort", "float", 1.0, "times the usual number of steps", minimum=0.001),),
     takes_warm_start=True,
 )

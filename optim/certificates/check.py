@@ -40,8 +40,8 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     "links": "id nodes capacity background direction",
     "topologies": "id workers exclusive_nodes",
     "group": "tasks load max_load state allowed",
-    "limits": """max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow
-    max_utilisation""",
+    "limits": """max_migrations max_migration_cost max_migration_state max_load_distance
+    max_tasks_per_slot max_inflow max_utilisation""",
 }
 DROPPED = f"""{FIELDS["limits"]} capacity max_load min_load max_tasks allowed leaving copies sets
     links slots slot_sets exclusive_nodes crossing_cost"""  # what may be assumed away
@@ -212,6 +212,7 @@ class Instance:
                         if m is not None and a]  # fmt: skip
         self.home = [self.node[x["node"]] if "node" in x else -1 for x in tasks]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in tasks]
+        self.state = [number(x.get("state", 0)) for x in tasks]
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in tasks]
         told = [x.get("allowed") if "allowed" not in self.dropped else None for x in tasks]
         lift = "leaving" in self.dropped
@@ -304,7 +305,8 @@ class Instance:
             self.rooms[n].append((i, exact + grant, exact, rated))
         #: budgets of moves: the price of each task, and the most, in units that make them whole
         self.budgets: list[tuple[list[int], int]] = []
-        prices = {"max_migrations": [F(1)] * len(self.cost), "max_migration_cost": self.cost}
+        prices = {"max_migrations": [F(1)] * len(self.cost), "max_migration_cost": self.cost,
+                  "max_migration_state": self.state}  # fmt: skip
         for costs, told in ((prices[k], self.limits[k]) for k in prices if k in self.limits):
             unit, most = lcm(*(c.denominator for c in costs)), number(told)
             most += SLACK * most

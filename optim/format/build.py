@@ -362,6 +362,7 @@ def _limits(
     return Limits(
         max_migrations=entry.max_migrations,
         max_migration_cost=entry.max_migration_cost,
+        max_migration_state=entry.max_migration_state,
         max_load_distance=entry.max_load_distance,
         max_tasks_per_slot=entry.max_tasks_per_slot,
         max_inflow=entry.max_inflow,

@@ -182,6 +182,9 @@ class LimitsDocument(BaseModel):
     model_config = _STRICT
     max_migrations: Count | None = None
     max_migration_cost: Amount | None = None
+    max_migration_state: Amount | None = Field(
+        None, description="most state that may move, of all tasks together"
+    )
     max_load_distance: Amount | None = None
     max_tasks_per_slot: PositiveCount | None = None
     max_inflow: Count | None = Field(None, description="most tasks that may move onto any one node")

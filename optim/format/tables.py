@@ -417,6 +417,7 @@ class Limits(_Frozen):
 
     max_migrations: int | None
     max_migration_cost: float | None
+    max_migration_state: float | None
     max_load_distance: float | None
     max_tasks_per_slot: int | None
     max_inflow: int | None

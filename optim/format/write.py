@@ -317,6 +317,7 @@ def _limits(instance: Instance) -> dict[str, Any]:
         {
             "max_migrations": limits.max_migrations,
             "max_migration_cost": limits.max_migration_cost,
+            "max_migration_state": limits.max_migration_state,
             "max_load_distance": limits.max_load_distance,
             "max_tasks_per_slot": limits.max_tasks_per_slot,
             "max_inflow": limits.max_inflow,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from optim.methods.reduce import Scale
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Level, Termination
+    from optim.rules import Form
     from optim.rules.violation import Violation
     from optim.solvers.mps import PosedModel
     from optim.util.progress import Progress
@@ -291,6 +292,9 @@ class Outcome:
     rank: Callable[[Ints, Evaluation], tuple[float, ...] | None] | None = None
 
 
+_USUAL = frozenset({"capacity", "allowed", "leaving"})
+
+
 @dataclass(frozen=True)
 class Method:
     """A way to make a plan, and what it declares.
@@ -307,8 +311,10 @@ class Method:
         One line of what it does; paper and section.
     needs
         Parts of an instance it cannot do without (`NEEDS`).
-    honours
-        Rules it keeps (`optim.rules.RULE_NAMES`).
+    forms, honours
+        Forms of rules that its engine knows (`optim.rules.Form`), and the rules it keeps
+        (`optim.rules.RULE_NAMES`): all of these forms. A method whose engine knows single rules
+        only names those and no forms.
     options, solvers, default_solver
         Its options; back ends it runs on.
     constants
@@ -337,7 +343,8 @@ class Method:
     summary: str
     source: str = ""
     needs: tuple[str, ...] = ("tasks", "nodes")
-    honours: frozenset[str] = frozenset({"capacity", "allowed", "leaving"})
+    forms: frozenset[Form] = frozenset()
+    honours: frozenset[str] = _USUAL
     options: tuple[Option, ...] = ()
     constants: Mapping[str, object] = field(default_factory=dict, hash=False)
     solvers: tuple[str, ...] = ()
@@ -352,7 +359,11 @@ class Method:
 
     def __post_init__(self) -> None:
         """Put what it optimises by default first; no method can break what no placement changes."""
-        object.__setattr__(self, "honours", frozenset({"max_load"}.union(self.honours)))
+        from optim.rules import Form, rules_of
+
+        named = frozenset() if self.forms and self.honours == _USUAL else self.honours
+        honours = rules_of(self.forms | {Form.TASK}).union(named)
+        object.__setattr__(self, "honours", honours)
         others = tuple(name for name in self.objectives if name != self.objective)
         object.__setattr__(self, "objectives", (self.objective, *others))
 

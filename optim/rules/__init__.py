@@ -24,6 +24,7 @@ from optim.rules.max_inflow import MAX_INFLOW
 from optim.rules.max_load import MAX_LOAD
 from optim.rules.max_load_distance import MAX_LOAD_DISTANCE
 from optim.rules.max_migration_cost import MAX_MIGRATION_COST
+from optim.rules.max_migration_state import MAX_MIGRATION_STATE
 from optim.rules.max_migrations import MAX_MIGRATIONS
 from optim.rules.max_tasks import MAX_TASKS
 from optim.rules.max_tasks_per_slot import MAX_TASKS_PER_SLOT
@@ -56,7 +57,7 @@ __all__ = [
     "without_limits",
 ]
 
-BUDGETS: tuple[Rule, ...] = (MAX_MIGRATIONS, MAX_MIGRATION_COST)
+BUDGETS: tuple[Rule, ...] = (MAX_MIGRATIONS, MAX_MIGRATION_COST, MAX_MIGRATION_STATE)
 """Budgets over moves."""
 COUNTING = (*BUDGETS, MAX_INFLOW)
 """Rules for which it matters whether a task moves."""
@@ -164,6 +165,12 @@ def moving_at_most(instance: Instance, moves: int) -> Instance:
 def node_counts(instance: Instance) -> list[NodeCount]:
     """Return the bounds on numbers of nodes that an instance sets."""
     return [count for rule in RULES for count in rule.node_counts(instance)]
+
+
+def rules_of(forms: Iterable[Form]) -> frozenset[str]:
+    """Names of the rules that an engine keeps which knows these forms."""
+    known = frozenset(forms)
+    return frozenset(rule.name for rule in RULES if rule.form in known)
 
 
 def kept_by(honours: Iterable[str]) -> frozenset[str]:

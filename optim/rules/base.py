@@ -27,12 +27,16 @@ class Form(Enum):
     """How engines see a rule; an engine that knows a form keeps every rule of it."""
 
     MASK = "where each task may be"
+    LEAVING = "nodes that are to be emptied"
     TASK = "what a task can use, wherever it is"
     NODE_CAPACITY = "a linear capacity of each node"
+    TASK_COUNT = "most tasks on each node, which a capacity of one each says as well"
+    SHARE = "the share of capacities that counts, which capacities say as well"
     NODE_FLOOR = "a least load of each node"
     CROSSING = "loads that what crosses nodes adds to"
     LINK_CAPACITY = "a capacity for what crosses"
     SLOTS = "a dealing of each node's tasks to its slots"
+    SLOT_COUNT = "most tasks in each slot"
     BUDGET = "a budget of moves"
     INFLOW = "a budget of moves onto each node"
     FREE_MOVES = "moves that no budget counts"
@@ -40,6 +44,12 @@ class Form(Enum):
     SETS = "counts of a set of tasks on nodes or racks"
     SLOT_SETS = "counts of a set of tasks in slots"
     NODE_COUNT = "a count of nodes that hold tasks of some groups"
+
+
+LOADS = frozenset({Form.MASK, Form.LEAVING, Form.NODE_CAPACITY})
+"""What nearly every engine knows: where tasks may be, and capacities."""
+OF_MOVES = frozenset({Form.BUDGET, Form.INFLOW, Form.FREE_MOVES})
+"""What is of moves."""
 
 
 def _nothing(instance: Instance) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ def _violations(placement: Placement) -> Iterator[Violation]:
 LEAVING = Rule(
     name="leaving",
     field="nodes[].leaving",
-    form=Form.MASK,
+    form=Form.LEAVING,
     present=_present,
     dropped=_dropped,
     violations=_violations,

@@ -63,7 +63,7 @@ def _node_key(instance: Instance) -> Ints:
 MAX_TASKS = Rule(
     name="max_tasks",
     field="nodes[].max_tasks",
-    form=Form.NODE_CAPACITY,
+    form=Form.TASK_COUNT,
     present=_present,
     dropped=_dropped,
     violations=_violations,

@@ -33,7 +33,7 @@ def _node_key(instance: Instance) -> Ints:
 MAX_TASKS_PER_SLOT = Rule(
     name="max_tasks_per_slot",
     field="limits.max_tasks_per_slot",
-    form=Form.SLOTS,
+    form=Form.SLOT_COUNT,
     present=limit_words("max_tasks_per_slot"),
     dropped=without_limit("max_tasks_per_slot"),
     violations=lambda placement: (),

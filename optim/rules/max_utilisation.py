@@ -33,7 +33,7 @@ def _dropped(instance: Instance) -> Instance:
 MAX_UTILISATION = Rule(
     name="max_utilisation",
     field="limits.max_utilisation",
-    form=Form.NODE_CAPACITY,
+    form=Form.SHARE,
     present=_present,
     dropped=_dropped,
     violations=lambda placement: (),

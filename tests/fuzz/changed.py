@@ -73,7 +73,7 @@ def with_edge(document: Document, seed: int) -> Document | None:
     ways += [
         (x, "capacity", load[0]) for x, load in zip(new.get("links", []), found.links, strict=True)
     ]
-    for name in ("migration_cost", "load_distance"):
+    for name in ("migration_cost", "migration_state", "load_distance"):
         if name in found.by_name:
             ways.append((new.setdefault("limits", {}), f"max_{name}", found.by_name[name][0]))
     part, key, most = draw.choice([way for way in ways if way[2] > 0] or [({}, "", 0.0)])

@@ -57,6 +57,7 @@ def measure(reading: Reading, at: np.ndarray) -> Figures:
     by["nodes_used"] = (counts > 0).sum(axis=1).astype(float)
     by["migrations"] = moved.sum(axis=1).astype(float)
     by["migration_cost"] = moved @ reading.cost
+    by["migration_state"] = moved @ reading.state
     first = loads[:, :, 0] - reading.background[:, 0]
     by["load_on_leaving_nodes"] = first[:, reading.leaving].sum(axis=1)
     _distance(reading, loads, by)

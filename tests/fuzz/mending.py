@@ -199,7 +199,7 @@ class Rows:
         rules = kept(self.claim.reading, space.at, space.figures, LOOSE)
         hard = [
             rules[f"max_{name}"]
-            for name in ("migrations", "migration_cost")
+            for name in ("migrations", "migration_cost", "migration_state")
             if f"max_{name}" in rules
         ]
         return np.logical_and.reduce([~worse, rules["max_inflow"], *hard])

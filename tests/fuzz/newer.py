@@ -35,6 +35,7 @@ PROBES: dict[str, Document] = {
     },
     "rate_driven": {**_TWO, "rate_driven": ["cpu"]},
     "crossing_cost": {**_TWO, "crossing_cost": {"cpu": {"out": 1, "in": 1}}},
+    "limits.max_migration_state": {**_TWO, "limits": {"max_migration_state": 1}},
     "max_load": {**_TWO, "tasks": [{"id": "t", "node": "n", "max_load": {"cpu": 1}}]},
     "slot_sets": {**_TWO, "sets": [{"id": "s", "rule": "apart", "over": "slot", "tasks": ["t"]}]},
     "exclusive_nodes": {**_TWO, "topologies": [{"id": "j", "exclusive_nodes": 1}]},
@@ -107,6 +108,17 @@ def _add_exclusive(draw: Draw, document: Document, _reading: Reading, ids: list[
     for operator in document["operators"]:
         if draw.chance(0.3):
             operator["topology"] = draw.choice(document["topologies"])["id"]
+
+
+def _add_max_migration_state(
+    draw: Draw, document: Document, reading: Reading, _ids: list[str]
+) -> None:
+    if (reading.home >= 0).any():
+        most = float(reading.state.sum()) * draw.uniform(0, 0.8)
+        whole = draw.kind == "whole"
+        document.setdefault("limits", {})["max_migration_state"] = (
+            float(int(most)) if whole else most
+        )
 
 
 def _add_max_tasks(draw: Draw, document: Document, reading: Reading, ids: list[str]) -> None:
@@ -191,6 +203,7 @@ _ADD = {
     "nodes.max_tasks": _add_max_tasks,
     "nodes.max_inflow": _add_node_inflow,
     "limits.max_inflow": _add_inflow,
+    "limits.max_migration_state": _add_max_migration_state,
     "copies": _add_copies,
     "group.allowed": _add_allowed,
     "direction": _add_direction,

@@ -157,6 +157,7 @@ class Reading:
         self.home = np.array([index[t["node"]] if t.get("node") else -1 for t in tasks], dtype=int)
         costs = [t.get("migration_cost", t.get("state")) for t in tasks]
         self.cost = np.array([1.0 if c is None else c for c in costs], dtype=float)
+        self.state = np.array([t.get("state") or 0.0 for t in tasks], dtype=float)
         self.allowed = np.ones((len(tasks), n), dtype=bool)
         self.copies = np.zeros((len(tasks), n), dtype=bool)
         for t, task in enumerate(tasks):

@@ -52,7 +52,7 @@ def kept(reading: Reading, at: np.ndarray, figures: Figures, slack: float) -> di
     links = zip(reading.links, figures.links, strict=True)
     crossing = [_within(load, link.room, slack) for link, load in links]
     good["links"] = np.logical_and.reduce([np.ones(len(at), dtype=bool), *crossing])
-    for name in ("migrations", "migration_cost"):
+    for name in ("migrations", "migration_cost", "migration_state"):
         most = reading.limits.get(f"max_{name}")
         if most is not None:
             good[f"max_{name}"] = _within(figures.by_name[name], most, slack)

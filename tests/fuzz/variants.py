@@ -86,7 +86,7 @@ def in_units(document: Document, loads: int, rates: int, costs: int) -> Document
         _apply(part, by_cost, "state", "migration_cost")
     limits = new.get("limits", {})
     _apply(limits, by_load, "max_load_distance")
-    _apply(limits, by_cost, "max_migration_cost")
+    _apply(limits, by_cost, "max_migration_cost", "max_migration_state")
     for item in new.get("streams", []):
         _apply(item, by_rate, "rate", "tuple_bytes")
     for item in new.get("operators", []):

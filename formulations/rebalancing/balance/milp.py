@@ -42,6 +42,7 @@ from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.solvers.mps import PosedModel
 
 if TYPE_CHECKING:
@@ -310,18 +311,8 @@ def told_level(level: LevelAnswer) -> Level:
     return Level(name, sense, value, bound, _UNITS.get(level.goal, "resource"))
 
 
-#: What the model of the paper keeps, and so the published methods that solve it.
-PUBLISHED = frozenset(
-    {
-        "capacity",
-        "min_load",
-        "allowed",
-        "leaving",
-        "max_migrations",
-        "max_migration_cost",
-        "max_load_distance",
-    }
-)
+#: Forms of what the model of the paper keeps, and so the published methods that solve it.
+PUBLISHED = LOADS | {Form.NODE_FLOOR, Form.BUDGET, Form.DISTANCE}
 
 METHOD = Method(
     name="balance-milp",
@@ -333,7 +324,7 @@ METHOD = Method(
     summary="ALBIC's MILP: least load distance within a budget of migrations, proven",
     source="Madsen, Zhou, Cao 2016, section 4.3.1",
     needs=("tasks", "nodes"),
-    honours=PUBLISHED | {"sets", "max_inflow", "copies"},
+    forms=PUBLISHED | OF_MOVES | {Form.SETS},
     options=(
         Option(
             "form",

@@ -310,7 +310,7 @@ METHOD = Method(
     summary="Most collocated traffic within a load distance and a budget of migrations, proven",
     source="the model that Madsen, Zhou, Cao 2016, section 4.3.2, call too expensive",
     needs=("tasks", "nodes", "traffic"),
-    honours=BALANCE_MILP.honours,
+    forms=BALANCE_MILP.forms,
     options=(
         Option(
             "max_load_distance",

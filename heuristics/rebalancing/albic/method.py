@@ -245,7 +245,7 @@ METHOD = Method(
     summary="ALBIC: collocated key groups move together, one more pair a round, MILP for balance",
     source="Madsen, Zhou, Cao 2016, section 4.3.2, steps 1 to 4",
     needs=("tasks", "nodes", "traffic"),
-    honours=PUBLISHED,
+    forms=PUBLISHED,
     constants={"part_load_step": PART_LOAD_STEP},
     options=(
         Option(
