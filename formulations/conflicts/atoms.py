@@ -113,11 +113,11 @@ class Atoms:
         """Name the rule of a rule instance."""
         return self.kinds[self.kind[atom]].rule
 
-    def is_together(self, atom: int) -> bool:
-        """Whether it is a set that is to be together, which has no limit to raise."""
-        return (
-            self.rule_of(atom) == "sets" and self.instance.sets.rule[self.index[atom]] == TOGETHER
-        )
+    def has_no_limit(self, atom: int) -> bool:
+        """Whether it is a set that is given up, for want of a limit that could be raised."""
+        rule, sets = self.rule_of(atom), self.instance.sets
+        together = rule == "sets" and sets.rule[self.index[atom]] == TOGETHER
+        return bool(together or rule == "slot_sets")
 
     def keep(self, kept: Iterable[int]) -> Instance:
         """Return the instance in which only these rule instances hold."""
@@ -130,7 +130,11 @@ class Atoms:
 
         made = self._loads(held)
         made = self._masks(made, held("allowed"))
-        made = replace(made, sets=made.sets.only(held("sets")))
+        made = replace(
+            made,
+            sets=made.sets.only(held("sets")),
+            slot_sets=made.slot_sets.only(held("slot_sets")),
+        )
         for rule in _NUMBERS:
             if not len(held(rule.name)):
                 made = rule.dropped(made)
@@ -162,16 +166,18 @@ class Atoms:
             columns[name] = np.full_like(value, -1)
             some = held(name)
             columns[name][some] = value[some]
-        workers = np.full_like(given.topologies.workers, -1)
-        some = held("workers")
-        workers[some] = given.topologies.workers[some]
+        of_topologies = {}
+        for name in ("workers", "exclusive_nodes"):
+            value, some = getattr(given.topologies, name), held(name)
+            of_topologies[name] = np.full_like(value, -1)
+            of_topologies[name][some] = value[some]
         capacity = np.full_like(given.links.capacity, np.inf)
         some = held("links")
         capacity[some] = given.links.capacity[some]
         return replace(
             given,
             nodes=replace(nodes, **columns),
-            topologies=replace(given.topologies, workers=workers),
+            topologies=replace(given.topologies, **of_topologies),
             links=replace(given.links, capacity=capacity),
             limits=replace(given.limits, max_inflow=None),
         )
@@ -213,6 +219,8 @@ def atoms_of(instance: Instance) -> Atoms:
     add(Kind("max_tasks"), nodes.max_tasks >= 0)
     add(Kind("allowed"), np.ones(len(lists), np.bool_))
     add(Kind("sets"), np.ones(len(instance.sets.ids), np.bool_))
+    add(Kind("slot_sets"), np.ones(len(instance.slot_sets.ids), np.bool_))
+    add(Kind("exclusive_nodes"), instance.topologies.exclusive_nodes >= 0)
     if MAX_INFLOW.present(instance) is not None:
         add(Kind("max_inflow"), most_inflow(instance) < instance.num_tasks)
     add(Kind("links"), np.isfinite(instance.links.capacity))

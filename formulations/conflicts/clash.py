@@ -79,6 +79,8 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None) -> Clash:
         return Clash(rule, where, resource, had, had - (missing or 0.0), ids)
     if rule == "sets":
         return _set(instance, some, index, missing, where, ids)
+    if rule == "slot_sets":
+        return Clash(rule, where, None, float(len(index)), float(len(index)) - 1, ids)
     return Clash(rule, where, resource, None if missing is None else had + missing, had, ids)
 
 
@@ -123,8 +125,8 @@ def available(instance: Instance, rule: str, r: int, index: Ids) -> float:
         return float(getattr(nodes, rule)[index].sum())
     if rule == "links":
         return float((instance.links.capacity[index] * limits.max_link_utilisation).sum())
-    if rule == "workers":
-        return float(instance.topologies.workers[index].sum())
+    if rule in ("workers", "exclusive_nodes"):
+        return float(getattr(instance.topologies, rule)[index].sum())
     return float(getattr(limits, rule, None) or 0.0)
 
 
@@ -135,13 +137,13 @@ def place_of(atoms: Atoms, some: Ids) -> tuple[str, tuple[str, ...]]:
     resource = None if r < 0 else instance.resources[r]
     if rule == "allowed":
         return _lists(atoms, index)
-    if rule == "sets":
-        ids = tuple(instance.sets.ids[i] for i in index)
+    if rule in ("sets", "slot_sets"):
+        ids = tuple(getattr(instance, rule).ids[i] for i in index)
         return _listed(ids, "sets"), ids
     if rule == "links":
         ids = tuple(instance.links.ids[i] for i in index)
         return _listed(ids, "links"), ids
-    if rule == "workers":
+    if rule in ("workers", "exclusive_nodes"):
         ids = tuple(instance.topologies.ids[i] for i in index)
         return _listed(ids, "topologies"), ids
     if rule == "leaving":

@@ -78,7 +78,8 @@ def least_excess(
     if cells > _CELLS:
         return None, 0.0
     nodes = min(_MOST, _SHARED // cells)
-    atoms = atoms_of(instance)
+    # counts of nodes may stay as they are, at no cost: the bound is the lower
+    atoms = atoms_of(replace(instance, topologies=loose.topologies, slot_sets=loose.slot_sets))
     paid: dict[int, float] = {}
     most: dict[int, float] = {}
     total = max(1, instance.num_tasks)
@@ -169,6 +170,7 @@ _WHOLE_CELLS = 4_000
 _FAR = 1e9
 WHOLE = frozenset(
     {"max_tasks", "max_inflow", "slots", "max_tasks_per_slot", "workers", "sets"}
+    | {"slot_sets", "exclusive_nodes"}
     | {rule.name for rule in BUDGETS if rule.column is None}
 )
 """Rules whose limits are whole numbers."""
@@ -311,14 +313,15 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
     Lists of allowed nodes, and sets that are to be together, fall where they give way.
     """
     given = atoms.instance
-    dropped = [a for a in by if atoms.rule_of(a) in ("allowed", "leaving") or atoms.is_together(a)]
+    dropped = [a for a in by if atoms.rule_of(a) in ("allowed", "leaving") or atoms.has_no_limit(a)]
     made = atoms.keep(np.setdiff1d(np.arange(len(atoms)), dropped).tolist()) if dropped else given
     nodes, limits, sets = made.nodes, made.limits, made.sets
     columns: dict[str, Any] = {
         name: np.array(getattr(nodes, name))
         for name in ("capacity", "min_load", "slot_capacity", "max_tasks", "max_inflow", "slots")
     }
-    set_limit, workers = np.array(sets.limit), np.array(made.topologies.workers)
+    set_limit, topologies = np.array(sets.limit), made.topologies
+    workers, alone = np.array(topologies.workers), np.array(topologies.exclusive_nodes)
     link = np.array(made.links.capacity)
     changes: dict[str, Any] = {}
     gone = [a for a in dropped if atoms.rule_of(a) == "sets"]
@@ -342,6 +345,8 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
             link[i] += up
         elif rule == "workers":
             workers[i] = max(1, workers[i] - up)
+        elif rule == "exclusive_nodes":
+            alone[i] += up
         else:
             changes[rule] = getattr(limits, rule) + up
     if any(atoms.rule_of(a) == "max_inflow" for a in by):
@@ -350,7 +355,7 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
         made,
         nodes=replace(nodes, **columns),
         sets=replace(sets, limit=set_limit),
-        topologies=replace(made.topologies, workers=workers),
+        topologies=replace(topologies, workers=workers, exclusive_nodes=alone),
         links=replace(made.links, capacity=link),
         limits=replace(limits, **changes),
     )

@@ -12,16 +12,17 @@ widened by the referee's tolerance.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from formulations.rule_rows import Whereabouts, add_rule_rows
 from formulations.task_allocation.model import add_links
-from optim.kernels.place_rules import place_rules
+from optim.format.tables import APART, TOGETHER
+from optim.kernels.place_rules import place_rules, slot_rules
 from optim.kernels.room import placing_masks
-from optim.rules import SLOTS, budgets
+from optim.rules import SLOTS, budgets, node_counts
 from optim.rules.capacity import proof_slack
 from optim.solvers.linear_model import LinearModel
 
@@ -200,12 +201,17 @@ class RowWriter(ABC):
         """Note whose the rows of `formulations.rule_rows` are."""
         ids, _ = self.held("sets")
         inflow, _ = self.held("max_inflow")
+        counts = node_counts(self.instance)
         for block in blocks:
             kind, _, number = block.name.rpartition("_")
             if block.name == "max_inflow":
                 self.made.own(block, inflow)
             elif kind in ("apart", "together", "spread"):
                 self.made.own(block, ids[int(number)])
+            elif kind == "count":
+                count = counts[int(number)]
+                some, at = self.held(count.rule)
+                self.made.own(block, some[at == count.index])
 
     def slots(self) -> None:
         """What all slots of a node hold together; slots shared out among topologies."""
@@ -369,6 +375,27 @@ class _Writer(RowWriter):
         before = len(self.model.row_blocks)
         add_rule_rows(self.model, place_rules(self.instance), where)
         self.own_sets(self.model.row_blocks[before:])
+        self._slot_sets(where)
+
+    def _slot_sets(self, where: Whereabouts) -> None:
+        """What sets over slots ask of nodes: one for all, or no more than their slots take."""
+        table, slots = self.instance.slot_sets, self.instance.nodes.slots
+        ids, _ = self.held("slot_sets")
+        of_nodes, at = self.held("slots")
+        joined = np.flatnonzero(table.rule == TOGETHER)
+        nodes = slot_rules(replace(self.instance, slot_sets=table.only(joined)), len(slots))
+        before = len(self.model.row_blocks)
+        add_rule_rows(self.model, nodes, where)
+        for block in self.model.row_blocks[before:]:
+            self.made.own(block, ids[joined[int(block.name.rpartition("_")[2])]])
+        for i in np.flatnonzero(table.rule == APART).tolist() if len(at) else ():
+            columns, limit = self.x[table.tasks_of(i)][:, at], float(table.limit[i])
+            rows = np.tile(np.arange(len(at)), len(columns))
+            block = self.model.add_rows(
+                "apart in slots", -np.inf, slots[at] * limit, rows, columns.ravel(), 1.0, len(at)
+            )
+            self.made.own(block, of_nodes, limit)
+            self.made.own(block, np.full(len(at), ids[i]))
 
     def links(self) -> None:
         """Traffic that crosses each link, where that is not too much to write."""

@@ -127,7 +127,7 @@ def _nodes_added(atoms: Atoms, core: Ids, seconds: float) -> Remedy | None:
 def _changes(atoms: Atoms, some: Ids, by: Mapping[int, float], more: float) -> dict[int, float]:
     """Return by how much each field of the file is raised: numbers as they are printed."""
     rule, r = atoms.kinds[atoms.kind[some[0]]]
-    if rule == "sets":
+    if rule in ("sets", "slot_sets"):
         return _to_one_limit(atoms, some, by, more)
     by = {atom: amount / _used_share(atoms, rule, r) for atom, amount in by.items()}
     step = 1.0 if rule in WHOLE else _each(atoms.instance, r)
@@ -147,7 +147,7 @@ def _to_one_limit(
     atoms: Atoms, some: Ids, by: Mapping[int, float], more: float
 ) -> dict[int, float]:
     """Raise (or lower, where it is a least one) the limits of sets to one and the same."""
-    if any(map(atoms.is_together, some.tolist())):
+    if any(map(atoms.has_no_limit, some.tolist())):
         return dict(by)
     table, up = atoms.instance.sets, rounded_up(max(by.values()) * more, 1.0)
     limit = table.limit[atoms.index[some]].astype(float)
@@ -216,7 +216,7 @@ def _same(atoms: Atoms, changed: Atoms, core: Ids) -> Ids:
 
 def _remedy(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough: bool) -> Remedy:
     by, rule = sum(changes.values()), clash.rule
-    if rule in ("allowed", "leaving") or any(map(atoms.is_together, changes)):
+    if rule in ("allowed", "leaving") or any(map(atoms.has_no_limit, changes)):
         share = by / max(1, atoms.instance.num_tasks)
         return Remedy(rule, clash.where, by, None, share, enough)
     changed = np.array(sorted(changes), np.int64)

@@ -46,9 +46,10 @@ def _counts(instance: Instance) -> Iterator[NodeCount]:
     table, topology = instance.topologies, topology_of(instance)
     for i in _alone(instance):
         own = np.asarray(topology == i)
-        yield NodeCount(f"{table.ids[i]}: nodes", (own,), int(table.exclusive_nodes[i]))
-        words = f"{table.ids[i]}: nodes shared with other tasks"
-        yield NodeCount(words, (own, ~own), int(table.shared_nodes[i]))
+        rule, words = "exclusive_nodes", f"{table.ids[i]}: nodes"
+        yield NodeCount(rule, i, words, (own,), int(table.exclusive_nodes[i]))
+        words = f"{words} shared with other tasks"
+        yield NodeCount(rule, i, words, (own, ~own), int(table.shared_nodes[i]))
 
 
 def _violations(placement: Placement) -> Iterator[Violation]:

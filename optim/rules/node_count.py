@@ -22,6 +22,8 @@ class NodeCount(NamedTuple):
 
     Attributes
     ----------
+    rule, index
+        The rule that it is of, and which entry of the file sets it.
     name
         What is counted, in words.
     groups
@@ -30,6 +32,8 @@ class NodeCount(NamedTuple):
         Most nodes that may count.
     """
 
+    rule: str
+    index: int
     name: str
     groups: tuple[Bools, ...]
     limit: int

@@ -125,7 +125,7 @@ _CHUNK = 4_000_000
 
 def sizes(loads: Floats, limit: Floats) -> Floats:
     """(…,) greatest share of a slot that loads (…, D) take."""
-    return np.asarray((loads / np.where(limit > 0, limit, 1.0)).max(axis=-1))
+    return np.asarray((loads / np.where(limit > 0, limit, 1.0)).max(axis=-1, initial=0.0))
 
 
 def first_fit(groups: Groups, chosen: Numbers, most: Numbers) -> Numbers:

@@ -235,6 +235,8 @@ def drawn(rng: random.Random, most_sets: int = 0) -> tuple[Instance, Ints, dict[
     slots = [rng.choice([None, 0, 1, 2, 2, 3, 3, 4]) for _ in range(count)]
     capacity = [[rng.choice([None, 4, 6, 7, 8, 9, 10, 12]) for _ in resources] for _ in slots]
     most = rng.choice([None, None, 1, 2, 3])
+    if most_sets and rng.random() < 0.2:  # slots that hold anything
+        capacity, most = [[None] * kinds for _ in slots], None
     sets: list[dict[str, Any]] = []
     for i in range(rng.randint(1, most_sets) if most_sets and tasks else 0):
         members = rng.sample(range(tasks), rng.randint(1, tasks))
