@@ -211,7 +211,7 @@ class RowWriter(ABC):
             elif kind == "count":
                 count = counts[int(number)]
                 some, at = self.held(count.rule)
-                self.made.own(block, some[at == count.index])
+                self.made.own(block, some[at == count.entry])
 
     def slots(self) -> None:
         """What all slots of a node hold together; slots shared out among topologies."""

@@ -22,7 +22,7 @@ class NodeCount(NamedTuple):
 
     Attributes
     ----------
-    rule, index
+    rule, entry
         The rule that it is of, and which entry of the file sets it.
     name
         What is counted, in words.
@@ -33,7 +33,7 @@ class NodeCount(NamedTuple):
     """
 
     rule: str
-    index: int
+    entry: int
     name: str
     groups: tuple[Bools, ...]
     limit: int
