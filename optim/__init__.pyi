@@ -6,6 +6,7 @@ from optim.format.builder import to_frames as to_frames
 from optim.format.instance import Instance as Instance
 from optim.format.plan import Plan as Plan
 from optim.methods.registry import Method as Method
+from optim.methods.registry import Settings as Settings
 from optim.methods.registry import all_methods as all_methods
 from optim.methods.registry import get_method as get_method
 from optim.methods.solve import solve as solve

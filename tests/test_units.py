@@ -167,7 +167,7 @@ def test_reasons_are_told_in_the_unit_of_the_file(method: Any, case: Any) -> Non
     if not is_suitable(method, Instance.from_dict(case())):
         pytest.skip("it does not take such instances")
     hard = any(option.name == "drain" for option in method.options) and case is too_cheap
-    options: dict[str, Any] = {"drain": "hard"} if hard else {}
+    options: dict[str, Any] = {"explain": 60.0} | ({"drain": "hard"} if hard else {})
     found = [
         solve(Instance.from_dict(case(*units)), method.name, seed=3, time_limit=1, **options)
         for units in ((1.0, 1.0, 1.0), UNITS)

@@ -10,7 +10,6 @@ Source: the elastic operator allocation problem of the Elastic Allocator, SOSE 2
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,14 +26,13 @@ from formulations.elastic.problem import (
     largest_share,
     value_of,
 )
-from formulations.reasons import reasons
 from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
 from optim.methods.draining import emptied_or_any, may_be_rewritten, without_leaving
 from optim.methods.reduce import lowered
-from optim.methods.registry import Incumbents, Method, Option, Outcome
+from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.rules.base import Form
@@ -98,10 +96,6 @@ def run(instance: Instance, request: Request, counted: Bools | None = None) -> O
             break
         starts = [answer.place]
     outcome = _outcome(problem, form.name, answers)
-    if outcome.termination is Termination.INFEASIBLE:
-        outcome.reasons = reasons(
-            instance, lambda relaxed: _any_placement(relaxed, settings), settings.over
-        )
     outcome.times = {"compile": compiling, "build": built + sum(a.build for a in answers)}
     if request.warm_start is not None and outcome.warm_start_accepted is None:
         outcome.warm_start_accepted = bool(starts)
@@ -142,16 +136,6 @@ def _among_all(instance: Instance, request: Request) -> Outcome | None:
 def _problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
     """Put an instance into the terms of the models; what capacities can say is written so."""
     return eoa_problem(lowered(instance, METHOD.honours - {"sets", "max_load_distance"}), counted)
-
-
-def _any_placement(instance: Instance, settings: Settings) -> Ints | None:
-    """Look for a placement that keeps the limits an instance still has; none for the request."""
-    settings = replace(
-        settings, request=replace(settings.request, incumbents=Incumbents(), starter=None)
-    )
-    problem = _problem(instance)
-    answer = _form(problem, settings, "auto", "used_capacity").solve("capacity", [], [])
-    return None if answer.place is None else problem.placement(answer.place)
 
 
 def _tell(request: Request, answer: LevelAnswer) -> None:

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.storm.problem import missing_slots, storm_jobs
+from formulations.storm.problem import storm_jobs
 from formulations.storm.search import Start, feasible_start
 from formulations.task_allocation.common import (
     KNOWN_FORMS,
     LINEAR_FORMS,
     LINEAR_ONLY,
-    why_nothing_fits,
 )
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
@@ -33,9 +32,8 @@ from optim.figures.measures import internode_of
 from optim.methods.draining import emptied_or_any
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
-from optim.rules import limits_set, without_limits
+from optim.rules import limits_set
 from optim.rules.base import Form
 from optim.solvers.mps import PosedModel
 from optim.util.progress import ProgressRecorder
@@ -47,9 +45,7 @@ if TYPE_CHECKING:
     from formulations.column_generation.problem import Counts
     from formulations.storm.problem import StormJobs, StormProblem
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
     from optim.methods.registry import Request
-    from optim.rules.violation import Violation
 
 FORMS = ("auto", "patterns", "workers")
 
@@ -82,9 +78,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     request, compiling = request.warmed(warm_up)
     instance = lowered(instance, METHOD.honours - {"sets"})
     jobs = storm_jobs(instance, METHOD.name)
-    reasons = missing_slots(instance, jobs)
-    if reasons:
-        return Outcome(Termination.INFEASIBLE, reasons=reasons)
+    if jobs.fewest.sum() > jobs.slots.sum():  # Σ S ≥ Σ min(W, E) fails: a worker finds no slot
+        return Outcome(Termination.INFEASIBLE)
     from formulations.storm.problem import make_problem
 
     problem = make_problem(instance, jobs)
@@ -264,7 +259,6 @@ def _by_workers(
     direct.solve()
     outcome = direct.outcome
     if outcome.termination is Termination.INFEASIBLE and outcome.node is None:
-        outcome.reasons = _broken_limits(instance, request)
         return outcome
     if left is None and outcome.termination not in (Termination.OPTIMAL, Termination.INTERRUPTED):
         known = density_bound(instance, problem, np.inf)
@@ -273,24 +267,9 @@ def _by_workers(
     return outcome
 
 
-def _broken_limits(instance: Instance, request: Request) -> tuple[Violation, ...]:
-    """Return what plans break that would keep all limits but slots, or all of these but one."""
-    from formulations.reasons import reasons
-    from formulations.task_allocation.milp import find_plan
-
-    def place(relaxed: Instance) -> Ints | None:
-        return find_plan(without_limits(relaxed, _OF_SLOTS), request)
-
-    node = place(instance)
-    if node is not None:
-        return evaluate_indices(instance, node).violations
-    return reasons(instance, place, lambda: request.remaining() == 0.0)
-
-
 def _infeasible(instance: Instance, built: float, solver: str | None = None) -> Outcome:
     return Outcome(
         Termination.INFEASIBLE,
-        reasons=why_nothing_fits(instance),
         times={"build": built},
         solver=solver,
     )

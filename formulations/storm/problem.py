@@ -21,7 +21,6 @@ import numpy as np
 from formulations.column_generation.problem import problem_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.classes import node_classes, task_groups
-from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,18 +163,6 @@ def check_topologies(instance: Instance, method: str) -> None:
         problems = [*problems[:_NAMED], Problem("operators", None, rest, remedy)]
     if problems:
         raise UnsuitableMethod(problems)
-
-
-def missing_slots(instance: Instance, jobs: StormJobs) -> tuple[Violation, ...]:
-    """Return what proves that the workers do not find slots: ``Σ S ≥ Σ min(W, E)`` fails."""
-    needed, available = int(jobs.fewest.sum()), int(jobs.slots.sum())
-    if needed <= available:
-        return ()
-    wanted = ", ".join(f"{n} {w}" for n, w in zip(jobs.names, jobs.fewest, strict=True))
-    leaving = int(instance.nodes.slots[instance.nodes.leaving].clip(0).sum())
-    gone = f"; {leaving} more on leaving nodes" if leaving else ""
-    where = f"slots of all nodes (workers: {wanted}{gone}); add slots or lower topologies[].workers"
-    return (Violation("slots", where, needed - available, needed, available),)
 
 
 def _executors_of(instance: Instance) -> list[Integers]:

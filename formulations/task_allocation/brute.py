@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, STARTS, why_nothing_fits
+from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, STARTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.kernels.classes import TaskGroups, node_classes, task_groups
@@ -239,7 +239,6 @@ def run(instance: Instance, request: Request) -> Outcome:
         outcome.termination = Termination.TIME_LIMIT
     elif outcome.node is None:
         outcome.termination = Termination.INFEASIBLE
-        outcome.reasons = why_nothing_fits(instance)
     else:
         outcome.bound = best
     return outcome
@@ -384,7 +383,6 @@ def _best_of(
     outcome.bound = outcome.claimed
     if outcome.node is None:
         outcome.termination = Termination.INFEASIBLE
-        outcome.reasons = why_nothing_fits(instance)
     return outcome
 
 

@@ -1,4 +1,4 @@
-"""What the exact models of task allocation share: starts that count, and why nothing fits."""
+"""What the exact models of task allocation share: the starts that count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from optim.kernels.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import Form, rules_of
 from optim.rules.base import LOADS, OF_MOVES
-from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,31 +56,6 @@ def _counts(instance: Instance, node: Ints, classes: NodeClasses) -> bool:
     """Whether a placement is complete, feasible and on nodes that the models know."""
     usable = np.append(classes.node_class >= 0, False)  # the last one is for -1
     return bool(usable[node].all()) and evaluate_indices(instance, node.astype(np.int32)).feasible
-
-
-def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violation, ...]:
-    """Return what a proof of infeasibility can show in figures.
-
-    Where all sums would do, that is nothing: ``streamplace explain`` finds the rules that clash.
-
-    Parameters
-    ----------
-    unplaced
-        Tasks that find no place in the linear relaxation, where that is what proves it.
-    """
-    total = float(instance.num_tasks)
-    if unplaced > 0:
-        where = "nodes, filled with whole tasks: at least that many find no place"
-        return (Violation("placed", where, unplaced, total, total - unplaced),)
-    room = np.where(instance.open_nodes[:, None], instance.headroom, 0.0).sum(axis=0)
-    which = "all staying nodes" if instance.nodes.leaving.any() else "all nodes"
-    found = []
-    for r in np.flatnonzero(np.isfinite(room)):
-        needed, available = float(instance.total_load[r]), float(room[r])
-        if needed > available:
-            where = f"{which}.{instance.resources[r]}"
-            found.append(Violation("capacity", where, needed - available, needed, available))
-    return tuple(found)
 
 
 def relabelled(node: Ints, classes: NodeClasses) -> NDArray[Any]:

@@ -23,14 +23,12 @@ from formulations.task_allocation.common import (
     feasible_among,
     feasible_packing,
     feasible_starts,
-    why_nothing_fits,
 )
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.deal import counts_of, deal
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
 from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
@@ -97,8 +95,6 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome.trace = recorder.trace
     outcome.notes.append(_size_note(groups, classes))
     outcome.notes += [f"proof: {', '.join(incumbent.stages)}"] if incumbent.stages else []
-    if outcome.termination is Termination.INFEASIBLE:
-        outcome.reasons = why_nothing_fits(instance, incumbent.unplaced)
     if incumbent.counts is not None:
         outcome.node = dealt(incumbent.counts)
     return outcome

@@ -19,7 +19,6 @@ from formulations.task_allocation.common import (
     feasible_among,
     feasible_starts,
     relabelled,
-    why_nothing_fits,
 )
 from formulations.task_allocation.model import (
     MOST_PRODUCTS,
@@ -188,7 +187,6 @@ def _outcome(
     if answer.message:
         outcome.notes.append(answer.message)
     if outcome.termination is Termination.INFEASIBLE:
-        outcome.reasons = why_nothing_fits(instance)
         return outcome
     if answer.bound is not None:
         # nothing collocates more than all there is, which a model's first bound may not see

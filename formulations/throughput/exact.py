@@ -15,7 +15,6 @@ from formulations.column_generation.driver import MOST_WHOLE, SAME, Bottleneck
 from formulations.column_generation.driver import warm_up as warm_up_patterns
 from formulations.column_generation.integer import Backend
 from formulations.column_generation.problem import Clock, Pool, TableRows
-from formulations.task_allocation.common import why_nothing_fits
 from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     FULL,
@@ -39,7 +38,6 @@ from optim.figures.rate import without_measured
 from optim.kernels.deal import counts_of, deal
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
-from optim.rules.violation import Violation
 from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
 
@@ -102,7 +100,6 @@ def run(instance: Instance, request: Request) -> Outcome:
     if search.counts is None:
         none = search.low == np.inf
         outcome.termination = Termination.INFEASIBLE if none else _ended(search)
-        outcome.reasons = why_nothing_fits(binding) if none else ()
         return outcome
     outcome.node = _dealt(counted, request, search.counts)
     if outcome.termination is not Termination.INTERRUPTED and not search.closed:
@@ -242,11 +239,6 @@ def _keeping(
     return rank
 
 
-def nothing_carries() -> tuple[Violation, ...]:
-    """Say that it is nodes and links together that no placement keeps."""
-    return (Violation("capacity", "nodes and links together, in every placement", 1.0, 1.0, 0.0),)
-
-
 def fewest(
     instance: Instance, request: Request, clock: Clock, backend: Backend, most: int
 ) -> Outcome:
@@ -286,7 +278,6 @@ def fewest(
         outcome.termination = Termination.TIME_LIMIT if over else Termination.ITERATION_LIMIT
     elif answer.bound == -np.inf:
         outcome.termination = Termination.INFEASIBLE
-        outcome.reasons = nothing_carries() if least is None else ()
         return outcome
     if np.isfinite(answer.bound):
         outcome.bound = float(max(0.0, np.ceil(most_gain - answer.bound - 1e-6)))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
-from formulations.task_allocation.common import relabelled, why_nothing_fits
+from formulations.task_allocation.common import relabelled
 from formulations.task_allocation.model import (
     add_assignment,
     add_budgets,
@@ -41,7 +41,7 @@ from formulations.throughput.common import (
     good_starts,
     rate_at,
 )
-from formulations.throughput.exact import FULL, check_moves, nothing_carries
+from formulations.throughput.exact import FULL, check_moves
 from formulations.throughput.problem import NEVER, Places, load_of, places_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
@@ -428,7 +428,6 @@ def _fewest(instance: Instance, request: Request) -> Outcome:
         times={"build": answer.build_seconds}, notes=[answer.message] if answer.message else [],
     )  # fmt: skip
     if outcome.termination is Termination.INFEASIBLE:
-        outcome.reasons = nothing_carries()
         return outcome
     if answer.bound is not None:
         outcome.bound = max(0.0, float(np.ceil(answer.bound - 1e-4)))
@@ -511,7 +510,6 @@ def _outcome(
         notes=[answer.message] if answer.message else [],
     )  # fmt: skip
     if outcome.termination is Termination.INFEASIBLE:
-        outcome.reasons = why_nothing_fits(binding)
         return outcome
     if low < NEVER and answer.bound is not None:
         low = max(low, answer.bound)

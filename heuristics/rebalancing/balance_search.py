@@ -183,9 +183,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     """
     request, compiled = request.warmed(warm_up)
     problem = balance_problem(instance, "balance-search")
-    reasons = impossible(instance, problem)
-    if reasons:
-        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    if impossible(instance, problem):
+        return Outcome(Termination.INFEASIBLE)
     if request.objective == COST:
         return _cheapest(problem, request, compiled)
     recorder = ProgressRecorder("min", request.progress, request.started)

@@ -38,10 +38,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     """
     request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-search")
-    if made.reasons:
-        return Outcome(
-            Termination.INFEASIBLE, reasons=tuple(made.reasons), notes=made.notes, rank=made.rank()
-        )
+    if made.impossible:
+        return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
     drains = made.problem.balance.has_leaving and made.drain == "first"
     limit = request.time_limit
     effort = Effort(

@@ -77,9 +77,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     """
     request, compiled = request.warmed(warm_up)
     problem = balance_problem(instance, "scale-in-first")
-    reasons = impossible(instance, problem)
-    if reasons:
-        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    if impossible(instance, problem):
+        return Outcome(Termination.INFEASIBLE)
     earlier = read_received(request.options["received"], instance)
     emptied = spread_evenly(problem, earlier / float(request.scale.load[0]))
     after = _what_is_left(problem, emptied)

@@ -14,10 +14,11 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.catalogue import find_objective
 from optim.figures.load import LOAD_DISTANCE
+from optim.figures.rate import carrying
 from optim.format.demand import find_cycle
 from optim.methods.reduce import lowered, slots_count_tasks
 from optim.methods.registry import NEEDS, get_method, method_names
-from optim.rules import CROSSING_COST, SLOTS, budgets, limits_set
+from optim.rules import CROSSING_COST, SLOTS, budgets, limits_set, without_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -259,6 +260,12 @@ class Choice(NamedTuple):
     name: str
     why: str
     repair: bool
+
+
+def asked_of(instance: Instance, ignore: Iterable[str], target_rate: float | None) -> Instance:
+    """Return what is solved: without some limits, and as much room as a rate to carry leaves."""
+    relaxed = without_limits(instance, ignore)
+    return relaxed if target_rate is None else carrying(relaxed, target_rate)
 
 
 def choose_method(

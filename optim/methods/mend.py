@@ -16,8 +16,6 @@ from __future__ import annotations
 import heapq
 import time
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
 from optim.methods.audit import FOR_EVERY_PLAN, moves_of
 from optim.methods.reduce import scale_of, scaled, with_columns, with_set_columns
+from optim.methods.registry import from_above
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
 from optim.rules import broken, counts_moves, hopeless
@@ -196,7 +195,7 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     bound = excess_bound(seen, weight) + fixed
     node, _ = descend(seen, loose, weight, seconds)
     best = _judged(start, node, bound)
-    model = _model()
+    model = from_above("least_excess")
     left = None if seconds is None else seconds - (time.perf_counter() - began)
     late = left is not None and left <= 0 and not is_small(seen)
     if best.proven or model is None or late:
@@ -216,15 +215,6 @@ def _judged(start: BrokenStart, node: Ints | None, bound: float) -> LeastExcess:
     excess = np.inf if node is None else start.judged(node)[0]
     rounding = rounding_of(start.binding, start.now)
     return LeastExcess(node if np.isfinite(excess) else None, excess, bound, rounding)
-
-
-@cache
-def _model() -> Callable[..., tuple[Ints | None, float]] | None:
-    """Return the model of the least excess, which knows all rules; it lies above this package."""
-    for point in entry_points(group="streamplace.models", name="least_excess"):
-        found: Callable[..., tuple[Ints | None, float]] = point.load()
-        return found
-    return None
 
 
 @dataclass(frozen=True, eq=False)

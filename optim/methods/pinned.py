@@ -8,11 +8,10 @@ one about the same objective, so that its answer can be set beside the first.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, UnsuitableMethod
-from optim.figures.rate import carrying
-from optim.methods.choose import aim, check_suitable, choices, choose_method
+from optim.methods.choose import aim, asked_of, check_suitable, choices, choose_method
 from optim.methods.portfolio import PORTFOLIO, SECONDS
 from optim.methods.registry import get_method
 from optim.methods.solve import goal_of, solve
@@ -21,9 +20,8 @@ from optim.referee.result import Termination
 from optim.rules import BUDGET_NAMES, without_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from optim.format.instance import Instance
+    from optim.methods.registry import Settings
     from optim.referee.result import Result
 
 
@@ -72,27 +70,13 @@ class Course:
     unbudgeted: str | None = None
 
 
-def aim_of(
-    instance: Instance,
-    method: str | None = None,
-    objective: str | None = None,
-    *,
-    time_limit: float | None = None,
-    ignore: Iterable[str] = (),
-    target_rate: float | None = None,
-) -> Aim | None:
-    """Return what `solve` would solve an instance for; ``None`` where nothing suits it.
-
-    Parameters
-    ----------
-    instance, method, objective, time_limit, ignore, target_rate
-        As `solve` takes them.
-    """
-    goal = goal_of(instance, objective, target_rate)
+def aim_of(instance: Instance, method: str | None, asked: Settings) -> Aim | None:
+    """Return what `solve` would solve an instance for; ``None`` where nothing suits it."""
+    goal = goal_of(instance, asked.objective, asked.target_rate)
     try:
         if method in (None, PORTFOLIO):
-            relaxed = _solved(instance, ignore, target_rate)
-            method = choose_method(relaxed, time_limit, goal).name
+            relaxed = asked_of(instance, asked.ignore, asked.target_rate)
+            method = choose_method(relaxed, asked.time_limit, goal).name
         assert method is not None
         chosen, _ = aim(get_method(method), goal, {})
     except InvalidInput:  # told where the instance itself is solved
@@ -100,18 +84,10 @@ def aim_of(
     return Aim(chosen.objective, method, goal is not None)
 
 
-def course_of(
-    changed: Instance,
-    aim_: Aim,
-    method: str | None,
-    *,
-    time_limit: float | None = None,
-    ignore: Iterable[str] = (),
-    target_rate: float | None = None,
-    repair: bool = False,
-    bound: bool = False,
-) -> Course:
+def course_of(changed: Instance, aim_: Aim, method: str | None, asked: Settings) -> Course:
     """Return how a changed instance is solved, so that the aim of the case as it is stays.
+
+    Where options or a solver go with the method that was asked for, no other will do.
 
     Parameters
     ----------
@@ -121,30 +97,29 @@ def course_of(
         Of the case as it is.
     method
         The method that was asked for; ``None`` or `PORTFOLIO` where none was.
-    time_limit, ignore, target_rate, repair
-        As `solve` takes them.
-    bound
-        Whether options or a solver go with the method that was asked for, so that no other will do.
+    asked
+        As `solve` takes it.
 
     Raises
     ------
     InvalidInput
         No method suits that may be taken; `UnsuitableMethod`, a kind of it, with the reasons.
     """
-    relaxed = _solved(changed, ignore, target_rate)
+    bound = bool(asked.options) or asked.solver is not None
+    relaxed = asked_of(changed, asked.ignore, asked.target_rate)
     named = method not in (None, PORTFOLIO)
     goal = aim_.objective
     try:
-        why = _refusal(aim_, relaxed, repair=repair)
+        why = _refusal(aim_, relaxed, repair=asked.repair)
         if why is None and named:
             return Course(method, goal if aim_.asked else None)
         if why is not None and named and bound:
             raise why
-        first = next(choices(relaxed, time_limit, goal, aim_.method))
+        first = next(choices(relaxed, asked.time_limit, goal, aim_.method))
     except InvalidInput as error:
         if aim_.asked or (named and bound):
             raise
-        choice = choose_method(relaxed, time_limit)
+        choice = choose_method(relaxed, asked.time_limit)
         other = get_method(choice.name).objective
         departs = f"another objective, {other} instead of {goal}: {_reason(error, aim_.method)}"
         return Course(PORTFOLIO, other, None, departs)
@@ -155,50 +130,42 @@ def course_of(
     return Course(PORTFOLIO, goal, aim_.method, departs, aim_.method if free else None)
 
 
-def follow(changed: Instance, course: Course, **keywords: Any) -> Result:
-    """Solve a changed instance as `course_of` says; keywords as `solve` takes them."""
+def follow(changed: Instance, course: Course, asked: Settings) -> Result:
+    """Solve a changed instance as `course_of` says."""
+    asked = replace(asked, objective=course.objective, prefer=course.prefer)
     if course.unbudgeted is not None:
-        found = _unbudgeted(changed, course, **keywords)
+        found = _unbudgeted(changed, course.unbudgeted, asked)
         if found is not None:
             return found
-    found = solve(
-        changed, course.method, objective=course.objective, prefer=course.prefer, **keywords
-    )
+    found = solve(changed, course.method, asked)
     return replace(found, departs=course.departs) if course.departs else found
 
 
-def _unbudgeted(changed: Instance, course: Course, **keywords: Any) -> Result | None:
+def _unbudgeted(changed: Instance, method: str, asked: Settings) -> Result | None:
     """Solve without budgets of moves; ``None`` where the plan does not keep them by itself.
 
     Its bound holds with them all the more.
     """
-    ignore = keywords.pop("ignore", ())
-    dropped = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-    limit = keywords.pop("time_limit", None)
-    seconds = _UNBUDGETED * (SECONDS if limit is None else limit)
+    seconds = _UNBUDGETED * (SECONDS if asked.time_limit is None else asked.time_limit)
+    free = replace(
+        asked, time_limit=seconds, ignore=(*asked.ignore, *BUDGET_NAMES), prefer=None, explain=0.0
+    )
     try:
-        found = solve(
-            changed, course.unbudgeted, objective=course.objective, time_limit=seconds,
-            ignore=(*dropped, *BUDGET_NAMES), **keywords,
-        )  # fmt: skip
+        found = solve(changed, method, free)
     except InvalidInput:  # it finds out only while it runs
         return None
     if found.plan is None or found.termination is not Termination.OPTIMAL:
         return None
     nodes, slots = found.plan.node_indices(changed), found.plan.slot_indices(changed)
     judged = evaluate_indices(
-        without_limits(changed, dropped), nodes, slots, course.objective or ""
+        without_limits(changed, asked.ignore), nodes, slots, asked.objective or ""
     )
-    kept = tuple(name for name in found.ignored if name in dropped)
+    kept = tuple(name for name in found.ignored if name in asked.ignore)
     return replace(found, evaluation=judged, ignored=kept) if judged.feasible else None
 
 
 def solve_pinned(
-    changed: Instance,
-    aim_: Aim | None,
-    method: str | None = None,
-    objective: str | None = None,
-    **keywords: Any,
+    changed: Instance, aim_: Aim | None, method: str | None, asked: Settings
 ) -> Result:
     """Solve a changed instance for the aim of the case as it is.
 
@@ -208,9 +175,7 @@ def solve_pinned(
         The instance after the changes.
     aim_
         Of the case as it is (`aim_of`); ``None`` to solve it as any instance.
-    method, objective
-        As they were asked for.
-    **keywords
+    method, asked
         As `solve` takes them.
 
     Returns
@@ -219,21 +184,8 @@ def solve_pinned(
         Its `departs` says where method or objective had to be another.
     """
     if aim_ is None:
-        return solve(changed, method, objective=objective, **keywords)
-    plain = {"time_limit", "ignore", "target_rate", "repair"}
-    known = {"gap", "seed", "threads", "warm_start", "progress", "solver"} | plain
-    own = [name for name in keywords if name not in known] or keywords.get("solver") is not None
-    course = course_of(
-        changed, aim_, method, bound=bool(own),
-        **{name: value for name, value in keywords.items() if name in plain},
-    )  # fmt: skip
-    return follow(changed, course, **keywords)
-
-
-def _solved(instance: Instance, ignore: Iterable[str], target_rate: float | None) -> Instance:
-    dropped = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-    relaxed = without_limits(instance, dropped)
-    return relaxed if target_rate is None else carrying(relaxed, target_rate)
+        return solve(changed, method, asked)
+    return follow(changed, course_of(changed, aim_, method, asked), asked)
 
 
 def _refusal(aim_: Aim, relaxed: Instance, *, repair: bool) -> UnsuitableMethod | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
+    from optim.methods.registry import Settings
     from optim.util.progress import Progress
 
 PORTFOLIO = "portfolio"
@@ -44,13 +45,7 @@ class _Run(NamedTuple):
 
 
 def run_portfolio(
-    relaxed: Instance,
-    solve_one: Callable[..., Result],
-    *,
-    objective: str | None,
-    prefer: str | None = None,
-    seconds: float | None,
-    progress: Callable[[Progress], None] | None,
+    relaxed: Instance, solve_one: Callable[..., Result], asked: Settings
 ) -> Result | None:
     """Try the suited methods, and return the best plan with the best bound.
 
@@ -60,12 +55,9 @@ def run_portfolio(
         The instance without the limits that are ignored.
     solve_one
         Solves by one method: takes a `Choice`, `time_limit`, `warm_start` and `progress`.
-    objective
-        Only methods that can optimise it; by default that of the first choice.
-    prefer
-        A method that is the first choice, if it suits.
-    seconds
-        For all methods together; `SECONDS` if ``None``.
+    asked
+        Only methods that can optimise its objective, by default that of the first choice; its time
+        limit, or `SECONDS`, is for all methods together.
 
     Returns
     -------
@@ -77,9 +69,9 @@ def run_portfolio(
     SolverError
         A plan of one method beats the proven bound of another.
     """
-    limit = SECONDS if seconds is None else seconds
-    objective = None if objective is None else find_objective(objective).name
-    suited = _suited(relaxed, limit, objective, prefer)
+    limit = SECONDS if asked.time_limit is None else asked.time_limit
+    objective = None if asked.objective is None else find_objective(asked.objective).name
+    suited = _suited(relaxed, limit, objective, asked.prefer)
     if len(suited) < 2:
         return None
     began = time.perf_counter()
@@ -104,7 +96,7 @@ def run_portfolio(
                 choice,
                 time_limit=min(left, share * limit),
                 warm_start=start if get_method(choice.name).takes_warm_start else None,
-                progress=_shifted(progress, choice.name, spent),
+                progress=_shifted(asked.progress, choice.name, spent),
             )
         except (UnsuitableMethod, InvalidInput):  # some find out only while they run
             continue

@@ -24,7 +24,6 @@ The referee judges by the file's own rules and numbers.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
     from optim.rules.base import Rule
-    from optim.rules.violation import Violation
 
 MAX_COLUMNS = 32
 """Sets that become columns at most; more would make every engine slow."""
@@ -386,9 +384,7 @@ def _narrowed(instance: Instance, lost: dict[int, list[int]]) -> Instance:
 
 
 _DIGITS = 14
-_REMARK = re.compile(r"( \([^()]*\))+$")
 _OF_STATE = tuple(rule.name for rule in BUDGETS if rule.column is not None)
-_OF_LOADS = ("capacity", "min_load", "slot_capacity", "max_load")
 _OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
 _FARTHEST = 1e100  # units that a number may have: it and its square are below the end of doubles
 _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
@@ -418,28 +414,6 @@ class Scale:
             return 1.0 / float(self.load[0])
         turned = {"rate": self.rate, "cost": self.cost, "state": self.cost}
         return turned.get(unit, 1.0 / self.rate if unit == "per_rate" else 1.0)
-
-    def told(self, instance: Instance, found: Violation) -> Violation:
-        """Return a violation or reason with its figures in the file's units.
-
-        Those of a load say where as ``PLACE.RESOURCE``, maybe with a remark in parentheses after
-        it; those of a budget that keeps a node from being emptied, as ``NODE: BUDGET``.
-        """
-        factor, where = 1.0, _REMARK.sub("", found.where)
-        if found.rule == "links":
-            factor = self.rate
-        elif found.rule in _OF_STATE or where.rpartition(": ")[2] in _OF_STATE:
-            factor = self.cost
-        elif found.rule == "max_load_distance":
-            factor = float(self.load[0])
-        elif found.rule in _OF_LOADS:
-            resource = found.resource(instance.resources)
-            if resource is not None:
-                factor = float(self.load[resource])
-        if factor == 1.0:
-            return found
-        figures = (found.amount * factor, found.needed * factor, found.available * factor)
-        return replace(found, amount=figures[0], needed=figures[1], available=figures[2])
 
 
 def scale_of(instance: Instance) -> Scale:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from optim.options import Option, read_options
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from optim.format.instance import Instance
+    from optim.format.plan import Plan
     from optim.format.tables import Ints
     from optim.format.threads import ThreadPlacement
     from optim.methods.reduce import Scale
@@ -126,6 +127,95 @@ class Incumbents:
     def hold(self, node: Ints, slot: Ints | None = None) -> None:
         """Take a placement of the running method itself."""
         self.offer(BEFORE, node, slot)
+
+
+OWN, NONE = "own", "none"
+"""What an exact method may start from: what it finds itself, or only what it is given."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `solve` is asked, beside the instance and the method.
+
+    Attributes
+    ----------
+    objective
+        What to optimise (`optim.figures.catalogue.OBJECTIVES`); by default what the method does.
+    solver
+        Back end of an exact method.
+    time_limit
+        Seconds for building, handing over and solving.
+    gap
+        Stop at this gap to the bound: relative, or percent of the mean load for load distance.
+    seed, threads
+        Of everything random; of the solver. The same seed gives the same plan, unless a time limit
+        ends the method first.
+    warm_start
+        A method's name, a plan, or a plan's file.
+    starts
+        ``own``: an exact method also starts from the heuristics of its family and the current
+        placement, and returns nothing worse. ``none``: its solver is given `warm_start`, or nothing
+        at all, to see what a start is worth.
+    repair
+        Let repair finish a plan that is incomplete or breaks a limit; marked in the result.
+    ignore
+        Limits to drop (`optim.rules.RULE_NAMES`); marked in the result.
+    target_rate
+        Multiple of the current input that the plan has to carry. Without `objective` it is the one
+        of fewest moves, or of fewest nodes where tasks have no current node.
+    prefer
+        Where no method is named: one that is tried first, if it suits.
+    start_broken
+        What is done where the current placement breaks limits that cannot all be kept within the
+        budgets: ``mend`` breaks none of them more than now, and what is broken as little as can
+        be, before the objective (`optim.methods.mend`); ``refuse`` says that there is no plan. A
+        rate to be carried is kept or refused.
+    explain
+        Seconds to find the rules that clash, where there is proved to be no plan and no quick proof
+        shows why; 0 to leave it.
+    progress
+        Called now and then with incumbent and bound.
+    write_model
+        File for the linear model of the named method, ``.mps`` or ``.lp``, with named rows and
+        columns; written before the solver starts.
+    chosen
+        Called with each method that begins, aimed at its objective, its solver, and why.
+    options
+        Options of the method.
+    """
+
+    objective: str | None = None
+    solver: str | None = None
+    time_limit: float | None = None
+    gap: float | None = None
+    seed: int = 0
+    threads: int = 1
+    warm_start: str | Path | Plan | None = None
+    starts: str = OWN
+    repair: bool = False
+    ignore: tuple[str, ...] = ()
+    target_rate: float | None = None
+    prefer: str | None = None
+    start_broken: str = "mend"
+    explain: float = 1.0
+    progress: Callable[[Progress], None] | None = None
+    write_model: str | Path | None = None
+    chosen: Callable[[Method, str | None, str], None] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Take one limit for a list of one, and each once."""
+        given = (self.ignore,) if isinstance(self.ignore, str) else self.ignore
+        object.__setattr__(self, "ignore", tuple(dict.fromkeys(given)))
+
+    @classmethod
+    def of(cls, settings: Settings | None, keywords: Mapping[str, Any]) -> Settings:
+        """Return settings with keywords taken in: fields by their names, the rest as options."""
+        given = cls() if settings is None else settings
+        names = {each.name for each in fields(cls)} - {"options"}
+        changes = {name: value for name, value in keywords.items() if name in names}
+        options = {name: value for name, value in keywords.items() if name not in names}
+        return replace(given, **changes, options={**given.options, **options})
 
 
 @dataclass(frozen=True)
@@ -265,7 +355,8 @@ class Outcome:
     warm_start_accepted
         Whether the solver took the start; ``None`` when unknown or there was none.
     reasons
-        Why the instance is infeasible.
+        Quick proofs that the instance is infeasible. Methods leave it empty: the rules that clash
+        are found after them.
     threads
         What a model-driven method decides instead of `node` and `slot`.
     rank
@@ -427,6 +518,15 @@ def _fault(method: Method) -> str | None:
         unknown = [name for name in names if name not in known]
         if unknown:
             return f"{what} what there is not: {', '.join(unknown)}"
+    return None
+
+
+@cache
+def from_above(name: str) -> Callable[..., Any] | None:
+    """Return a model of all rules by its name in ``streamplace.models``: they lie above `optim`."""
+    for point in entry_points(group="streamplace.models", name=name):
+        found: Callable[..., Any] = point.load()
+        return found
     return None
 
 

@@ -88,7 +88,6 @@ class View:
             )
             for level in outcome.levels
         )
-        outcome.reasons = tuple(self.scale.told(self.instance, r) for r in outcome.reasons)
 
     def _told(self, tell: Tell, objective: Figure) -> Tell:
         factor = self.scale.of(objective.unit)

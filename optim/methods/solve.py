@@ -10,17 +10,17 @@ import time
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect
 from optim.figures.catalogue import OBJECTIVES
-from optim.figures.rate import carrying
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.audit import judge, moves_of
-from optim.methods.choose import aim, check_suitable, choices, takes_long
+from optim.methods.choose import aim, asked_of, check_suitable, choices, takes_long
+from optim.methods.draining import may_be_rewritten, without_leaving
 from optim.methods.mend import (
     MEND,
     START_BROKEN,
@@ -31,10 +31,14 @@ from optim.methods.mend import (
 )
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
 from optim.methods.registry import (
+    NONE,
+    OWN,
     Method,
     Request,
+    Settings,
     Start,
     all_methods,
+    from_above,
     get_method,
     method_names,
     name_of,
@@ -47,17 +51,13 @@ from optim.solvers import SOLVERS, capabilities
 from optim.util.compiled import by_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from optim.format.tables import Ints
     from optim.kernels.least_excess import LeastExcess
     from optim.methods.choose import Choice
     from optim.methods.mend import BrokenStart
     from optim.rules.violation import Violation
-    from optim.util.progress import Progress
-
-OWN, NONE = "own", "none"
-"""What an exact method may start from: what it finds itself, or only what it is given."""
 
 _ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)
 """After these no other method is tried."""
@@ -66,23 +66,8 @@ _ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)
 def solve(
     instance: Instance,
     method: str | Method | None = None,
-    *,
-    objective: str | None = None,
-    solver: str | None = None,
-    time_limit: float | None = None,
-    gap: float | None = None,
-    seed: int = 0,
-    threads: int = 1,
-    warm_start: str | Path | Plan | None = None,
-    starts: str = OWN,
-    repair: bool = False,
-    ignore: Iterable[str] = (),
-    target_rate: float | None = None,
-    prefer: str | None = None,
-    start_broken: str = MEND,
-    progress: Callable[[Progress], None] | None = None,
-    write_model: str | Path | None = None,
-    **options: Any,
+    settings: Settings | None = None,
+    **keywords: Any,
 ) -> Result:
     """Place the tasks of an instance and have the plan checked.
 
@@ -94,44 +79,11 @@ def solve(
         A registered name, a `Method`, or where one stands: ``FILE.py``, ``FILE.py:NAME`` or
         ``module:NAME``. By default chosen by what the instance holds, and told in the notes.
         ``portfolio``: several that suit, in the time limit or 10 s; see `optim.methods.portfolio`.
-    objective
-        What to optimise (`optim.figures.catalogue.OBJECTIVES`); by default what the method does.
-    solver
-        Back end of an exact method.
-    time_limit
-        Seconds for building, handing over and solving.
-    gap
-        Stop at this gap to the bound: relative, or percent of the mean load for load distance.
-    seed, threads
-        Of everything random; of the solver. The same seed gives the same plan, unless a time limit
-        ends the method first.
-    warm_start
-        A method's name, a plan, or a plan's file.
-    starts
-        ``own``: an exact method also starts from the heuristics of its family and the current
-        placement, and returns nothing worse. ``none``: its solver is given `warm_start`, or nothing
-        at all, to see what a start is worth.
-    repair
-        Let repair finish a plan that is incomplete or breaks a limit; marked in the result.
-    ignore
-        Limits to drop (`optim.rules.RULE_NAMES`); marked in the result.
-    target_rate
-        Multiple of the current input that the plan has to carry. Without `objective` it is the one
-        of fewest moves, or of fewest nodes where tasks have no current node.
-    prefer
-        Where no method is named: one that is tried first, if it suits.
-    start_broken
-        What is done where the current placement breaks limits that cannot all be kept within the
-        budgets: ``mend`` breaks none of them more than now, and what is broken as little as can
-        be, before the objective (`optim.methods.mend`); ``refuse`` says that there is no plan. A
-        rate to be carried is kept or refused.
-    progress
-        Called now and then with incumbent and bound.
-    write_model
-        File for the linear model of the named method, ``.mps`` or ``.lp``, with named rows and
-        columns; written before the solver starts.
-    **options
-        Options of the method, as ``streamplace methods METHOD`` lists them.
+    settings
+        Objective, limits of time and gap, seed and the rest; see `Settings`.
+    **keywords
+        Fields of `Settings` (``time_limit=10``), which win over it, and options of the method, as
+        ``streamplace methods METHOD`` lists them.
 
     Returns
     -------
@@ -163,41 +115,70 @@ def solve(
     """
     expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
     method = None if method is None else name_of(method)
-    dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
-    objective = goal_of(instance, objective, target_rate)
-    if start_broken not in START_BROKEN:
-        raise InvalidInput(
-            Problem("--start-broken", start_broken, f"must be one of {', '.join(START_BROKEN)}")
-        )
-    if write_model is not None:
-        _check_written(write_model, method)
-    asked = _Asked(
-        instance, objective, solver, time_limit, gap, seed, threads, warm_start, starts, dropped,
-        target_rate, prefer, progress, write_model,
-    )  # fmt: skip
-    if start_broken == MEND and target_rate is None:
-        mended = _mended(asked, method, options, repair=repair)
-        if mended is not None:
-            return mended
-    return _solve(asked, method, options, repair=repair)
+    asked = Settings.of(settings, keywords)
+    asked = replace(asked, objective=goal_of(instance, asked.objective, asked.target_rate))
+    if asked.start_broken not in START_BROKEN:
+        known = ", ".join(START_BROKEN)
+        raise InvalidInput(Problem("--start-broken", asked.start_broken, f"must be one of {known}"))
+    if asked.write_model is not None:
+        _check_written(asked.write_model, method)
+    result = None
+    if asked.start_broken == MEND and asked.target_rate is None:
+        result = _mended(instance, method, asked)
+    if result is None:
+        result = _solve(instance, method, asked)
+    return _explained(instance, asked, result)
 
 
-def _solve(
-    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
-) -> Result:
+def _explained(instance: Instance, asked: Settings, result: Result) -> Result:
+    """Tell the rules that clash where it is proved that there is no plan, and nothing says why."""
+    find = from_above("conflicts")
+    if result.termination is not Termination.INFEASIBLE or result.reasons or not asked.explain:
+        return result
+    solved = without_plan(instance, result, asked)
+    if find is None or solved is None:
+        return result
+    with by_size(solved.num_tasks * solved.num_nodes):
+        reasons = find(solved, asked.explain)
+    if reasons:
+        return replace(result, reasons=reasons)
+    note = (
+        f"which rules clash was not found within {asked.explain:g} s: "
+        "`streamplace explain` takes longer and finds more"
+    )
+    return replace(result, notes=(*result.notes, note))
+
+
+def without_plan(instance: Instance, result: Result, asked: Settings) -> Instance | None:
+    """Return the instance of which a result says that it has no plan; ``None`` where that is none.
+
+    It has the limits that were not ignored and bind under the objective. Plans of threads are of no
+    instance whose rules could be dropped one by one.
+    """
+    if get_method(result.method).decides == "threads":
+        return None
+    solved = asked_of(instance, result.ignored, asked.target_rate)
+    if result.objective is not None:
+        solved = OBJECTIVES[result.objective.name].binding(solved)
+    if asked.options.get("drain") == "hard":
+        return without_leaving(solved, may_stay=False) if may_be_rewritten(solved) else None
+    return solved
+
+
+def _solve(instance: Instance, method: str | None, asked: Settings) -> Result:
     """Solve as asked; where nothing loads the resource that is balanced, by another resource."""
-    found = _solve_as_asked(asked, method, options, repair=repair)
-    other = _other_resource(asked, found, named=method not in (None, PORTFOLIO))
+    found = _solve_as_asked(instance, method, asked)
+    other = _other_resource(instance, asked, found, named=method not in (None, PORTFOLIO))
     if other is None:
         return found
-    limits = replace(asked.instance.limits, max_load_distance=None)  # of the resource without load
-    turned = replace(asked.instance, limits=limits).replace(resources=other)
-    left = asked._replace(instance=turned, objective="load_distance", warm_start=None)
-    second = _solve_as_asked(left, method, options, repair=repair)
+    limits = replace(instance.limits, max_load_distance=None)  # of the resource without load
+    turned = replace(instance, limits=limits).replace(resources=other)
+    left = replace(asked, objective="load_distance", warm_start=None)
+    second = _solve_as_asked(turned, method, left)
     if not second.feasible or second.plan is None or second.objective is None:
         return found
     assert found.objective is not None
-    node, name, instance = second.plan.node_indices(turned), found.objective.name, asked.instance
+    node, name = second.plan.node_indices(turned), found.objective.name
     plan = Plan.from_indices(instance, node, None, second.method, second.plan.versions)
     evaluation = evaluate_indices(instance, node, None, name)
     if not evaluation.feasible:
@@ -220,12 +201,14 @@ def _stopped(result: Result) -> bool:
     return result.termination is Termination.INTERRUPTED
 
 
-def _other_resource(asked: _Asked, result: Result, *, named: bool) -> list[str] | None:
+def _other_resource(
+    instance: Instance, asked: Settings, result: Result, *, named: bool
+) -> list[str] | None:
     """Return the resources with the first one that is loaded first, where that is to be balanced.
 
     Nothing loads the resource that stands first, and so every plan is as good as another.
     """
-    instance, told = asked.instance, result.objective
+    told = result.objective
     if asked.objective not in (None, "load_distance") or not result.feasible or told is None:
         return None
     figure, chosen = OBJECTIVES[told.name], OBJECTIVES["load_distance"]
@@ -240,42 +223,42 @@ def _other_resource(asked: _Asked, result: Result, *, named: bool) -> list[str] 
     return [names.pop(int(loaded[0])), *names]
 
 
-def _solve_as_asked(
-    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
-) -> Result:
+def _solve_as_asked(instance: Instance, method: str | None, asked: Settings) -> Result:
     """Solve by the method that is named, or by those that suit."""
     if method is not None and method != PORTFOLIO:
-        return _solve_by(get_method(method), asked, options, repair=repair)
+        return _solve_by(instance, get_method(method), asked)
     several = method == PORTFOLIO
     began = time.perf_counter()
-    found = _solve_by_several(asked, options, several=several, repair=repair)
-    other = _other_objective(asked, found)
+    found = _solve_by_several(instance, asked, several=several)
+    other = _other_objective(instance, asked, found)
     if other is None:
         return found
-    left = _what_is_left(asked._replace(objective=other), time.perf_counter() - began)
-    second = _solve_by_several(left, options, several=several, repair=repair)
+    left = _what_is_left(replace(asked, objective=other), time.perf_counter() - began)
+    second = _solve_by_several(instance, left, several=several)
     if not second.feasible or found.objective is None:
         return found
     told = f"{found.objective.name} is {found.objective.value:g} for every plan: {other} instead"
     return replace(second, notes=(told, *second.notes))
 
 
-def _solve_by_several(
-    asked: _Asked, options: Mapping[str, Any], *, several: bool, repair: bool
-) -> Result:
+def _solve_by_several(instance: Instance, asked: Settings, *, several: bool) -> Result:
     """Solve by the methods that suit: all of them where `several`, or until one has a plan."""
     if several:
-        unasked = asked.warm_start is None and asked.starts == OWN and not options
-        plain = asked.solver is None and unasked and not repair
         began = time.perf_counter()
-        found = _solve_by_portfolio(asked) if plain else None
+        found = _solve_by_portfolio(instance, asked) if _is_plain(asked) else None
         if found is not None:
             return found
         asked = _what_is_left(asked, time.perf_counter() - began)
-    return _solve_by_choice(asked, options, repair=repair)
+    return _solve_by_choice(instance, asked)
 
 
-def _other_objective(asked: _Asked, result: Result) -> str | None:
+def _is_plain(asked: Settings) -> bool:
+    """Whether nothing is asked for that only some of several methods could do."""
+    unasked = asked.warm_start is None and asked.starts == OWN and not asked.options
+    return unasked and asked.solver is None and not asked.repair
+
+
+def _other_objective(instance: Instance, asked: Settings, result: Result) -> str | None:
     """Return what to optimise where none was asked for and the one chosen is equal for all plans.
 
     Then every plan is as good as another by it, and the balance of the nodes is not.
@@ -283,22 +266,21 @@ def _other_objective(asked: _Asked, result: Result) -> str | None:
     if asked.objective is not None or not result.feasible or result.objective is None:
         return None
     told, chosen = result.objective, OBJECTIVES["load_distance"]
-    figure, instance = OBJECTIVES[told.name], asked.relaxed(asked.dropped)
-    if figure.fixed(instance, told.value, result.whole_bound) is None or chosen.fixed(instance):
+    figure, relaxed = OBJECTIVES[told.name], asked_of(instance, asked.ignore, asked.target_rate)
+    if figure.fixed(relaxed, told.value, result.whole_bound) is None or chosen.fixed(relaxed):
         return None
     return None if figure is chosen else chosen.name
 
 
-def _mended(
-    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
-) -> Result | None:
+def _mended(instance: Instance, method: str | None, asked: Settings) -> Result | None:
     """Solve where the current placement breaks limits; ``None`` where that makes no difference."""
-    chosen, dropped = _chosen(asked, method, options, repair=repair)
+    chosen, dropped = _chosen(instance, method, asked)
     if chosen is None or chosen.decides == "threads":
         return None
-    start = broken_start(asked.relaxed(dropped), OBJECTIVES[chosen.objective])
+    start = broken_start(without_limits(instance, dropped), OBJECTIVES[chosen.objective])
     if start is None:
         return None
+    repair = asked.repair
     if method not in (None, PORTFOLIO):
         check_suitable(chosen, start.instance, repair=repair)
     began = time.perf_counter()
@@ -309,12 +291,12 @@ def _mended(
     if given is not None:  # one plan in all runs, wherever it comes from
         least = no_more_than(given.node, start, least)
         plan = Plan.from_indices(start.instance, given.node, None, given.method, {})
-        asked = asked._replace(warm_start=plan)
+        asked = replace(asked, warm_start=plan)
     whole = None
     if least.excess == 0 or least.bound <= 0:  # there may be plans that keep every limit
         limit = asked.time_limit
         half = limit and (limit if least.excess == 0 else limit / 2)
-        whole = _solve(asked._replace(time_limit=half), method, options, repair=repair)
+        whole = _solve(instance, method, replace(asked, time_limit=half))
         stopped = whole.termination is Termination.INTERRUPTED
         mended = repair and whole.repaired  # no need of it where the first level's plan will do
         if (whole.feasible and not mended) or stopped or _carries_less(whole):
@@ -322,9 +304,9 @@ def _mended(
     repaired = whole if whole is not None and whole.feasible else None
     if asked.time_limit is not None:
         left = asked.time_limit - (time.perf_counter() - began)
-        asked = asked._replace(time_limit=max(left, asked.time_limit / 10))
+        asked = replace(asked, time_limit=max(left, asked.time_limit / 10))
 
-    def run(instance: Instance, node: Ints | None, seconds: float | None) -> Result:
+    def run(loose: Instance, node: Ints | None, seconds: float | None) -> Result:
         plan = asked.warm_start if node is least.node else None
         if (
             plan is None
@@ -332,14 +314,14 @@ def _mended(
             and method not in (None, PORTFOLIO)
             and chosen.takes_warm_start
         ):
-            plan = Plan.from_indices(instance, node, None, "least excess", {})
-        now = asked._replace(
-            instance=instance, objective=chosen.objective, dropped=(), time_limit=seconds,
-            warm_start=plan,
+            plan = Plan.from_indices(loose, node, None, "least excess", {})
+        now = replace(
+            asked, objective=chosen.objective, ignore=(), time_limit=seconds, warm_start=plan,
+            repair=repair and repaired is None,
         )  # fmt: skip
-        return _solve(now, method, options, repair=repair and repaired is None)
+        return _solve(loose, method, now)
 
-    empties = options.get("drain") == "hard"
+    empties = asked.options.get("drain") == "hard"
     second = SecondLevel(start, least, run, asked.time_limit, empties=empties)
     try:
         second.solve(exact=chosen.kind == "exact")
@@ -351,10 +333,10 @@ def _mended(
         second.not_below(given)
     promises = chosen.promises_feasibility or repair
     if second.best is None and not promises:
-        whole = _solve(asked, method, options, repair=repair) if whole is None else whole
+        whole = _solve(instance, method, asked) if whole is None else whole
         if whole.termination is not Termination.INFEASIBLE:
             return whole  # its own plan, as bad as it is
-    result = second.told(asked.instance, began, promises=promises)
+    result = second.told(instance, began, promises=promises)
     if result is None or (repaired is not None and not result.feasible):
         return whole
     if repair and not chosen.promises_feasibility and second.best is not None:
@@ -371,7 +353,7 @@ def _with_start_time(result: Result, given: Start | None) -> Result:
 
 
 def _start_of_mending(
-    asked: _Asked, chosen: Method, start: BrokenStart, least: LeastExcess
+    asked: Settings, chosen: Method, start: BrokenStart, least: LeastExcess
 ) -> Start | None:
     """Return the warm start: of a method, the best of its plans with and without mending.
 
@@ -383,7 +365,7 @@ def _start_of_mending(
     if asked.warm_start is None:
         return None
     limit = None if asked.time_limit is None else asked.time_limit / 4
-    request = _request(chosen, None, limit, None, asked.seed, asked.threads, {}, asked.progress)
+    request = _request(chosen, replace(asked, solver=None, gap=None, time_limit=limit, options={}))
     found: list[tuple[float, int, Start]] = []
     refused: InvalidInput | None = None
     mended = [] if least.node is None else [start.loose(least.node, narrow=True)]
@@ -405,7 +387,7 @@ def _start_of_mending(
 
 
 def _chosen(
-    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
+    instance: Instance, method: str | None, asked: Settings
 ) -> tuple[Method | None, tuple[str, ...]]:
     """Return the method, aimed, and all limits that are dropped; ``None`` where none suits.
 
@@ -415,21 +397,21 @@ def _chosen(
         As `solve` does.
     """
     if method in (None, PORTFOLIO):
-        relaxed = asked.relaxed(asked.dropped)
+        relaxed = without_limits(instance, asked.ignore)
         if not (relaxed.tasks.node >= 0).any():
-            return None, asked.dropped
-        found = choices(relaxed, asked.time_limit, asked.objective, asked.prefer)
-        choice = next(iter(found), None)
+            return None, asked.ignore
+        choice = next(choices(relaxed, asked.time_limit, asked.objective, asked.prefer), None)
         if choice is None:
-            return None, asked.dropped
-        return aim(get_method(choice.name), asked.objective, {})[0], asked.dropped
-    chosen, options = aim(get_method(str(method)), asked.objective, options)
-    request = _request(
-        chosen, asked.solver, asked.time_limit, asked.gap, asked.seed, asked.threads, options,
-        asked.progress,
-    )  # fmt: skip
-    dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
-    return chosen, dropped
+            return None, asked.ignore
+        return aim(get_method(choice.name), asked.objective, {})[0], asked.ignore
+    chosen, asked = _aimed(get_method(str(method)), asked)
+    return chosen, _dropped(chosen, _request(chosen, asked), asked)
+
+
+def _aimed(method: Method, asked: Settings) -> tuple[Method, Settings]:
+    """Return the method with what it is to optimise for its objective, and its options."""
+    chosen, options = aim(method, asked.objective, asked.options)
+    return chosen, replace(asked, options=options)
 
 
 def goal_of(instance: Instance, objective: str | None, target_rate: float | None) -> str | None:
@@ -447,66 +429,35 @@ def goal_of(instance: Instance, objective: str | None, target_rate: float | None
     return objective or ("migrations" if instance.has_current else "nodes_used")
 
 
-class _Asked(NamedTuple):
-    """What `solve` was asked, apart from the method and its options."""
-
-    instance: Instance
-    objective: str | None
-    solver: str | None
-    time_limit: float | None
-    gap: float | None
-    seed: int
-    threads: int
-    warm_start: str | Path | Plan | None
-    starts: str
-    dropped: tuple[str, ...]
-    target_rate: float | None
-    prefer: str | None
-    progress: Callable[[Progress], None] | None
-    write_model: str | Path | None
-
-    def relaxed(self, dropped: Iterable[str]) -> Instance:
-        """Return what is solved: without limits, and as much room as the rate to carry leaves."""
-        relaxed = without_limits(self.instance, dropped)
-        return relaxed if self.target_rate is None else carrying(relaxed, self.target_rate)
-
-
 def told_why(choice: Choice, target_rate: float | None) -> str:
     """Say why a method was chosen, for an instance that is to carry a rate."""
     at = "" if target_rate is None else f", with {target_rate:g} × current input to carry"
     return choice.why + at
 
 
-def _solve_by_portfolio(asked: _Asked) -> Result | None:
+def _solve_by_portfolio(instance: Instance, asked: Settings) -> Result | None:
     """Solve by several methods; ``None`` where there is no plan or nothing to choose from."""
 
     def solve_one(choice: Choice, **changes: Any) -> Result:
-        notes = [f"method {choice.name}: {told_why(choice, asked.target_rate)}"]
-        now = asked._replace(**changes)
-        return _solve_by(get_method(choice.name), now, {}, repair=False, notes=notes)
+        why = told_why(choice, asked.target_rate)
+        return _solve_by(instance, get_method(choice.name), replace(asked, **changes), why)
 
-    return run_portfolio(
-        asked.relaxed(asked.dropped),
-        solve_one,
-        objective=asked.objective,
-        prefer=asked.prefer,
-        seconds=asked.time_limit,
-        progress=asked.progress,
-    )
+    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
+    return run_portfolio(relaxed, solve_one, asked)
 
 
-def _what_is_left(asked: _Asked, spent: float) -> _Asked:
+def _what_is_left(asked: Settings, spent: float) -> Settings:
     """Take the time that several methods spent without a plan off that of repair; a tenth stays."""
     limit = SECONDS if asked.time_limit is None else asked.time_limit
     chose = asked.time_limit is not None or spent >= limit / 2
     if not chose or not limit > 0:  # nothing to choose from, or a limit that is refused later
         return asked
-    return asked._replace(time_limit=max(limit - spent, limit / 10))
+    return replace(asked, time_limit=max(limit - spent, limit / 10))
 
 
-def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool) -> Result:
+def _solve_by_choice(instance: Instance, asked: Settings) -> Result:
     """Solve by the first method that suits; where it ends without a plan, by the next."""
-    relaxed = asked.relaxed(asked.dropped)
+    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
     first: Result | None = None
     refusal: UnsuitableMethod | None = None
     without: list[str] = []
@@ -514,12 +465,12 @@ def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool)
     for choice in choices(relaxed, asked.time_limit, asked.objective, asked.prefer):
         if first is not None and takes_long(choice.name, relaxed, asked.time_limit):
             continue
-        notes = [f"method {choice.name}: {told_why(choice, asked.target_rate)}"]
-        if without:
-            notes.append(f"{', '.join(without)} ended without a plan that keeps every limit")
-        method, now = get_method(choice.name), asked._replace(time_limit=left)
+        why = told_why(choice, asked.target_rate)
+        notes = [f"{', '.join(without)} ended without a plan that keeps every limit"]
+        now = replace(asked, time_limit=left, repair=asked.repair or choice.repair)
         try:
-            result = _solve_by(method, now, options, repair=repair or choice.repair, notes=notes)
+            method = get_method(choice.name)
+            result = _solve_by(instance, method, now, why, notes if without else ())
         except UnsuitableMethod as error:  # some find out only while they run
             refusal = error
             continue
@@ -566,34 +517,31 @@ def _carries_less(result: Result) -> bool:
 
 
 def _solve_by(
+    instance: Instance,
     method: Method,
-    asked: _Asked,
-    options: Mapping[str, Any],
-    *,
-    repair: bool,
+    asked: Settings,
+    why: str | None = None,
     notes: Iterable[str] = (),
 ) -> Result:
-    """Solve by one method."""
+    """Solve by one method: named, or chosen and `why`."""
     started = time.perf_counter()
-    instance = asked.instance
-    chosen, options = aim(method, asked.objective, options)
-    request = _request(
-        chosen, asked.solver, asked.time_limit, asked.gap, asked.seed, asked.threads, options,
-        asked.progress,
-    )  # fmt: skip
+    chosen, asked = _aimed(method, asked)
+    request = _request(chosen, asked)
     threads = chosen.decides == "threads"  # their plans hold no tasks to mend
     request = replace(request, cold=_is_cold(chosen, asked.starts), model=asked.write_model)
-    _check_leaving(chosen, asked.dropped)
-    dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
-    relaxed = asked.relaxed(dropped)
-    check_suitable(chosen, relaxed, repair=repair and not threads)
+    _check_leaving(chosen, asked.ignore)
+    dropped = _dropped(chosen, request, asked)
+    relaxed = asked_of(instance, dropped, asked.target_rate)
+    check_suitable(chosen, relaxed, repair=asked.repair and not threads)
+    if asked.chosen is not None:
+        asked.chosen(chosen, request.solver, "as asked" if why is None else why)
     with by_size(relaxed.num_tasks * relaxed.num_nodes):
         start = resolve_start(relaxed, chosen, asked.warm_start, request)
         outcome = run_method(chosen, relaxed, request, start)
         repaired = False
-        if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
+        if asked.repair and outcome.termination is not Termination.INFEASIBLE and not threads:
             repaired = finish(OBJECTIVES[chosen.objective].binding(relaxed), outcome)
-    outcome.notes[:0] = notes
+    outcome.notes[:0] = [*([] if why is None else [f"method {method.name}: {why}"]), *notes]
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds
     outcome.times.setdefault("total", time.perf_counter() - started)
@@ -643,9 +591,10 @@ def _check_written(path: str | Path, method: str | None) -> None:
     raise InvalidInput(Problem("--write-model", str(path), reason, remedy))
 
 
-def _dropped_by(method: Method, request: Request) -> list[str]:
-    """Return the limits that options drop."""
-    return [o.drops for o in method.options if o.drops and request.options[o.name]]
+def _dropped(method: Method, request: Request, asked: Settings) -> tuple[str, ...]:
+    """Return the limits that are dropped: those that are ignored, and by options."""
+    by_options = [o.drops for o in method.options if o.drops and request.options[o.name]]
+    return tuple(dict.fromkeys([*asked.ignore, *by_options]))
 
 
 def _check_leaving(method: Method, dropped: Iterable[str]) -> None:
@@ -670,16 +619,9 @@ def _is_cold(method: Method, starts: str) -> bool:
     return starts == NONE
 
 
-def _request(
-    method: Method,
-    solver: str | None,
-    time_limit: float | None,
-    gap: float | None,
-    seed: int,
-    threads: int,
-    options: Mapping[str, Any],
-    progress: Callable[[Progress], None] | None,
-) -> Request:
+def _request(method: Method, asked: Settings) -> Request:
+    """Return what the method is asked; options typed, all that is wrong told at once."""
+    solver, time_limit, gap, seed = asked.solver, asked.time_limit, asked.gap, asked.seed
     problems = []
     if solver is not None and solver not in method.solvers:
         known = ", ".join(method.solvers)
@@ -697,11 +639,13 @@ def _request(
         problems.append(Problem("--gap", gap, f"is relative for {method.objective}", remedy))
     if not isinstance(seed, int) or not 0 <= seed < 2**31:
         problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
-    if not isinstance(threads, int) or not 1 <= threads <= 1024:
-        problems.append(Problem("--threads", threads, "must be a whole number from 1 to 1024"))
+    if not isinstance(asked.threads, int) or not 1 <= asked.threads <= 1024:
+        problems.append(
+            Problem("--threads", asked.threads, "must be a whole number from 1 to 1024")
+        )
     typed: dict[str, Any] = {}
     try:
-        typed = method.read_options(options)
+        typed = method.read_options(asked.options)
     except InvalidInput as error:
         problems += error.problems
     if problems:
@@ -711,9 +655,9 @@ def _request(
         time_limit=time_limit,
         gap=gap,
         seed=seed,
-        threads=threads,
+        threads=asked.threads,
         options=typed,
-        progress=progress,
+        progress=asked.progress,
     )
 
 

@@ -10,6 +10,7 @@ from optim.exit_codes import ExitCode
 from optim.format.altered import altered
 from optim.kernels.warm import warm_up
 from optim.methods.pinned import aim_of, solve_pinned
+from optim.methods.registry import Settings
 from optim.referee.evaluate import check_belongs
 from optim.rules import without_limits
 from streamplace.cli.result_text import departs_line
@@ -107,8 +108,13 @@ def _of_plan(
         return replace(found, carried=kept)
     left = max(ends - time.perf_counter(), 0.05 * args.time_limit)
     began = time.perf_counter()
-    aim = aim_of(given, args.method, args.objective) if instance is not given else None
-    result = solve_pinned(instance, aim, args.method, args.objective, time_limit=_SOLVING * left)
+    asked = Settings(objective=args.objective, time_limit=_SOLVING * left, explain=0.0)
+    aim = (
+        aim_of(given, args.method, replace(asked, time_limit=None))
+        if instance is not given
+        else None
+    )
+    result = solve_pinned(instance, aim, args.method, asked)
     name = args.objective or (result.objective.name if result.objective else None)
     if result.plan is None:
         if before is None or before.witness is None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,12 @@ from optim.certificates import grade
 from optim.errors import InvalidInput, Problem, SolverError, raise_any
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import OBJECTIVES
-from optim.figures.rate import carrying
 from optim.format.altered import altered
-from optim.methods.choose import aim, choose_method
 from optim.methods.pinned import Course, aim_of, course_of, follow
 from optim.methods.portfolio import PORTFOLIO
-from optim.methods.registry import get_method, method_names
-from optim.methods.solve import goal_of, solve, told_why
+from optim.methods.registry import OWN, Settings, get_method, method_names
+from optim.methods.solve import goal_of, solve
 from optim.referee.result import Termination
-from optim.rules import without_limits
 from optim.util.compilation import is_kept, listening
 from optim.util.files import behind_links, is_special, read_bytes, write_atomic
 from optim.util.processor import processor_seconds
@@ -65,7 +61,9 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.methods.pinned import Aim
+    from optim.methods.registry import Method
     from optim.referee.result import Result
+    from optim.util.progress import Progress
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
@@ -206,14 +204,15 @@ def _run(args: argparse.Namespace) -> int:
     instance = load_instance(args.instance)
     if len(cases_of(args)) > 1:
         _refuse_of_one_plan(args)
-        return _solve_cases(args, instance, options)
-    aim = _aim_of(args, instance) if cases_of(args) else None
+        return _solve_cases(args, instance, _settings(args, options))
+    asked = _settings(args, options)
+    aim = aim_of(instance, args.method, asked) if cases_of(args) else None
     instance = the_case(args, instance)
     read = time.perf_counter() - began
     before = processor_seconds()
     if args.fewest_moves_within is not None:
         check_moves(instance, "--fewest-moves-within", f"{100 * args.fewest_moves_within:g}%")
-    result = _solve(args, instance, options, aim)
+    result = _solve(args, instance, asked, aim)
     result = replace(result, times={"read": read, **result.times})
     more: dict[str, Any] = {}
     if args.fewest_moves_within is not None:
@@ -231,13 +230,13 @@ def _run(args: argparse.Namespace) -> int:
         write_document(args.output, result.plan.to_json())
     busy = processor_seconds() - before
     if args.cross_check:
-        result = cross_checked(args, instance, result, options)
+        result = cross_checked(instance, result, asked)
     result = certified(args, instance, result, busy)
     why = None
     if result.termination is Termination.INFEASIBLE:
         from streamplace.explain.explanation import why_no_plan  # only now: models of conflicts
 
-        why = why_no_plan(instance, result, args.target_rate)
+        result, why = why_no_plan(instance, result, asked)
         more |= {} if why is None else why.clashes()
     if args.json:
         print_json({**result.to_dict(), **more})
@@ -263,41 +262,41 @@ def _asking(args: argparse.Namespace, instance: Instance, result: Result) -> Ask
     return Asking(instance, result, args.target_rate, limit, args.seed, args.threads)
 
 
-def _aim_of(args: argparse.Namespace, instance: Instance) -> Aim | None:
-    """Return what the case as it is would be solved for: every change of it is, too."""
-    return aim_of(
-        instance, args.method, args.objective, time_limit=args.time_limit, ignore=args.ignore,
-        target_rate=args.target_rate,
+def _settings(args: argparse.Namespace, options: dict[str, str]) -> Settings:
+    """Return what is asked; the rules that clash are found afterwards, with what would help."""
+    return Settings(
+        objective=args.objective, solver=args.solver, time_limit=args.time_limit, gap=args.gap,
+        seed=args.seed, threads=args.threads, warm_start=args.warm_start, starts=args.starts,
+        repair=args.repair, ignore=args.ignore, target_rate=args.target_rate,
+        start_broken=args.start_broken, write_model=args.write_model, explain=0.0, options=options,
     )  # fmt: skip
 
 
-def _solve_cases(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> int:
+def _solve_cases(args: argparse.Namespace, instance: Instance, asked: Settings) -> int:
     """Solve the instance as it is and in each case, and tell a table."""
-    found, aim = [], _aim_of(args, instance)
+    found, aim = [], aim_of(instance, args.method, asked)
     for case in ([], *cases_of(args)):
         changed = altered(instance, case)
-        found.append((case, changed, _solve(args, changed, options, aim if case else None)))
+        found.append((case, changed, _solve(args, changed, asked, aim if case else None)))
     print_cases(found, as_json=args.json)
     return int(max(result.exit_code for _, _, result in found))
 
 
 def _solve(
-    args: argparse.Namespace,
-    instance: Instance,
-    options: dict[str, str],
-    pinned: Aim | None = None,
+    args: argparse.Namespace, instance: Instance, asked: Settings, pinned: Aim | None = None
 ) -> Result:
     """Solve an instance; a changed one for the pinned aim of the case as it is."""
-    goal = goal_of(instance, args.objective, args.target_rate)
+    goal = goal_of(instance, asked.objective, asked.target_rate)
     course = Course(PORTFOLIO if args.method is None else args.method, goal)
     if pinned is not None:
-        course = course_of(
-            instance, pinned, args.method, time_limit=args.time_limit, ignore=args.ignore,
-            target_rate=args.target_rate, repair=args.repair,
-            bound=bool(options) or args.solver is not None,
-        )  # fmt: skip
+        course = course_of(instance, pinned, args.method, asked)
     talk = talk_console(args.quiet)
-    line = None if args.quiet else _announced(args, instance, course, talk)
+    endless = args.method is not None and args.time_limit is None and args.gap is None
+    line = None
+    if not args.quiet:
+        talk.print(size_line(instance))
+        line = _Announced(instance, talk, LONG_HINT if endless else "")
+        asked = replace(asked, chosen=line.chosen, progress=line)
     said: list[bool] = []
 
     def compiling() -> None:
@@ -308,39 +307,39 @@ def _solve(
 
     try:
         with listening(compiling):
-            return follow(
-                instance, course, solver=args.solver, time_limit=args.time_limit, gap=args.gap,
-                seed=args.seed, threads=args.threads, warm_start=args.warm_start,
-                starts=args.starts, repair=args.repair, ignore=args.ignore,
-                target_rate=args.target_rate, start_broken=args.start_broken, progress=line,
-                write_model=args.write_model,
-                **options,
-            )  # fmt: skip
+            return follow(instance, course, asked)
     finally:
         if line is not None:
             line.close()
 
 
-def _announced(
-    args: argparse.Namespace, instance: Instance, course: Course, talk: Console
-) -> ProgressLine:
-    """Say what is solved and by which method, and return what shows its progress."""
-    talk.print(size_line(instance))
-    name, why = course.method, "as asked"
-    if name is None or name == PORTFOLIO:
-        relaxed = without_limits(instance, args.ignore)
-        if args.target_rate is not None:
-            relaxed = carrying(relaxed, args.target_rate)
-        choice = choose_method(relaxed, args.time_limit, course.objective, course.prefer)
-        name, why = choice.name, told_why(choice, args.target_rate)
-    method, _ = aim(get_method(name), course.objective, {})
-    solver = args.solver or method.default_solver
-    solver = solver if solver in method.solvers else None  # refused later
-    talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
-    objective = OBJECTIVES[method.objective]
-    unit, reference = unit_of(instance, objective.unit), objective.reference_of(instance)
-    endless = args.method is not None and args.time_limit is None and args.gap is None
-    return ProgressLine(objective, unit, reference, hint=LONG_HINT if endless else "")
+class _Announced:
+    """Says which method is the first to begin, and shows its progress."""
+
+    def __init__(self, instance: Instance, talk: Console, hint: str) -> None:
+        self._instance, self._talk, self._hint = instance, talk, hint
+        self._line: ProgressLine | None = None
+
+    def chosen(self, method: Method, solver: str | None, why: str) -> None:
+        """Take the first method that begins."""
+        if self._line is not None:
+            return
+        on = f" on {solver}" if solver else ""
+        self._talk.print(f"method {method.name}{on}: {why}")
+        objective = OBJECTIVES[method.objective]
+        unit = unit_of(self._instance, objective.unit)
+        reference = objective.reference_of(self._instance)
+        self._line = ProgressLine(objective, unit, reference, hint=self._hint)
+
+    def __call__(self, now: Progress) -> None:
+        """Show how far the method is."""
+        if self._line is not None:
+            self._line(now)
+
+    def close(self) -> None:
+        """End the line."""
+        if self._line is not None:
+            self._line.close()
 
 
 def _aim(args: argparse.Namespace) -> None:
@@ -358,7 +357,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
     ``--option objective=…`` is taken as ``--objective``, which it was before there was one.
     """
-    flags = set(inspect.signature(solve).parameters) - {"options"}
+    flags = {"instance", "method", *(each.name for each in fields(Settings))} - {"options"}
     problems = []
     options: dict[str, Any] = {}
     for name, value in args.option:
@@ -418,9 +417,7 @@ def certified(args: argparse.Namespace, instance: Instance, result: Result, busy
     return replace(result, times={**result.times, "certify": time.perf_counter() - began})
 
 
-def cross_checked(
-    args: argparse.Namespace, instance: Instance, result: Result, options: dict[str, Any]
-) -> Result:
+def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result:
     """Solve again with another solver, or another exact method where the method has one only.
 
     Raises
@@ -434,10 +431,12 @@ def cross_checked(
             with suppress(InvalidInput):  # it does not suit the instance, or is not installed
                 same = method == result.method
                 again = solve(
-                    instance, method, solver=solver, gap=args.gap, time_limit=args.time_limit,
-                    objective=args.objective if same else result.objective.name, seed=args.seed,
-                    threads=args.threads, repair=args.repair, ignore=args.ignore,
-                    start_broken=args.start_broken, **(options if same else {}),
+                    instance, method,
+                    replace(
+                        asked, solver=solver, warm_start=None, starts=OWN, target_rate=None, write_model=None,
+                        objective=asked.objective if same else result.objective.name,
+                        options=asked.options if same else {},
+                    ),
                 )  # fmt: skip
                 break
     if again is None or result.objective is None:

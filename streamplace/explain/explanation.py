@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.conflicts.atoms import atoms_of
-from formulations.conflicts.clash import told
-from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.remedies import clashes_of_threads, remedies
+from formulations.conflicts.why import find_conflicts, violation_of
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.measures import moved_tasks
-from optim.figures.rate import carrying
 from optim.kernels.warm import warm_up
 from optim.methods.registry import get_method, method_names
+from optim.methods.solve import without_plan
 from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
-from optim.rules import broken, without_limits
+from optim.rules import broken
 from optim.rules.placement import Placement
 from streamplace.explain.binding import Bound, binding_rules
 
@@ -29,14 +26,15 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Ints
+    from optim.methods.registry import Settings
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Result
     from streamplace.explain.what_if import Carried
 
 _AT_ONCE = 1.0
 """Seconds that `solve` takes for the conflicts of an infeasible problem."""
-_CONFLICTS, _REMEDIES = 0.6, 0.25
-"""Shares of the time for deciding whether there is a plan, and for what would help."""
+_REMEDIES = 0.25
+"""Share of the time for what would help."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +137,8 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
         rules, changes = zip(*threads, strict=True)
         alone = tuple((rule,) for rule in rules)
         return Explanation(False, alone, changes, seconds=time.perf_counter() - began)
-    atoms = atoms_of(instance)
-    judge = Judge(atoms, _CONFLICTS * seconds)
-    feasible, cores = conflicts(judge)
-    clashes = [tuple(told(atoms, core, min(2.0, _REMEDIES * seconds))) for core in cores]
+    judge, feasible, cores, clashes = find_conflicts(instance, seconds)
+    atoms = judge.atoms
     best: list[Remedy] = []
     rest: list[Remedy] = []
     part = _REMEDIES * seconds / max(1, len(cores))
@@ -165,32 +161,25 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
 
 
 def why_no_plan(
-    instance: Instance, result: Result, rate: float | None = None
-) -> Explanation | None:
-    """Return the conflicts of a problem that was proved infeasible, as found within a second.
+    instance: Instance, result: Result, asked: Settings
+) -> tuple[Result, Explanation | None]:
+    """Return a result with the rules that clash, and what would help, as found within a second.
 
     Parameters
     ----------
-    instance, result
-        What was solved, and what came out.
-    rate
-        Multiple of the current input that plans had to carry.
-
-    Returns
-    -------
-    Explanation or None
-        ``None`` where there is a plan, or the conflicts were not found in time.
+    instance, asked
+        What was solved, and how.
+    result
+        That there is no plan.
     """
-    if result.termination is not Termination.INFEASIBLE or result.plan is not None:
-        return None
-    solved = without_limits(instance, result.ignored)
-    if rate is not None and clashes_of_threads(carrying(solved, rate)):
-        return None  # the reasons tell it at the rate
-    solved = solved if rate is None else carrying(solved, rate)
-    if result.objective is not None:
-        solved = OBJECTIVES[result.objective.name].binding(solved)
+    solved = without_plan(instance, result, asked)
+    if solved is None or (asked.target_rate is not None and clashes_of_threads(solved)):
+        return result, None  # the reasons tell it at the rate
     found = why_infeasible(solved, _AT_ONCE)
-    return found if found.conflicts else None
+    if not found.conflicts:
+        return result, None
+    reasons = tuple(violation_of(clash) for rules in found.conflicts for clash in rules)
+    return replace(result, reasons=result.reasons or reasons), found
 
 
 def why_plan(

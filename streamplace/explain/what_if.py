@@ -154,11 +154,13 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
         return Carried(node, slot)
     from optim.methods.pinned import solve_pinned
     from optim.methods.portfolio import PORTFOLIO
+    from optim.methods.registry import Settings
 
     aim = _aim_of_plan(given, plan)
     with suppress(StreamplaceError):
         rest = held(changed, node)
-        found = solve_pinned(rest, aim, PORTFOLIO, time_limit=_SECONDS, repair=aim is None)
+        asked = Settings(time_limit=_SECONDS, repair=aim is None, explain=0.0)
+        found = solve_pinned(rest, aim, PORTFOLIO, asked)
         if found.plan is not None and found.feasible:
             return Carried(found.plan.node_indices(rest), None, tuple(lost.tolist()))
     again = restarted(changed, node)
@@ -167,10 +169,10 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
 
 def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
     from optim.methods.pinned import aim_of
-    from optim.methods.registry import method_names
+    from optim.methods.registry import Settings, method_names
 
     named = plan.method in method_names()
-    return aim_of(given, plan.method) if named else aim_of(given)
+    return aim_of(given, plan.method if named else None, Settings())
 
 
 def print_carried(console: Console, instance: Instance, carried: Carried) -> None:

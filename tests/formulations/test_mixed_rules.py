@@ -75,6 +75,7 @@ def test_the_rule_that_leaves_no_plan_is_told(method: str) -> None:
             "links": [{"id": "l", "nodes": ["a"], "capacity": 3.0}],
         }
     )
-    result = solve(instance, method)
+    result = solve(instance, method, explain=60.0)
     assert result.termination == "infeasible"
-    assert [(r.rule, r.needed, r.available) for r in result.reasons] == [("links", 4.0, 3.0)]
+    told = [(r.rule, r.needed, r.available) for r in result.reasons]
+    assert told == [("capacity", 11.0, 10.0), ("links", 4.0, 3.0)]

@@ -16,9 +16,9 @@ import streamplace
 
 PUBLIC = {
     "Evaluation", "Instance", "InstanceBuilder", "InvalidInput", "Method", "Option", "Outcome",
-    "Plan", "RefereeRefused", "Request", "Result", "SolverError", "Steps", "StreamplaceError",
-    "Termination", "UnsuitableMethod", "Violation", "all_methods", "evaluate", "get_method",
-    "solve", "steps", "to_frames",
+    "Plan", "RefereeRefused", "Request", "Result", "Settings", "SolverError", "Steps",
+    "StreamplaceError", "Termination", "UnsuitableMethod", "Violation", "all_methods", "evaluate",
+    "get_method", "solve", "steps", "to_frames",
 }  # fmt: skip
 
 

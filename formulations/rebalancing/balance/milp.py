@@ -18,15 +18,13 @@ from formulations.rebalancing.balance.model import Aim, build_full, build_moves
 from formulations.rebalancing.balance.prepare import (
     Prepared,
     best_start,
+    cannot_be_emptied,
     drained_start,
     emptied,
     impossible,
     none_within,
     not_emptied,
     prepare_balance,
-    still_there,
-    why_none,
-    why_not_emptied,
 )
 from formulations.rebalancing.balance.search import by_exchanges, warm_up
 from formulations.rebalancing.balance.solve import (
@@ -84,15 +82,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     """
     options = request.options
     problem = balance_problem(instance, "balance-milp")
-    whole, hard = problem, options["drain"] == "hard" and problem.has_leaving
-    reasons = impossible(instance, problem)
+    hard = options["drain"] == "hard" and problem.has_leaving
+    none = impossible(instance, problem) or (hard and cannot_be_emptied(problem))
     if hard:
-        reasons += why_not_emptied(instance, problem)
         problem = emptied(problem)
     rank = _rank(problem, options)
-    if reasons:
+    if none:
         notes = [not_emptied(problem)] if hard else []
-        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons), notes=notes, rank=rank)
+        return Outcome(Termination.INFEASIBLE, notes=notes, rank=rank)
     classes = (_warm_up_classes,) if options["form"] in ("auto", "classes") else ()
     request, compiled = request.warmed(warm_up, *classes)
     starts, notes = _starts(problem, request)
@@ -129,7 +126,6 @@ def run(instance: Instance, request: Request) -> Outcome:
         outcome.assumes = ("that leave as little as can be on leaving nodes",)
     if hard and outcome.termination is Termination.INFEASIBLE:
         outcome.notes.append(not_emptied(problem))
-        outcome.reasons = (*outcome.reasons, *still_there(instance, whole))
     elif hard:
         outcome.assumes = ("that empty leaving nodes of all that may go elsewhere",)
         if outcome.node is None:
@@ -263,7 +259,6 @@ def _outcome(
             outcome.notes.append("optimal is the weighted sum; the bound is of load distance alone")
     elif outcome.termination is Termination.INFEASIBLE:
         outcome.notes.append(none_within(problem))
-        outcome.reasons = why_none(instance, problem)
     return outcome
 
 

@@ -23,13 +23,10 @@ from formulations.rebalancing.balance.search import (
 from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.watch import Watch
 from optim.figures.measures import node_loads
-from optim.referee.evaluate import evaluate_indices
-from optim.rules.base import violation
-from optim.rules.violation import Violation
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from formulations.rebalancing.balance.solve import Settings
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
@@ -140,30 +137,18 @@ def emptied(problem: BalanceProblem) -> BalanceProblem:
     return kept_off(replace(problem, into_leaving=False), to_take_off(problem))
 
 
-def why_not_emptied(instance: Instance, problem: BalanceProblem) -> list[Violation]:
-    """Return proofs that the budgets do not allow leaving nodes to be emptied; none says nothing.
+def cannot_be_emptied(problem: BalanceProblem) -> bool:
+    """Whether the budgets do not allow leaving nodes to be emptied; false says nothing.
 
     Parameters
     ----------
-    instance, problem
+    problem
         As given, before `emptied`.
     """
     must = problem.must_move.copy()
     must[to_take_off(problem)] = True
     must &= ~problem.has_copy
-    nodes = np.flatnonzero(np.bincount(problem.home[must], minlength=problem.num_nodes))
-    where = ", ".join(instance.nodes.ids[node] for node in nodes[problem.leaving[nodes]].tolist())
-    return [
-        violation("leaving", f"{where}: {name}", spent, most)
-        for name, spent, most in _overspent(problem, problem.price[must].sum(axis=0))
-    ]
-
-
-def _overspent(problem: BalanceProblem, spent: Floats) -> Iterator[tuple[str, float, float]]:
-    """Yield name, what is taken at least, and limit of each budget that is not enough."""
-    for budget, least, most in zip(problem.budgets, spent.tolist(), problem.budget, strict=True):
-        if least > most:
-            yield budget.name, least, float(budget.limit)
+    return _beyond_budgets(problem, problem.price[must].sum(axis=0))
 
 
 def kept_off(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:
@@ -188,32 +173,16 @@ def kept_off(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:
     )
 
 
-_SHOWN = 20
-_NAMED = 3
-
-
-def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
-    """Return reasons why no placement can exist that need no solver; empty says nothing."""
+def impossible(instance: Instance, problem: BalanceProblem) -> bool:
+    """Whether no placement can exist, as needs no solver to be seen; false says nothing."""
     forced = np.flatnonzero(problem.must_move)
-    reasons = []
-    for task in forced.tolist():
-        if not problem.may_be_rows(np.array([task])).any():
-            where = f"{instance.tasks.ids[task]} may neither stay nor go anywhere"
-            reasons.append(Violation("allowed", where, 1.0, 1.0, 0.0))
-    least, where = _least_spent(instance, problem)
-    reasons += [violation(name, where, *both) for name, *both in _overspent(problem, least)]
-    return reasons[:_SHOWN]
+    if not problem.may_be_rows(forced).any(axis=1).all():
+        return True
+    return _beyond_budgets(problem, least_spent(instance, problem))
 
 
-def why_none(instance: Instance, problem: BalanceProblem) -> tuple[Violation, ...]:
-    """Return what the current placement breaks, where it is proven that none mends it all."""
-    if not instance.has_current:
-        return ()
-    broken = evaluate_indices(instance, instance.tasks.node).violations[:_SHOWN]
-    return tuple(
-        Violation(v.rule, f"{v.where} (as it is now)", v.amount, v.needed, v.available)
-        for v in broken
-    )
+def _beyond_budgets(problem: BalanceProblem, spent: Floats) -> bool:
+    return bool((spent > np.asarray(problem.budget)).any())
 
 
 def none_within(problem: BalanceProblem) -> str:
@@ -238,19 +207,8 @@ def not_emptied(problem: BalanceProblem) -> str:
     )
 
 
-def still_there(instance: Instance, problem: BalanceProblem) -> list[Violation]:
-    """Name the leaving nodes with the key groups that would have to go and, together, cannot."""
-    there = problem.home[problem.leaving[problem.home]]
-    counts = np.bincount(there, minlength=problem.num_nodes)
-    return [
-        Violation("leaving", f"{instance.nodes.ids[n]}: key groups to take off", c, c, 0.0)
-        for n, c in enumerate(counts.astype(float).tolist())
-        if c > 0
-    ][:_SHOWN]
-
-
-def _least_spent(instance: Instance, problem: BalanceProblem) -> tuple[Floats, str]:
-    """Return (K,) what key groups that must move take at least of each budget, and off what.
+def least_spent(instance: Instance, problem: BalanceProblem) -> Floats:
+    """Return (K,) what key groups that must move take at least of each budget.
 
     They may not stay where they are, or must leave a node for its capacity: what comes in makes
     room for nothing, so each node is counted alone.
@@ -264,20 +222,14 @@ def _least_spent(instance: Instance, problem: BalanceProblem) -> tuple[Floats, s
     over = node_loads(instance, instance.tasks.node) - bound - 2 * slack(bound)
     by_node = np.argsort(home, kind="stable")
     starts = np.searchsorted(home[by_node], np.arange(instance.num_nodes + 1))
-    full = []
     for node, resource in np.argwhere(over > 0).tolist():
         here = by_node[starts[node] : starts[node + 1]]
         load, much = instance.tasks.load[here, resource], float(over[node, resource])
         if load.sum() < much:
-            continue  # its background alone is too much: that is told elsewhere
-        full.append(f"{instance.nodes.ids[node]}.{instance.resources[resource]}")
+            continue  # its background alone is too much
         for k, each in enumerate(price[here].T):
             spent[node, k] = max(spent[node, k], _cheapest(load, each, much))
-    parts = ["key groups that may not stay"] if forced.any() else []
-    if full:
-        more = ", …" if len(full) > _NAMED else ""
-        parts.append(f"moves at least, to relieve {', '.join(full[:_NAMED])}{more}")
-    return spent.sum(axis=0), "; ".join(parts)
+    return spent.sum(axis=0)
 
 
 def _cheapest(load: Floats, cost: Floats, much: float) -> float:

@@ -11,16 +11,15 @@ import numpy as np
 
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.prepare import (
+    cannot_be_emptied,
     emptied,
     impossible,
     not_emptied,
-    why_not_emptied,
 )
 from formulations.rebalancing.balance.search import LARGE, search_balance
 from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.joint.problem import JointProblem
 from formulations.rebalancing.watch import Watch
-from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +47,8 @@ class Prepared:
         With the cap that holds.
     starts
         Placements to begin from, the best balanced one first; their loads may exceed limits.
-    reasons
-        Why no placement can exist; empty says nothing.
+    impossible
+        Whether no placement can exist; false says nothing.
     closest
         Whether the load distance asked for by option seems out of reach: the cap is then the least
         distance found, and bounds are of that restriction.
@@ -67,7 +66,7 @@ class Prepared:
 
     problem: JointProblem
     starts: list[Ints] = field(default_factory=list)
-    reasons: list[Violation] = field(default_factory=list)
+    impossible: bool = False
     closest: bool = False
     warm: bool | None = None
     tighter: bool = False
@@ -147,23 +146,21 @@ def prepare(
     own, asked = balance.max_distance, request.options["max_load_distance"]
     made = Prepared(
         problem,
-        reasons=impossible(instance, balance),
+        impossible=impossible(instance, balance),
         drain=request.options["drain"],
         unit=request.scale.of("resource"),
     )
     if made.drain == "hard" and balance.has_leaving:
-        made.reasons += why_not_emptied(instance, balance)
+        made.impossible |= cannot_be_emptied(balance)
         balance = emptied(balance)
         made.problem = problem = replace(problem, balance=balance)
-        made.notes += [not_emptied(balance)] if made.reasons else []
-    if made.reasons:
+        made.notes += [not_emptied(balance)] if made.impossible else []
+    if made.impossible:
         return made
     free = replace(balance, max_distance=None)
     least = forced_moves_bound(free)
     if own is not None and least > balance.within(own):
-        short = least - own
-        where = "no placement within the budget is as balanced"
-        made.reasons.append(Violation("max_load_distance", where, short, least, own))
+        made.impossible = True
         return made
     caps = [cap for cap in (own, asked) if cap is not None]
     cap = min(caps) if caps else None

@@ -16,7 +16,7 @@ import numpy as np
 from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.balance.instance import binding_names
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
-from formulations.rebalancing.balance.prepare import none_within, not_emptied, still_there
+from formulations.rebalancing.balance.prepare import none_within, not_emptied
 from formulations.rebalancing.joint import search as joint_search
 from formulations.rebalancing.joint.instance import Prepared, prepare
 from formulations.rebalancing.joint.model import (
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from formulations.rebalancing.joint.start import Known
     from optim.format.instance import Instance
     from optim.methods.registry import Request
-    from optim.rules.violation import Violation
 
 #: A small model more than the search solves: what it wins is no longer to be proven against.
 PROVING = (1_000, 14, 1e-3, 1_000)
@@ -74,7 +73,7 @@ def run(instance: Instance, request: Request) -> Outcome:
             return outcome
     request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-milp")
-    if made.reasons:
+    if made.impossible:
         return _impossible(made)
     if not any(map(made.problem.is_feasible, made.starts)):
         held = request.start()
@@ -113,9 +112,7 @@ def pose(instance: Instance, request: Request) -> PosedModel:
 
 
 def _impossible(made: Prepared) -> Outcome:
-    return Outcome(
-        Termination.INFEASIBLE, reasons=tuple(made.reasons), notes=made.notes, rank=made.rank()
-    )
+    return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
 
 
 def _is_tiny(instance: Instance, request: Request) -> bool:
@@ -134,7 +131,7 @@ def _by_model(instance: Instance, request: Request) -> Outcome | None:
     before or after, as the option says.
     """
     made = prepare(instance, request, METHOD.name, searching=False)
-    if made.reasons:
+    if made.impossible:
         return _impossible(made)
     settings = replace(settings_of(request), time_share=TINY_SHARE)
     leaving, first = made.problem.balance.has_leaving, made.drain == "first"
@@ -194,12 +191,6 @@ def _solve(made: Prepared, settings: JointSettings, request: Request, goal: Join
     return solve_joint(made.problem, settings, known, made.starts)
 
 
-def _stays(instance: Instance, made: Prepared) -> tuple[Violation, ...]:
-    """Name what cannot be emptied, where that was asked for."""
-    hard = made.drain == "hard" and made.problem.balance.has_leaving
-    return tuple(still_there(instance, made.problem.balance)) if hard else ()
-
-
 def _outcome(
     instance: Instance,
     made: Prepared,
@@ -228,7 +219,6 @@ def _outcome(
         return Outcome(
             why, notes=notes, times=answer.times, solver=answer.solver,
             warm_start_accepted=made.warm, rank=made.rank(weights),
-            reasons=_stays(instance, made) if infeasible else (),
         )  # fmt: skip
     value = problem.collocated(answer.placement)
     conditions = made.conditions()

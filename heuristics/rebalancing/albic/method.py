@@ -17,7 +17,7 @@ import numpy as np
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import PUBLISHED
-from formulations.rebalancing.balance.prepare import impossible, none_within, why_none
+from formulations.rebalancing.balance.prepare import impossible, none_within
 from formulations.rebalancing.balance.search import warm_up
 from heuristics.rebalancing.albic.pin import Pins, choose_pins
 from heuristics.rebalancing.albic.scores import beneficial_pairs
@@ -92,9 +92,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     request, compiled = request.warmed(warm_up)
     solver = UnitSolver(request)
     problem = balance_problem(instance, "albic")
-    reasons = impossible(instance, problem)
-    if reasons:
-        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    if impossible(instance, problem):
+        return Outcome(Termination.INFEASIBLE)
     rounds = plan_rounds(instance, problem, solver, request.options, request.seed)
     best = min(
         (r for r in rounds if r.placement is not None), key=lambda r: r.distance, default=None
@@ -109,10 +108,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
         why = Termination.INTERRUPTED if solver.interrupted else why
         notes = [none_within(problem)] if proven else []
-        broken = why_none(instance, problem) if proven else ()
-        return Outcome(
-            why, notes=[*notes, *solver.notes], times=times, reasons=broken
-        )  # fmt: skip
+        return Outcome(why, notes=[*notes, *solver.notes], times=times)
     node = best.placement.astype(np.int32)
     return Outcome(
         Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,

@@ -356,19 +356,20 @@ def test_an_uplink_that_carries_too_little_costs_a_node() -> None:
 def test_what_is_infeasible_is_told_by_the_limit_that_makes_it_so() -> None:
     tight = [{"id": f"up{i}", "nodes": [f"n{i}"], "capacity": 1.0} for i in (1, 2, 3)]
     result = value(two_nodes(links=tight))
-    assert {v.rule for v in result.reasons} == {"links"}
-    assert {v.available for v in result.reasons} == {1.0}
-    assert all(v.needed >= 2.0 for v in result.reasons)  # no cut into two nodes costs less
+    room, links = result.reasons
+    assert (room.rule, links.rule, links.available) == ("capacity", "links", 2.0)  # of two of them
+    assert links.needed >= 3.0 - 1e-5  # no cut into two nodes costs less than 2, beside 1
     where = [{"id": t, "load": {"cpu": 3}, "allowed": ["n1"]} for t in "abcd"]
-    assert {v.rule for v in value(two_nodes(tasks=where)).reasons} == {"allowed"}
+    assert {v.rule for v in value(two_nodes(tasks=where)).reasons} == {"capacity", "allowed"}
     large = [{"id": t, "load": {"cpu": 8}} for t in "abcd"]  # 32 of 30
     assert {v.rule for v in value(two_nodes(tasks=large)).reasons} == {"capacity"}
-    whole = [{"id": t, "load": {"cpu": 6}} for t in "abcd"]  # 24 of 30: no sum shows why
+    whole = [{"id": t, "load": {"cpu": 6}} for t in "abcd"]  # 24 of 30, and one to a node
     result = value(two_nodes(tasks=whole))
-    assert (result.termination, result.reasons) == ("infeasible", ())
+    assert result.termination == "infeasible"
+    assert [(v.rule, v.needed, v.available) for v in result.reasons] == [("capacity", 32.0, 30.0)]
     here = [{"id": t, "load": {"cpu": 3}, "node": "n1"} for t in "abcd"]
     result = value(two_nodes(tasks=here, limits={"max_migrations": 0}), start_broken="refuse")
-    assert [(v.rule, v.available) for v in result.reasons] == [("max_migrations", 0.0)]
+    assert ("max_migrations", 0.0) in [(v.rule, v.available) for v in result.reasons]
 
 
 def test_links_with_a_capacity_choose_it() -> None:

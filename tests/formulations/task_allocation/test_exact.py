@@ -186,7 +186,7 @@ def test_too_many_classes_are_refused_with_a_remedy() -> None:
     assert solve(made, "imc-exact", max_classes=20).termination == "optimal"
 
 
-def test_infeasible_says_how_many_tasks_find_no_place() -> None:
+def test_infeasible_by_the_relaxation_is_explained() -> None:
     made = instance(
         nodes=nodes(2, capacity={"cpu": 8}),
         operators=[{"id": "a", "group": {"tasks": 3, "load": {"cpu": 15}}}],
@@ -198,8 +198,9 @@ def test_infeasible_says_how_many_tasks_find_no_place() -> None:
         result = solve(made, "imc-exact")
     assert result.termination == "infeasible"
     assert result.exit_code == 3
-    assert result.reasons[0].rule == "placed"
-    assert result.reasons[0].amount == pytest.approx(1.0, abs=1e-3)
+    reason = result.reasons[0]  # three of 5 (15 in all), two nodes of 8: one more than fit
+    assert (reason.rule, reason.where) == ("capacity", "all nodes.cpu")
+    assert (reason.needed, reason.available) == (18.0, 16.0)
 
 
 @settings(max_examples=30)

@@ -12,6 +12,7 @@ from optim import Instance, solve
 from optim.errors import SolverError
 from optim.methods import portfolio
 from optim.methods.choose import Choice
+from optim.methods.registry import Settings
 from optim.referee.result import Termination
 
 
@@ -57,7 +58,7 @@ def scripted(instance: Instance, answers: dict[str, list[dict[str, Any]]]) -> An
 
 
 def run(instance: Instance, solve_one: Any) -> Any:
-    return portfolio.run_portfolio(instance, solve_one, objective=None, seconds=10.0, progress=None)
+    return portfolio.run_portfolio(instance, solve_one, Settings(time_limit=10.0))
 
 
 LATE = {"termination": Termination.TIME_LIMIT, "bound": None, "bound_of": None, "gap": None}
@@ -112,7 +113,7 @@ def test_what_follows_has_what_time_is_left(
     monkeypatch.setattr("optim.methods.solve.run_portfolio", lambda *_, **__: None)
     monkeypatch.setattr("optim.methods.solve.time.perf_counter", lambda: next(clock))
 
-    def asked_for(asked: Any, *_: Any, **__: Any) -> None:
+    def asked_for(_: Any, asked: Any) -> None:
         limits.append(asked.time_limit)
         raise InterruptedError
 

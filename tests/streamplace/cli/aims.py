@@ -16,6 +16,7 @@ from optim import Instance, StreamplaceError, solve
 from optim.format.altered import Change, altered
 from optim.methods.pinned import aim_of, solve_pinned
 from optim.methods.portfolio import PORTFOLIO
+from optim.methods.registry import Settings
 from streamplace.cli.fewest import Asking, curve_of, fewest_within
 from tests.fuzz.brute import Space
 from tests.fuzz.reading import Reading
@@ -147,7 +148,7 @@ def _fewest(
 
 def _changed(seed: int, instance: Instance, before: Any) -> Iterator[tuple[str, str]]:
     """What if against the changed instance, solved by hand for the objective as it was."""
-    aim = aim_of(instance)
+    aim = aim_of(instance, None, Settings())
     if aim is None or before.objective is None or before.plan is None:
         return
     rng = random.Random(seed)
@@ -158,7 +159,7 @@ def _changed(seed: int, instance: Instance, before: Any) -> Iterator[tuple[str, 
     )  # fmt: skip
     try:
         changed = altered(instance, [change])
-        found = solve_pinned(changed, aim, PORTFOLIO, time_limit=5.0)
+        found = solve_pinned(changed, aim, PORTFOLIO, Settings(time_limit=5.0))
     except StreamplaceError:
         return
     if found.objective is None:
