@@ -433,7 +433,8 @@ def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result
                 again = solve(
                     instance, method,
                     replace(
-                        asked, solver=solver, warm_start=None, starts=OWN, target_rate=None, write_model=None,
+                        asked, solver=solver, warm_start=None, starts=OWN, target_rate=None,
+                        write_model=None,
                         objective=asked.objective if same else result.objective.name,
                         options=asked.options if same else {},
                     ),
