@@ -206,6 +206,8 @@ MaybeNumber = Annotated[float | None, PlainValidator(as_number)]
 MaybeWhole = Annotated[int | None, PlainValidator(as_whole)]
 MaybeText = Annotated[str | None, PlainValidator(_as_text)]
 """A text that can be an id, of 1 to 1000 characters, or a number as text; else ``None``."""
+Name = Annotated[str, PlainValidator(lambda value: _as_text(value) or "")]
+"""Empty where it is none."""
 Number = Annotated[float, needed(as_number, "a number of at least 0")]
 Percent = Annotated[float, needed(_as_percent, "a percentage of at least 0")]
 Whole = Annotated[int, needed(as_whole, "a whole number of at least 0")]

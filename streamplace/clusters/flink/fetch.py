@@ -95,7 +95,7 @@ class Cluster:
         if entry is not None and value is None:
             if not own:
                 return None
-            reason = f"is gone: job {entry.title} ended while it was read"
+            reason = f"is gone: job {entry.name} ended while it was read"
             raise InvalidInput(Problem(self.client.address(path), None, reason, _AGAIN))
         return read_page(kind, value, name or path, self.ledger)
 
@@ -121,10 +121,10 @@ class Cluster:
         """Return the jobs that run or are wanted, and whether each is to be imported."""
         jobs = self._overview().values()
         wanted = self.wanted
-        found = [(e, wanted in (e.id, e.name) if wanted else e.runs) for e in jobs]
-        found = [(entry, own) for entry, own in found if own or entry.runs]
+        found = [(e, wanted in (e.id, e.name) if wanted else e.running) for e in jobs]
+        found = [(entry, own) for entry, own in found if own or entry.running]
         if not any(own for _, own in found):
-            there = listed(sorted(f"{e.title} ({e.state or '?'})" for e in jobs), 5)
+            there = listed(sorted(f"{e.name} ({e.state or '?'})" for e in jobs), 5)
             what = f"job {self.wanted!r}" if self.wanted else "running job"
             remedy = f"there is {there}" if there else "submit one first"
             raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
@@ -132,11 +132,11 @@ class Cluster:
 
     def _job(self, entry: pages.Listed, own: bool) -> pages.Job | None:
         path = f"jobs/{quoted(entry.id)}"
-        page: pages.JobPage | None = self._needed(pages.JobPage, path, entry, own, quoted(entry.id))
-        if page is None:
+        job: pages.Job | None = self._needed(pages.Job, path, entry, own, quoted(entry.id))
+        if job is None:
             return None
-        job = pages.job_of(page, quoted(entry.id), self.ledger)
-        job.scheduler = job.scheduler or entry.schedulerType
+        pages.take_job(job, quoted(entry.id), self.ledger)
+        job.scheduler = job.scheduler or entry.scheduler
         if job.id != entry.id:
             self.ledger.problem(f"{path}.jid", job.id, f"answers for {entry.id}", _AGAIN)
         if own and not job.planned:
@@ -217,10 +217,10 @@ class Cluster:
         now = self._overview()
         for entry in jobs:
             later = now.get(entry.id)
-            if entry.runs and (later is None or not later.runs):
+            if entry.running and (later is None or not later.running):
                 state = "gone" if later is None else later.state
                 reason = f"ran, and is {state} now: it changed while it was read"
-                self.ledger.problem(f"job {entry.title}", None, reason, _AGAIN)
+                self.ledger.problem(f"job {entry.name}", None, reason, _AGAIN)
         first, last = ({manager.id for manager in managers} for managers in (before, after))
         for manager in sorted(first ^ last):
             verb = "left" if manager in first else "came"
@@ -232,14 +232,14 @@ class Cluster:
         own = [e for e in self._overview().values() if self.wanted in ("", e.id, e.name)]
         open_jobs = [entry for entry in own if entry.state not in _ENDED]
         if own and not open_jobs and self.wanted:
-            name, state = own[0].title, own[0].state
+            name, state = own[0].name, own[0].state
             remedy = f"/jobs/{own[0].id}/exceptions may say why"
             raise InvalidInput(Problem(f"job {name}", state, "has ended", remedy))
-        return bool(open_jobs) and all(entry.runs and self._runs(entry) for entry in open_jobs)
+        return bool(open_jobs) and all(entry.running and self._runs(entry) for entry in open_jobs)
 
     def _runs(self, entry: pages.Listed) -> bool:
-        page = self._needed(pages.JobPage, f"jobs/{quoted(entry.id)}", entry, False)
-        return page is not None and page.runs
+        job = self._needed(pages.Job, f"jobs/{quoted(entry.id)}", entry, False)
+        return job is not None and job.all_run
 
 
 def _at(job: pages.Job, vertex: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
@@ -14,12 +14,14 @@ from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     MaybeText,
     MaybeWhole,
+    Name,
     Page,
     Reading,
     Text,
     Whole,
     as_number,
     completed,
+    filled,
     is_whole,
     kind_by_field,
     read_pages,
@@ -65,30 +67,64 @@ _MEASURES = {
 """Metric to figure of a subtask, factor, and the most it can be."""
 
 
-@dataclass
-class Subtask:
+class _Page(Page):
+    unused = UNUSED
+
+
+class _Counters(_Page):
+    read: MaybeNumber = Field(None, alias="read-bytes")
+    write: MaybeNumber = Field(None, alias="write-bytes")
+    busy: MaybeNumber = Field(None, alias="accumulated-busy-time")
+    held: MaybeNumber = Field(None, alias="accumulated-backpressured-time")
+
+
+class Subtask(_Page):
     """A subtask: where it runs, in which state, and what was read of it.
 
     Attributes
     ----------
-    seconds
-        How long it has run; ``None`` where not told.
     past
         Whether its job ended and is imported as it ran: then its figures count though it ended.
     node
         The id of its task manager, once that is found by its place.
-    readings
-        By name: bytes `read` and `written`, those read from other task managers (`remote`) and
-        from its own (`local`), seconds it was `busy`, and `held` by back-pressure.
     """
 
-    index: int
-    place: tuple[str | None, str | None]
-    seconds: float | None = None
-    state: str | None = None
-    past: bool = False
-    node: str | None = None
-    readings: dict[str, Reading] = field(default_factory=dict)
+    index: Whole = Field(validation_alias=AliasChoices("subtask"))
+    state: MaybeText = Field(None, alias="status")
+    duration: MaybeNumber = None
+    manager: MaybeText = Field(None, alias="taskmanager-id")
+    host: MaybeText = None
+    endpoint: MaybeText = None
+    metrics: _Counters | None = None
+    past: bool = filled(bool)
+    node: str | None = filled()
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        """Task manager and host, as its page names them."""
+        told = (self.manager, self.endpoint if self.host is None else self.host)
+        manager, host = (None if word == _UNASSIGNED else word for word in told)
+        return manager, host
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it has run; ``None`` where not told."""
+        return None if self.duration is None else self.duration / 1000.0
+
+    @cached_property
+    def readings(self) -> dict[str, Reading]:
+        """By name: bytes `read` and `written`, those read from other task managers (`remote`) and
+        from its own (`local`), seconds it was `busy`, and `held` by back-pressure.
+        """
+        counted, life = self.metrics, self.seconds
+        if counted is None:
+            return {}
+        return {
+            "read": Reading(counted.read, life),
+            "written": Reading(counted.write, life),
+            "busy": _time_of(counted.busy, life),
+            "held": _time_of(counted.held, life),
+        }
 
     @property
     def ended(self) -> bool:
@@ -108,21 +144,36 @@ class Subtask:
         return self.rate("busy")
 
 
-@dataclass
-class Vertex:
-    """A job vertex; `inputs` are (vertex id, ship strategy), `most` its maximum parallelism.
+def _time_of(milliseconds: float | None, seconds: float | None) -> Reading:
+    """Return the reading of time spent in some way, which is at most the time that passed."""
+    if milliseconds is None or seconds is None:
+        return Reading(None, seconds)
+    return Reading(min(milliseconds / 1000.0, seconds), seconds)
 
-    Its `state` is that of subtasks that tell none.
-    """
 
-    id: str
-    name: str
-    parallelism: int
-    sharing: str | None = None
-    most: int | None = None
-    state: str | None = None
-    inputs: list[tuple[str, str]] = field(default_factory=list)
-    subtasks: dict[int, Subtask] = field(default_factory=dict)
+class Vertex(_Page):
+    """A vertex of a job's page; `inputs` are (vertex id, ship strategy), `most` key groups."""
+
+    id: Text
+    name: Name = ""
+    parallelism: Whole
+    most: MaybeWhole = Field(None, alias="maxParallelism")
+    status: MaybeText = None
+    sharing: MaybeText = Field(None, alias="slotSharingGroupId")
+    tasks: dict[str, MaybeWhole] | None = None
+    inputs: list[tuple[str, str]] = filled(list)
+    subtasks: dict[int, Subtask] = filled(dict)
+
+    @property
+    def states(self) -> set[str]:
+        """The states of its subtasks, as far as the job's page counts them."""
+        return {state for state, number in (self.tasks or {}).items() if number}
+
+    @cached_property
+    def state(self) -> str | None:
+        """The state of subtasks that tell none, where all have ended."""
+        only = next(iter(self.states)) if len(self.states) == 1 else None
+        return state if (state := self.status or only) in ENDED else None
 
     @property
     def title(self) -> str:
@@ -131,7 +182,7 @@ class Vertex:
 
     def subtask(self, index: int) -> Subtask:
         """Return a subtask, told or not."""
-        return self.subtasks.get(index) or Subtask(index, (None, None), state=self.state)
+        return self.subtasks.get(index) or Subtask.model_construct(index=index, state=self.state)
 
     def everyone(self) -> list[Subtask]:
         """Return all its subtasks."""
@@ -156,33 +207,93 @@ class Vertex:
         return (None if rates else 0.0) if found is None else sum(found)
 
 
-@dataclass
-class Job:
-    """A job and its vertices by id; one that does not run holds no slots."""
+class _Input(_Page):
+    id: Text
+    ship_strategy: MaybeText = None
 
-    id: str
-    name: str
-    path: str
-    state: str | None = None
-    scheduler: str | None = None
-    vertices: dict[str, Vertex] = field(default_factory=dict)
-    planned: bool = False
+
+class _Node(_Page):
+    id: Text
+    description: MaybeText = None
+    inputs: Many[_Input] = ()
+
+
+class _Plan(_Page):
+    jid: MaybeText = None
+    nodes: list[_Node]
+
+
+class PlanPage(_Page):
+    """``/jobs/:id/plan``."""
+
+    plan: _Plan
+
+
+class Listed(_Page):
+    """A job of ``/jobs/overview``."""
+
+    id: Text = Field(validation_alias=AliasChoices("jid", "id"))
+    told: Name = Field("", alias="name")
+    state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
+    scheduler: MaybeText = Field(None, alias="schedulerType")
+
+    @property
+    def name(self) -> str:
+        """Its name, or its id where it has none."""
+        return self.told or self.id
 
     @property
     def running(self) -> bool:
         """Whether it runs; so it is taken where no state is told."""
         return self.state in (None, RUNNING)
 
+
+class Overview(_Page):
+    """``/jobs/overview``."""
+
+    jobs: list[Listed]
+
+
+class Job(Listed):
+    """``/jobs/:id``, and its vertices by id; one that does not run holds no slots.
+
+    `path` is how it is named in problems, `planned` whether its plan was read.
+    """
+
+    entries: list[Vertex] = Field(validation_alias=AliasChoices("vertices"))
+    plan: _Plan | None = None
+    path: str = filled(str)
+    vertices: dict[str, Vertex] = filled(dict)
+    planned: bool = filled(bool)
+
     def everyone(self) -> list[Subtask]:
         """Return all subtasks of its vertices."""
         return [subtask for vertex in self.vertices.values() for subtask in vertex.everyone()]
 
+    @property
+    def all_run(self) -> bool:
+        """Whether all of its subtasks run or have finished, by the job's page."""
+        states = {state for vertex in self.entries for state in vertex.states}
+        return self.state == RUNNING and bool(states) and states <= {RUNNING, "FINISHED"}
 
-# -- the documents ---------------------------------------------------------------------------------
+
+class VertexPage(_Page):
+    """``/jobs/:id/vertices/:v``: hosts and counters of the subtasks."""
+
+    id: Text
+    most: MaybeWhole = Field(None, alias="maxParallelism")
+    subtasks: list[Subtask]
 
 
-class _Page(Page):
-    unused = UNUSED
+class Metric(_Page):
+    """A metric of a vertex (id ``3.busyTimeMsPerSecond``) or of one of its subtasks.
+
+    `seconds` is what a rate was computed over; ``None`` for Flink's own means.
+    """
+
+    id: Text
+    value: MaybeNumber = None
+    seconds: MaybeNumber = None
 
 
 class _Resource(_Page):
@@ -244,134 +355,18 @@ class TaskManagers(_Page):
     taskmanagers: list[TaskManager]
 
 
-class _Input(_Page):
-    id: Text
-    ship_strategy: MaybeText = None
-
-
-class _Node(_Page):
-    id: Text
-    description: MaybeText = None
-    inputs: Many[_Input] = ()
-
-
-class _Plan(_Page):
-    jid: MaybeText = None
-    nodes: list[_Node]
-
-
-class PlanPage(_Page):
-    """``/jobs/:id/plan``."""
-
-    plan: _Plan
-
-
-class _JobVertex(_Page):
-    id: Text
-    name: MaybeText = None
-    parallelism: Whole
-    maxParallelism: MaybeWhole = None
-    status: MaybeText = None
-    slotSharingGroupId: MaybeText = None
-    tasks: dict[str, MaybeWhole] | None = None
-
-
-class JobPage(_Page):
-    """``/jobs/:id``; its plan, where it holds one, too."""
-
-    id: Text = Field(validation_alias=AliasChoices("jid", "id"))
-    name: MaybeText = None
-    state: MaybeText = None
-    schedulerType: MaybeText = None
-    vertices: list[_JobVertex]
-    plan: _Plan | None = None
-
-    @property
-    def runs(self) -> bool:
-        """Whether all of its subtasks run or have finished."""
-        tasks = [vertex.tasks or {} for vertex in self.vertices]
-        states = {state for counts in tasks for state, number in counts.items() if number}
-        return self.state == RUNNING and bool(states) and states <= {RUNNING, "FINISHED"}
-
-
-class _Counters(_Page):
-    read: MaybeNumber = Field(None, alias="read-bytes")
-    write: MaybeNumber = Field(None, alias="write-bytes")
-    busy: MaybeNumber = Field(None, alias="accumulated-busy-time")
-    held: MaybeNumber = Field(None, alias="accumulated-backpressured-time")
-
-
-class _Subtask(_Page):
-    subtask: Whole
-    status: MaybeText = None
-    duration: MaybeNumber = None
-    manager: MaybeText = Field(None, alias="taskmanager-id")
-    host: MaybeText = None
-    endpoint: MaybeText = None
-    metrics: _Counters | None = None
-
-
-class VertexPage(_Page):
-    """``/jobs/:id/vertices/:v``: hosts and counters of the subtasks."""
-
-    id: Text
-    maxParallelism: MaybeWhole = None
-    subtasks: list[_Subtask]
-
-
-class Metric(_Page):
-    """A metric of a vertex (id ``3.busyTimeMsPerSecond``) or of one of its subtasks.
-
-    `seconds` is what a rate was computed over; ``None`` for Flink's own means.
-    """
-
-    id: Text
-    value: MaybeNumber = None
-    seconds: MaybeNumber = None
-
-
-class Listed(_Page):
-    """A job of ``/jobs/overview``."""
-
-    id: Text = Field(validation_alias=AliasChoices("jid", "id"))
-    name: MaybeText = None
-    state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
-    schedulerType: MaybeText = None
-
-    @property
-    def title(self) -> str:
-        """Its name, or its id where it has none."""
-        return self.name or self.id
-
-    @property
-    def runs(self) -> bool:
-        """Whether it runs; so it is taken where no state is told."""
-        return self.state in (None, RUNNING)
-
-
-class Overview(_Page):
-    """``/jobs/overview``."""
-
-    jobs: list[Listed]
-
-
 # -- from pages to tables --------------------------------------------------------------------------
 
 
-def job_of(page: JobPage, path: str, ledger: Ledger) -> Job:
-    """Return the job of its page."""
-    job = Job(page.id, page.name or page.id, path, page.state, page.schedulerType)
-    for i, entry in enumerate(page.vertices):
-        if entry.id in job.vertices:
-            ledger.problem(f"{path}.vertices[{i}].id", entry.id, "stands twice")
-        states = {state for state, number in (entry.tasks or {}).items() if number}
-        state = entry.status or (states.pop() if len(states) == 1 else None)
-        state = state if state in ENDED else None
-        told = (entry.parallelism, entry.slotSharingGroupId, entry.maxParallelism, state)
-        job.vertices[entry.id] = Vertex(entry.id, entry.name or "", *told)
-    if page.plan is not None:
-        take_plan(page.plan, f"{path}.plan", job, ledger)
-    return job
+def take_job(job: Job, path: str, ledger: Ledger) -> None:
+    """Take up the vertices and the plan of a job, of a page that is told by `path`."""
+    job.path = path
+    for i, vertex in enumerate(job.entries):
+        if vertex.id in job.vertices:
+            ledger.problem(f"{path}.vertices[{i}].id", vertex.id, "stands twice")
+        job.vertices[vertex.id] = vertex
+    if job.plan is not None:
+        take_plan(job.plan, f"{path}.plan", job, ledger)
 
 
 def take_plan(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
@@ -392,33 +387,12 @@ def take_plan(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
 
 def take_vertex(page: VertexPage, path: str, vertex: Vertex, ledger: Ledger) -> None:
     """Give a vertex its subtasks."""
-    vertex.most = vertex.most or page.maxParallelism
-    for i, entry in enumerate(page.subtasks):
-        if entry.subtask in vertex.subtasks:
-            ledger.problem(f"{path}.subtasks[{i}].subtask", entry.subtask, "stands twice")
-        vertex.subtasks[entry.subtask] = _subtask(entry, vertex.state)
-
-
-def _subtask(entry: _Subtask, state: str | None) -> Subtask:
-    host = entry.endpoint if entry.host is None else entry.host
-    manager, host = (None if word == _UNASSIGNED else word for word in (entry.manager, host))
-    life = None if entry.duration is None else entry.duration / 1000.0
-    subtask = Subtask(entry.subtask, (manager, host), life, entry.status or state)
-    if counters := entry.metrics:
-        subtask.readings = {
-            "read": Reading(counters.read, life),
-            "written": Reading(counters.write, life),
-            "busy": _time_of(counters.busy, life),
-            "held": _time_of(counters.held, life),
-        }
-    return subtask
-
-
-def _time_of(milliseconds: float | None, seconds: float | None) -> Reading:
-    """Return the reading of time spent in some way, which is at most the time that passed."""
-    if milliseconds is None or seconds is None:
-        return Reading(None, seconds)
-    return Reading(min(milliseconds / 1000.0, seconds), seconds)
+    vertex.most = vertex.most or page.most
+    for i, subtask in enumerate(page.subtasks):
+        if subtask.index in vertex.subtasks:
+            ledger.problem(f"{path}.subtasks[{i}].subtask", subtask.index, "stands twice")
+        vertex.subtasks[subtask.index] = subtask
+        subtask.state = subtask.state or vertex.state
 
 
 def take_metrics(metrics: Iterable[Metric], vertex: Vertex, index: int | None = None) -> None:
@@ -451,7 +425,7 @@ def kind_of(document: Document, ledger: Ledger) -> Any:
         return list[Metric]
     if isinstance(value, dict) and "taskmanagers" in value and not {"subtasks", "name"} & {*value}:
         return TaskManagers
-    marks = {"vertices": JobPage, "subtasks": VertexPage, "plan": PlanPage, "jobs": Overview}
+    marks = {"vertices": Job, "subtasks": VertexPage, "plan": PlanPage, "jobs": Overview}
     found = kind_by_field(document, marks, "expected a REST document", ledger)
     if found is None and isinstance(value, dict):
         ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
@@ -466,11 +440,12 @@ def read_files(documents: list[Document], ledger: Ledger) -> tuple[list[TaskMana
     )
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
     managers = [m for _, page in pages.get(TaskManagers, ()) for m in page.taskmanagers]
-    schedulers = {e.id: e.schedulerType for _, page in pages.get(Overview, ()) for e in page.jobs}
+    schedulers = {e.id: e.scheduler for _, page in pages.get(Overview, ()) for e in page.jobs}
     jobs: list[Job] = []
-    for name, page in pages.get(JobPage, ()):
-        jobs.append(job_of(page, _short(name), ledger))
-        jobs[-1].scheduler = jobs[-1].scheduler or schedulers.get(jobs[-1].id)
+    for name, job in pages.get(Job, ()):
+        take_job(job, _short(name), ledger)
+        job.scheduler = job.scheduler or schedulers.get(job.id)
+        jobs.append(job)
     ledger.check()
     for i, job in enumerate(jobs):
         if any(job.id == other.id for other in jobs[:i]):

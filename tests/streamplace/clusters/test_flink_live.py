@@ -298,7 +298,7 @@ def test_each_page_is_parsed_once_and_as_its_type(
     looked_at_twice = {("TaskManagers", "taskmanagers"), ("Overview", "jobs/overview")}
     assert {page for page, times in parsed.items() if times > 1} == looked_at_twice
     kinds = {kind for kind, _ in parsed}
-    assert kinds == {"TaskManagers", "Overview", "JobPage", "PlanPage", "VertexPage"}
+    assert kinds == {"TaskManagers", "Overview", "Job", "PlanPage", "VertexPage"}
 
 
 def test_metrics_are_of_the_vertex_that_was_asked_for(
