@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from formulations.schedule.steps import Steps
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-WHOLE = frozenset({"storm"})
-"""Systems that are told the whole placement each time."""
-AT_ONCE = frozenset({"flink"})
+WHOLE_PLACEMENT = frozenset({"storm"})
+"""Systems that get the whole placement each time."""
+ONE_STEP = frozenset({"flink"})
 """Systems that change in one step: a job is stopped and started again."""
 SYSTEMS = ("flink", "kafka", "moves", "storm")
 
@@ -126,9 +126,9 @@ def batch_files(
     if system == "moves":
         batches = [{"moves": [m.model_dump(by_alias=True) for m in b]} for b in document.batches]
         return [{"": json.dumps(x, ensure_ascii=False, indent=1) + "\n"} for x in batches]
-    if system in AT_ONCE:
+    if system in ONE_STEP:
         return [_written(system, instance, states[-1], ledger)] if document.batches else []
-    if system in WHOLE:
+    if system in WHOLE_PLACEMENT:
         return [_written(system, instance, state, ledger) for state in states[1:]]
     pairs = pairwise(states)
     return [reassignment(instance, *pair, ledger, back=document.back) for pair in pairs]

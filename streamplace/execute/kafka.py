@@ -36,7 +36,7 @@ _ANSWERS = (
 """What ``--verify`` says of a partition, in Kafka 0.9 to 4."""
 _OLD = re.compile(r"^\[(.*),(\d+)\]$")
 """How Kafka before 1.0 writes a partition."""
-_STILL = 3
+_IDLE_ANSWERS = 3
 """Questions in a row with nothing under way, after which nothing more is expected."""
 
 
@@ -99,7 +99,7 @@ class Kafka:
         while True:
             state = self._ask(file, names, lock)
             still = 0 if state["running"] else still + 1
-            if state["complete"] == len(names) or state["failed"] or still == _STILL:
+            if state["complete"] == len(names) or state["failed"] or still == _IDLE_ANSWERS:
                 return state
             self.say(f"batch {number}: {state['complete']} of {len(names)} partitions complete")
             if waited >= self.patience:

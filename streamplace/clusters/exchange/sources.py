@@ -22,7 +22,7 @@ JSON_ENDINGS = (".json", ".json.gz")
 
 
 class Document(NamedTuple):
-    """A parsed JSON document and the name it is told by."""
+    """A parsed JSON document and the name it is named by."""
 
     name: str
     value: Any

@@ -252,7 +252,7 @@ def _traffic(graph: _Graph, ledger: Ledger) -> list[list[Any]]:
     if different:
         ledger.warn(f"{different} edges differ in their two directions: the larger weight counts")
     if len(edges) != graph.header.edges:
-        ledger.warn(f"the header tells {graph.header.edges} edges, the file holds {len(edges)}")
+        ledger.warn(f"the header says {graph.header.edges} edges, the file holds {len(edges)}")
     return [[str(a + 1), str(b + 1), float(r)] for (a, b), r in sorted(edges.items()) if r > 0]
 
 

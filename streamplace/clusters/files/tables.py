@@ -53,8 +53,8 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     for number, values in rows:
         line = f"line {number}"
         row = dict(zip(headings, values, strict=False))
-        task = _meant(row.get("task", ""), instance.tasks.index)
-        place = _meant(row.get(column, ""), instance.nodes.index)
+        task = _index_of(row.get("task", ""), instance.tasks.index)
+        place = _index_of(row.get(column, ""), instance.nodes.index)
         given = row.get("slot", "").strip()
         if task < 0 or seen[max(0, task)]:
             reason = "is no task of the instance" if task < 0 else "stands twice"
@@ -76,7 +76,7 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     return Places(node, slot if with_slots and (slot >= 0).any() else None)
 
 
-def _meant(cell: str, index: Mapping[str, int]) -> int:
+def _index_of(cell: str, index: Mapping[str, int]) -> int:
     """Return the number of what a cell names, with the apostrophe of `to_cell` or without."""
     return index.get(from_cell(cell), index.get(cell, -1))
 

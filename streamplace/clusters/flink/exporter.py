@@ -264,7 +264,7 @@ def _warn_of_unequal(instance: Instance, ledger: Ledger) -> None:
     if names:
         ledger.warn(
             f"tasks of {listed(names, _NAMED)} have unequal loads: the plan's figures "
-            "hold if each runs where it is planned, and Flink is told only how many run where"
+            "hold if each runs where it is planned, and Flink knows only how many run where"
         )
 
 

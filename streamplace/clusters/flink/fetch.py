@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_AT_ONCE = 60
+_METRICS_PER_REQUEST = 60
 """Metrics asked for in one request, so that addresses stay short."""
 _MOST_SUBTASKS = 100_000
 _AGAIN = "import again"
@@ -169,7 +169,7 @@ class Cluster:
                 self.sample(at, 1, rates.CLOCK)
 
         asked = {_at(job, v.id): v.parallelism for job in jobs for v in job.vertices.values()}
-        first, second = rates.twice(ask, wake, interval)
+        first, second = rates.two_readings(ask, wake, interval)
         used = rates.take_processors(first, second)
         found = {}
         counted = means = 0
@@ -188,8 +188,8 @@ class Cluster:
         """Ask once for metrics of all subtasks of a vertex; empty where there are none."""
         names = [f"{i}.{m}" for i in range(min(parallelism, _MOST_SUBTASKS)) for m in metrics]
         found: rates.Sample = {}
-        for start in range(0, len(names), _AT_ONCE):
-            page = self._some_metrics(at, names[start : start + _AT_ONCE])
+        for start in range(0, len(names), _METRICS_PER_REQUEST):
+            page = self._some_metrics(at, names[start : start + _METRICS_PER_REQUEST])
             if page is None:
                 break
             for index, values in rates.sample_of(page).items():

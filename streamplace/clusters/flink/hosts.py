@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LINK = re.compile(r"(\d+(?:\.\d*)?) ?([kMGT]?)(bit|b|B)(?:/s|ps)?")
 _SCALE = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3, "T": 1e6}
 _EVERY = "*"
-_MORE = 1.01
+_ROUNDING = 1.01
 """Configured cores may exceed the machine's by rounding before a warning is due."""
 
 
@@ -81,7 +81,7 @@ class Hosts:
             return manager.configured
         slots = sum(m.slots for m in there)
         if len(there) > 1:
-            self._ledger.reading("cores of a host are dealt to its task managers by their slots")
+            self._ledger.reading("cores of a host are divided among its task managers by slots")
         return whole * (manager.slots / slots if slots else 1 / len(there))
 
     def describe(self, manager: TaskManager) -> dict[str, Any]:
@@ -120,12 +120,12 @@ class Hosts:
         for host, managers in self._on.items():
             real = max((m.machine for m in managers if m.machine), default=None)
             told = sum(m.configured or 0.0 for m in managers)
-            if real is None or told <= _MORE * real or self._cores == "hardware":
+            if real is None or told <= _ROUNDING * real or self._cores == "hardware":
                 continue
             found.add(host)
             done = "--option cores=hardware counts those"
             if self._cores == "auto":
-                done = "those count, dealt by slots (--option cores=configured)"
+                done = "those count, divided by slots (--option cores=configured)"
             self._ledger.warn(
                 f"task managers on {host} are configured for {told:g} cores, the machine has "
                 f"{real:g}: {done}"

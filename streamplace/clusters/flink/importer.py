@@ -12,7 +12,7 @@ from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink.fetch import Cluster
 from streamplace.clusters.flink.model import build_document
 from streamplace.clusters.flink.pages import ENDED, Job, read_files
-from streamplace.clusters.flink.rates import share_processors, tell_waiting
+from streamplace.clusters.flink.rates import share_processors, warn_of_waiting
 from streamplace.present.numbers import listed
 
 OPTIONS = (
@@ -23,11 +23,11 @@ OPTIONS = (
     ),
     Option(
         "slots", "str", "auto", "sharing: a slot takes a subtask of every vertex of its group; "
-        "single: one subtask; auto tells by use; free: they bind nothing",
+        "single: one subtask; auto decides by use; free: they bind nothing",
         choices=("auto", "sharing", "single", "free"),
     ),
     Option(
-        "loads", "str", "auto", "mean: subtasks of a vertex are alike, as Flink deals them out; "
+        "loads", "str", "auto", "mean: subtasks of a vertex are alike, as Flink assigns them; "
         "measured: each its own; auto: mean where subtasks are placed, measured where slots are",
         choices=("auto", "mean", "measured"),
     ),
@@ -40,7 +40,7 @@ OPTIONS = (
         "flows: background of its node, and no subtask's", minimum=0, maximum=1e6,
     ),
     Option(
-        "cores", "str", "auto", "configured: what a task manager is told to have; hardware: its "
+        "cores", "str", "auto", "configured: what a task manager is set up with; hardware: its "
         "part of what its machine has; auto: configured, but no more on a host than its machine "
         "has", choices=("auto", "configured", "hardware"),
     ),
@@ -97,7 +97,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if request.options["cpu"] == "process":
         share_processors(used, request.options["standing"], jobs, others, ledger)
     else:
-        tell_waiting(used, jobs, ledger)
+        warn_of_waiting(used, jobs, ledger)
     return build_document(managers, jobs, others, request.options, ledger)
 
 

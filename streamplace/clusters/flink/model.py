@@ -169,11 +169,11 @@ def _pairs(
     ]
 
 
-def _tell_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
+def _warn_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
     """Warn of what has ended, of back-pressure, uneven key groups, and the adaptive scheduler."""
     for job in jobs:
         for vertex in job.vertices.values():
-            _tell_ended(vertex, ledger)
+            _warn_of_ended(vertex, ledger)
         pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
         if names := [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]:
             ledger.warn(
@@ -181,7 +181,7 @@ def _tell_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
                 "at its limit, and the rates are what it carries, not what arrives"
             )
         for vertex in job.vertices.values():
-            _tell_key_groups(vertex, ledger)
+            _warn_of_key_groups(vertex, ledger)
         if (job.scheduler or "").lower().startswith("adaptive"):
             ledger.warn(
                 f"{job.name} runs under the {job.scheduler} scheduler, which chooses parallelism "
@@ -190,7 +190,7 @@ def _tell_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
             )
 
 
-def _tell_ended(vertex: Vertex, ledger: Ledger) -> None:
+def _warn_of_ended(vertex: Vertex, ledger: Ledger) -> None:
     states = Counter(s.state or "" for s in vertex.everyone() if s.ended)
     told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
     again = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
@@ -207,7 +207,7 @@ def _pressure(vertex: Vertex) -> float | None:
     return fmean(told) if told else None
 
 
-def _tell_key_groups(vertex: Vertex, ledger: Ledger) -> None:
+def _warn_of_key_groups(vertex: Vertex, ledger: Ledger) -> None:
     """Tell where keys are dealt unevenly: whole key groups on subtasks that do not divide them."""
     groups, width = vertex.most, vertex.parallelism
     if not groups or not 1 < width < groups or not any(how == "HASH" for _, how in vertex.inputs):
@@ -233,9 +233,9 @@ def build_document(
 ) -> dict[str, Any]:
     """Put task managers and jobs together.
 
-    Slots and CPU of `others`, running jobs that are not imported, are taken off.
+    Slots and CPU of `others`, running jobs that are not imported, are subtracted.
     """
-    whereabouts = _Whereabouts(managers, ledger)
+    whereabouts = _Locator(managers, ledger)
     _place_all(jobs, whereabouts, ledger)
     _check_running(jobs, ledger)
     ledger.check()
@@ -255,8 +255,8 @@ def build_document(
     streams, traffic = traffic_of(edges, units, contents, ledger)
     operators = [_operator(unit, jobs) for unit in units]
     tasks = [entry for unit in units for entry in _tasks(unit, contents, shares, place, ledger)]
-    _tell(jobs, options["cpu"] == "busy", ledger)
-    _tell_jobs(jobs, ledger)
+    _note_figures(jobs, options["cpu"] == "busy", ledger)
+    _warn_of_jobs(jobs, ledger)
     hosts = Hosts(managers, options, ledger)
     links = hosts.links()
     if len(managers) > 1 and not links and not options["crossing_cost"]:
@@ -309,8 +309,8 @@ def _tasks(
     slots = contents.slots(unit, shares, place == "slots").tolist() if shares else []
     if place == "slots" and len(set(cpu)) > 1:
         ledger.reading(
-            "a slot's load is what is in it now: when a job starts anew, Flink deals its subtasks "
-            "to slots again"
+            "a slot's load is what is in it now: when a job starts anew, Flink assigns its "
+            "subtasks to slots again"
         )
     return [
         {
@@ -373,7 +373,7 @@ def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger)
             )
 
 
-class _Whereabouts:
+class _Locator:
     """Task managers by what subtasks say of their place."""
 
     def __init__(self, managers: list[TaskManager], ledger: Ledger) -> None:
@@ -400,8 +400,8 @@ class _Whereabouts:
         return None
 
 
-def _place(vertex: Vertex, path: str, whereabouts: _Whereabouts, ledger: Ledger) -> None:
-    """Give each subtask of a vertex its task manager; those that no page tells are made."""
+def _place(vertex: Vertex, path: str, whereabouts: _Locator, ledger: Ledger) -> None:
+    """Give each subtask of a vertex its task manager; those that no page reports are made."""
     if vertex.parallelism > MOST_SUBTASKS:
         ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {MOST_SUBTASKS}")
         return
@@ -422,7 +422,7 @@ def _place(vertex: Vertex, path: str, whereabouts: _Whereabouts, ledger: Ledger)
         ledger.warn(f"where {unknown} subtasks of {vertex.title} run is not known")
 
 
-def _place_all(jobs: list[Job], whereabouts: _Whereabouts, ledger: Ledger) -> None:
+def _place_all(jobs: list[Job], whereabouts: _Locator, ledger: Ledger) -> None:
     for job in jobs:
         for vertex in job.vertices.values():
             _place(vertex, f"{job.path}: vertex {vertex.id}", whereabouts, ledger)
@@ -447,7 +447,7 @@ def _node(
     return {**entry, "background": {"cpu": background}} if background else entry
 
 
-def _tell(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
+def _note_figures(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
     rates = [vertex.rates("busy") for job in jobs for vertex in job.vertices.values()]
     total = sum(map(len, rates))
     if silent := sum(busy.count(None) for busy in rates):

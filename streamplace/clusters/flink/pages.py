@@ -108,7 +108,7 @@ class Subtask(_Page):
 
     @property
     def seconds(self) -> float | None:
-        """How long it has run; ``None`` where not told."""
+        """How long it has run; ``None`` where not reported."""
         return None if self.duration is None else self.duration / 1000.0
 
     @cached_property
@@ -171,7 +171,7 @@ class Vertex(_Page):
 
     @cached_property
     def state(self) -> str | None:
-        """The state of subtasks that tell none, where all have ended."""
+        """The state of subtasks that report none, where all have ended."""
         only = next(iter(self.states)) if len(self.states) == 1 else None
         return state if (state := self.status or only) in ENDED else None
 
@@ -244,7 +244,7 @@ class Listed(_Page):
 
     @property
     def running(self) -> bool:
-        """Whether it runs; so it is taken where no state is told."""
+        """Whether it runs; so it is taken where no state is reported."""
         return self.state in (None, RUNNING)
 
 
@@ -322,7 +322,7 @@ class TaskManager(_Page):
 
     @property
     def configured(self) -> float | None:
-        """CPU cores it is configured for; ``None`` where not told, as before Flink 1.12."""
+        """CPU cores it is configured for; ``None`` where not reported, as before Flink 1.12."""
         return (self.totalResource.cpuCores if self.totalResource else None) or None
 
     @property
@@ -332,7 +332,7 @@ class TaskManager(_Page):
 
     @property
     def host(self) -> str:
-        """The host it is on, or its own id where that is not told."""
+        """The host it is on, or its own id where that is not reported."""
         found = self.addresses
         return found[1] if found else self.id
 
@@ -359,7 +359,7 @@ class TaskManagers(_Page):
 
 
 def take_job(job: Job, path: str, ledger: Ledger) -> None:
-    """Take up the vertices and the plan of a job, of a page that is told by `path`."""
+    """Take up the vertices and the plan of a job, of a page named `path`."""
     job.path = path
     for i, vertex in enumerate(job.entries):
         if vertex.id in job.vertices:

@@ -52,7 +52,7 @@ Sample = dict[int, dict[str, float]]
 _TIME = "Status.JVM.CPU.Time"
 """Processor time of a task manager's process, ns."""
 _TIMES, _CORES = 1.5, 0.1
-"""Busy time that is told of: so many times what the process used, and so many cores more."""
+"""Busy time that is warned of: so many times what the process used, and so many cores more."""
 _PROCESS = "process of "
 
 
@@ -76,7 +76,7 @@ def sample_of(metrics: Iterable[Metric]) -> Sample:
     return found
 
 
-def twice(
+def two_readings(
     ask: Callable[[], dict[str, Sample]], wake: Callable[[], object], interval: float
 ) -> tuple[dict[str, Sample], dict[str, Sample]]:
     """Return two answers, at least an interval apart, each from a store that was just filled.
@@ -182,7 +182,7 @@ def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict
     }
 
 
-def tell_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledger) -> None:
+def warn_of_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledger) -> None:
     """Warn of task managers whose subtasks are busy for longer than their process computes.
 
     `used` are cores in use, by task manager.
@@ -219,7 +219,7 @@ def share_processors(
         reason = f"{len(others)} running jobs that are not imported share the processes"
         ledger.problem(*option, reason, "import all running jobs, or leave it out")
     if not used:
-        reason = "no processor time is told (Status.JVM.CPU.Time of task managers, read twice)"
+        reason = "no processor time is reported (Status.JVM.CPU.Time of task managers, read twice)"
         ledger.problem(*option, reason, "import from the running cluster, or leave it out")
     busy = _busy(jobs)
     for manager in sorted(name for name in used if busy.get(name) and used[name] <= standing):

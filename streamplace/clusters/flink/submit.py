@@ -39,8 +39,8 @@ _STATEMENT = 60
 """Characters of a statement that are shown."""
 _CPU, _HEAP = 0.01, 1
 """Cores and MB a slot asks for: compulsory, and small, as the quota alone is to bind."""
-_LAST_WORDS = 3.0
-_LONGEST = 500
+_EXIT_TIMEOUT = 3.0
+_MAX_MESSAGE = 500
 """Characters of what an exception says."""
 _OPENED = (
     "lang net io nio lang.reflect text time util util.concurrent util.concurrent.atomic "
@@ -77,7 +77,7 @@ def read_script(text: str) -> Script:
             script.inserts.append(rest[insert.end() :])
         elif re.match(r"(SELECT|WITH|VALUES)\b", rest, re.IGNORECASE):
             remedy = "insert its rows into a table"
-            raise InvalidInput(Problem("--sql", rest[:_STATEMENT], "answers to nobody", remedy))
+            raise InvalidInput(Problem("--sql", rest[:_STATEMENT], "writes no table", remedy))
         elif rest:
             script.definitions.append(rest)
     if not script.inserts:
@@ -178,7 +178,7 @@ class FlinkClient:
         self._gateway.shutdown()
         self._process.stdin.close()
         try:
-            self._process.wait(_LAST_WORDS)
+            self._process.wait(_EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -279,7 +279,7 @@ def reason_of(error: Any) -> str:
     first = last = error.java_exception
     while (cause := last.getCause()) is not None:
         last = cause
-    said = [str(one.toString()).strip().partition("\n")[0][:_LONGEST] for one in (first, last)]
+    said = [str(one.toString()).strip().partition("\n")[0][:_MAX_MESSAGE] for one in (first, last)]
     return "; ".join(dict.fromkeys(said))
 
 

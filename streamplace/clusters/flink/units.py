@@ -80,7 +80,7 @@ def units_of(jobs: list[Job], place: str, sharing: bool) -> list[Unit]:
 
 
 def groups_of(job: Job, sharing: bool) -> dict[str, list[Vertex]]:
-    """Return the vertices by sharing group; where no group is told, all are in Flink's default."""
+    """Return the vertices by sharing group; those that report none are in Flink's default."""
     found: dict[str, list[Vertex]] = {}
     for vertex in job.vertices.values():
         found.setdefault((vertex.sharing or "") if sharing else vertex.id, []).append(vertex)
@@ -117,14 +117,14 @@ class Held(NamedTuple):
 
 
 def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger: Ledger) -> bool:
-    """Return whether a slot takes a subtask of every vertex, told by all jobs that run."""
+    """Return whether a slot takes a subtask of every vertex, inferred from all jobs that run."""
     if slots in ("sharing", "single"):
         return slots == "sharing"
     nodes = [subtask.node for job in jobs for subtask in job.everyone() if not subtask.ended]
     running = Counter(node for node in nodes if node is not None)
     busy = _busy(managers)
     used, total = sum(busy.values()), len(nodes)
-    told = f"told by {used} slots in use and {total} subtasks"
+    told = f"inferred from {used} slots in use and {total} subtasks"
     if len(busy) < len(managers) or used > total or not total:
         untold = len(busy) < len(managers)
         why = "freeSlots is missing" if untold else f"{used} slots in use, {total} subtasks"
@@ -138,7 +138,7 @@ def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger:
 
 
 def _busy(managers: list[TaskManager]) -> dict[str, int]:
-    """Return the slots in use, of each task manager that tells its free ones."""
+    """Return the slots in use, of each task manager that reports its free ones."""
     return {m.id: max(0, m.slots - m.free) for m in managers if m.free is not None}
 
 
@@ -170,11 +170,11 @@ def slots_taken(
     beyond = {node: max(0, used - own.by_node[node]) for node, used in busy.items()}
     taken = Counter({**others.by_node, **beyond} if own.known else others.by_node)
     if any(taken.values()):
-        ledger.reading("slots that hold none of the imported subtasks are taken off")
+        ledger.reading("slots that hold none of the imported subtasks are subtracted")
     foreign = sum(beyond.values()) if own.known else sum(busy.values()) - own.total
     rest = foreign - others.total
     if rest > 0:
-        done = "taken off" if own.known else "not taken off, as it is not known where they are"
+        done = "subtracted" if own.known else "not subtracted, as it is not known where they are"
         ledger.warn(
             f"{rest} slots are in use that no subtask explains: {done}; save the pages of all "
             "running jobs, or say --option slots=single if a slot takes one subtask"
@@ -197,7 +197,7 @@ def slot_shares(jobs: list[Job], sharing: bool) -> dict[tuple[str, str], float]:
     }
 
 
-class _Dealt(NamedTuple):
+class _Members(NamedTuple):
     """Of the subtasks of a vertex: task, CPU, share of time busy; and how many run in each task."""
 
     task: list[int]
@@ -217,7 +217,7 @@ class Contents:
 
     def __init__(self, units: list[Unit], measured: bool, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._dealt: dict[tuple[str, str], _Dealt] = {}
+        self._members: dict[tuple[str, str], _Members] = {}
         self._where: dict[str, list[str | None]] = {}
         for unit in units:
             head = unit.widest.everyone()
@@ -228,13 +228,13 @@ class Contents:
                 key = unit.job.id, vertex.id
                 subtasks = vertex.everyone()
                 running = [not subtask.ended for subtask in subtasks]
-                task, astray = _deal([s.node for s in subtasks], running, where, vacant)
+                task, astray = _assign([s.node for s in subtasks], running, where, vacant)
                 cpu = self._loads(vertex, running, measured)
                 # the busiest is full first wherever it runs, whichever index it has then
                 most = max([*cpu, *(one or 0.0 for one in vertex.rates("busy"))], default=0.0)
                 full = cpu if measured else [most if runs else 0.0 for runs in running]
                 number = np.bincount(task, running, minlength=unit.width).astype(np.float64)
-                self._dealt[key] = _Dealt(task, cpu, full, number)
+                self._members[key] = _Members(task, cpu, full, number)
                 apart += astray
             for i in vacant:
                 where[i] = head[i].node
@@ -246,7 +246,7 @@ class Contents:
                 )
 
     def _loads(self, vertex: Vertex, running: list[bool], measured: bool) -> list[float]:
-        """Return the CPU of each subtask; where it is not told, that of its equals."""
+        """Return the CPU of each subtask; where it is not reported, that of its equals."""
         busy = vertex.rates("busy")
         told = completed(busy) or [0.0] * len(busy)
         if not measured and told:
@@ -275,15 +275,15 @@ class Contents:
 
     def per_task(self, job: str, vertex: str) -> Floats:
         """(width,) number of running subtasks of a vertex in each task of its unit."""
-        return self._dealt[job, vertex].number
+        return self._members[job, vertex].number
 
     def cpu(self, unit: Unit) -> tuple[Floats, Floats]:
         """Return (width,) CPU of each task, in cores, and how long its busiest thread works."""
         whole, fullest = np.zeros(unit.width), np.zeros(unit.width)
         for vertex in unit.vertices:
-            dealt = self._dealt[unit.job.id, vertex.id]
-            np.add.at(whole, dealt.task, dealt.cpu)
-            np.maximum.at(fullest, dealt.task, dealt.full)
+            own = self._members[unit.job.id, vertex.id]
+            np.add.at(whole, own.task, own.cpu)
+            np.maximum.at(fullest, own.task, own.full)
         return whole, fullest
 
     def slots(self, unit: Unit, share: Mapping[tuple[str, str], float], whole: bool) -> Floats:
@@ -297,7 +297,7 @@ class Contents:
         return (found > 0).astype(np.float64) if whole else found
 
 
-def _deal(
+def _assign(
     nodes: list[str | None], running: list[bool], where: list[str | None], vacant: set[int]
 ) -> tuple[list[int], int]:
     """Give each subtask a task on its node: its own index first, then one that has none yet.

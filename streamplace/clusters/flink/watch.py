@@ -106,7 +106,7 @@ def count_moves(instance: Instance, node: Ints) -> int:
 
 
 def watch(args: argparse.Namespace) -> int:
-    """Look at a cluster every so many seconds; a look that fails is told, and the next one made.
+    """Look at a cluster every so many seconds; a look that fails is reported, the next one made.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def watch(args: argparse.Namespace) -> int:
         worth = proposal.gain >= args.gain or proposal.breaks
         cool = applied is None or time.monotonic() - applied >= args.cool_down
         act = worth and cool and command is not None and proposal.moved > 0
-        _tell(proposal, args.json, _verdict(proposal, worth, cool, act))
+        _print(proposal, args.json, _verdict(proposal, worth, cool, act))
         if act and command is not None:
             applied = time.monotonic()
             _apply(command, proposal)
@@ -165,7 +165,7 @@ def _verdict(proposal: Proposal, worth: bool, cool: bool, act: bool) -> str:
     return "applied" if act else "worth it; not applied (no --apply)"
 
 
-def _tell(proposal: Proposal, as_json: bool, verdict: str) -> None:
+def _print(proposal: Proposal, as_json: bool, verdict: str) -> None:
     if as_json:
         content = {**vars(proposal), "sheet": proposal.sheet.to_dict(), "verdict": verdict}
         print_json(content, indent=None)

@@ -1,4 +1,4 @@
-"""A Kafka cluster as any source tells it: brokers, partitions, and what replicas load."""
+"""A Kafka cluster as any source reports it: brokers, partitions, and what replicas load."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Partition:
     leading, following
         What its leader, and each follower, loads its broker with, by resource.
     size
-        Bytes (or what the source counts in) that a new replica copies; ``None`` where not told.
+        Bytes (or what the source counts in) that a new replica copies; ``None`` where not reported.
     lost
         Living brokers whose replica of it is on a failed disk.
     adding, removing
         Brokers of a reassignment that is under way: of a cluster `replicas` is its target, of
         ``--describe`` it has both.
     min_isr
-        ``min.insync.replicas`` of its topic; ``None`` where not told.
+        ``min.insync.replicas`` of its topic; ``None`` where not reported.
     """
 
     topic: str
@@ -108,7 +108,7 @@ class Partition:
 
 @dataclass
 class Cluster:
-    """Brokers by number, partitions, the resources that the source tells, and their units.
+    """Brokers by number, partitions, the resources that the source reports, and their units.
 
     `emptied` are brokers that are to hold nothing.
     """
@@ -147,7 +147,7 @@ class Cluster:
 
     @cached_property
     def rack_of(self) -> dict[int, str]:
-        """The rack of each broker; one that is not told is a rack of its own."""
+        """The rack of each broker; one that is not reported is a rack of its own."""
         return {number: b.rack or f"of {number}" for number, b in self.brokers.items()}
 
     def racks_of(self, brokers: Iterable[int]) -> Counter[str]:

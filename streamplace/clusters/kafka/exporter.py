@@ -185,11 +185,11 @@ def write(
         ROLLBACK: reassignment((c.partition, c.before.replicas) for c in moved),
     }
     gone = _dead(instance, _broker_numbers(instance, ledger))
-    _tell_disks(instance, places.node, moved, ledger)
+    _warn_of_disks(instance, places.node, moved, ledger)
     named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
     if moved:
         ledger.next_step = _STEPS.format(execute="--execute" if named else _THROTTLED)
-    _tell_throttle(instance, moved, options["throttle"], named, ledger)
+    _note_copies(instance, moved, options["throttle"], named, ledger)
     if back := sum(not gone.isdisjoint(c.before.replicas) for c in moved):
         ledger.reading(
             f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
@@ -241,7 +241,7 @@ def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger
         ledger.reading(f"{ROLLBACK}: {other:,} leaders were not the first replica: that will lead")
 
 
-def _tell_throttle(
+def _note_copies(
     instance: Instance, moved: Sequence[Change], rate: float, dead: Collection[int], ledger: Ledger
 ) -> None:
     """Say what is copied, where most of it goes, and how long that takes under a throttle.
@@ -277,7 +277,7 @@ def _tell_throttle(
     )
 
 
-def _tell_disks(instance: Instance, node: Ints, moved: Sequence[Change], ledger: Ledger) -> None:
+def _warn_of_disks(instance: Instance, node: Ints, moved: Sequence[Change], ledger: Ledger) -> None:
     """Warn of disks that the plan fills, or that are too small while old and new are on them."""
     if "disk" not in instance.resources or not moved:
         return

@@ -108,9 +108,9 @@ def _complete(
     listed: bool,
     ledger: Ledger,
 ) -> None:
-    """Add the brokers that only replicas or log dirs name; judge who is dead by what tells it.
+    """Add the brokers that only replicas or log dirs name; judge who is dead by what reports it.
 
-    Only living brokers tell their log dirs.
+    Only living brokers report their log dirs.
     """
     named = {number for line in topics.values() for number in line.replicas}
     in_sync = {number for line in topics.values() for number in line.isr}

@@ -46,7 +46,7 @@ def document_of(
     if sum(len(r.allowed or ()) for a in asked for r in a.replicas) > MOST_ALLOWED:
         reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
         raise InvalidInput(Problem("topics.txt", len(asked), reason, "take --option topics=…"))
-    _tell(cluster, asked, operation, ledger)
+    _note(cluster, asked, operation, ledger)
     leadership = operation.mode in LEADERSHIP
     driven = [r for r in resources if r not in ("disk", COUNT, LEADERS)]
     return {
@@ -131,7 +131,7 @@ def _nodes(
     living = [broker for broker in cluster.brokers.values() if broker.alive]
     bounded = [r for r in resources if all(r in broker.capacity for broker in living)]
     if told := ", ".join(r for r in resources if r in cluster.resources and r not in bounded):
-        ledger.warn(f"no capacity of {told} is told: unbounded on some brokers")
+        ledger.warn(f"no capacity of {told} is reported: unbounded on some brokers")
     return nodes
 
 
@@ -228,7 +228,7 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     return found
 
 
-def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
+def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
     planned = {a.partition.name for a in asked}
     left = planned if operation.mode in LEADERSHIP else set[str]()
     if lost := [p.name for p in cluster.partitions if p.lost and p.name not in planned - left]:
@@ -258,10 +258,12 @@ def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
         )
     ledger.reading("a replica is a task; a move to a broker that holds the partition is free")
     if not cluster.has_racks:
-        ledger.reading("racks are not told: replicas are kept apart by broker")
+        ledger.reading("racks are not reported: replicas are kept apart by broker")
         return
     if unknown := [n for n in cluster.staying if not cluster.brokers[n].rack]:
-        ledger.warn(f"the rack of broker {some(unknown)} is not told: counted as one of its own")
+        ledger.warn(
+            f"the rack of broker {some(unknown)} is not reported: counted as one of its own"
+        )
     shared: dict[int, list[str]] = {}
     for a in asked:
         shared.setdefault(cluster.most_in_a_rack(len(a.replicas)), []).append(a.partition.name)

@@ -69,7 +69,7 @@ def _replicas(value: Any) -> list[int]:
 
 
 class Logs(NamedTuple):
-    """What ``kafka-log-dirs.sh`` tells.
+    """What ``kafka-log-dirs.sh`` reports.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Logs(NamedTuple):
         Broker to the names of its failed log dirs.
     left
         Of brokers with failed dirs the share of dirs that work, and the bytes of their disks
-        (``None`` where not told).
+        (``None`` where not reported).
     brokers
         Those that answered.
     """
@@ -116,7 +116,7 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
     seen = Counter(topic for topic, _ in found)
     for topic, (count, where) in counts.items():
         if seen[topic] != count:
-            reason = f"partitions are told, and {seen[topic]} are listed ({topic})"
+            reason = f"partitions are reported, and {seen[topic]} are listed ({topic})"
             ledger.problem(where, count, reason, _SAVE)
     if not found:
         ledger.problem(path, None, "holds no partition", _SAVE)

@@ -194,9 +194,9 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
             reason = f"needs {violation.needed:g}, has {violation.available:g}: {violation.rule}"
             ledger.problem(f"slots: {violation.where}", None, reason, _SLOTS)
         return places.node
-    kept = _keeping(instance, places)
+    kept = _staying_slots(instance, places)
     if any(SLOTS.violations(Placement(instance, places.node, kept))):
-        ledger.reading("the plan decides no slots: they are those that the referee dealt")
+        ledger.reading("the plan decides no slots: they are those that the referee assigned")
         return _renumbered(instance, places, dealing.slot)
     ledger.reading(
         "the plan decides no slots: executors that stay keep theirs, the others join their "
@@ -205,7 +205,7 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
     return kept
 
 
-def _keeping(instance: Instance, places: Places) -> Ints:
+def _staying_slots(instance: Instance, places: Places) -> Ints:
     """(T,) slots with which few workers change."""
     table = instance.tasks
     slot = np.full(instance.num_tasks, -1, dtype=np.int32)

@@ -26,7 +26,7 @@ OPTIONS = (
     ),
     Option("window", "str", "600", "window asked for, in seconds or :all-time (addresses only)"),
     Option(
-        "seconds", "float", None, "what the counts stand for, where no document tells", minimum=1e-3
+        "seconds", "float", None, "what the counts stand for, where no document says", minimum=1e-3
     ),
     *COSTS,
 )
@@ -84,7 +84,7 @@ def _chosen(topologies: list[pages.Topology], wanted: str, ledger: Ledger) -> li
 
 
 def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -> None:
-    """Stand in for executors that no component page tells; settle what counts stand for."""
+    """Stand in for executors that no component page reports; settle what counts stand for."""
     if seconds:
         topology.window = seconds
     for part in topology.components.values():
@@ -94,7 +94,7 @@ def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -
             executor.seconds = topology.seconds(part, executor)
     executors = topology.known_executors
     if any(e.seconds is None for e in executors):
-        reason = "tells no number of seconds, and neither uptimeSeconds nor uptime is told"
+        reason = "reports no number of seconds, and neither uptimeSeconds nor uptime is reported"
         remedy = "say it: --option seconds=600"
         ledger.problem(f"{topology.path}.window", None, reason, remedy)
     spans = [e.seconds for e in executors if e.seconds is not None]
@@ -107,7 +107,7 @@ def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -
     untold = [e for e in told if e.age is None]
     if untold and (len(untold) < len(told) or any(e.uptime for e in untold)):
         ledger.warn(
-            f"{topology.name}: {len(untold)} of {len(told)} executors tell no uptime that is "
+            f"{topology.name}: {len(untold)} of {len(told)} executors report no uptime that is "
             f"understood ({untold[0].name}: {untold[0].uptime!r}): counted as old as the topology"
         )
     if young := [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]:

@@ -1,7 +1,7 @@
 """From Storm's tables to the document of an instance.
 
-Storm tells how many tuples a bolt executed by sender and stream, and how many each executor sent
-and executed; no interface tells executor to executor. A sender's share is its share of what its
+Storm reports how many tuples a bolt executed by sender and stream, and how many each executor sent
+and executed; no interface reports executor to executor. A sender's share is its share of what its
 component sent. What a receiver gets of each sender follows the grouping:
 
 =================================  ==============================================================
@@ -52,7 +52,7 @@ _GLOBAL = {"global"}
 
 
 def add_system_executors(topology: Topology, ledger: Ledger) -> None:
-    """Add the executors that run but that no component page tells."""
+    """Add the executors that run but that no component page reports."""
     _share_memory(topology, ledger)
     system = [part for part in topology.components.values() if part.is_system]
     known = {part.name for part in system if part.executors}
@@ -134,8 +134,8 @@ def _size(parts: list[Component]) -> int:
 def _needs(topology: Topology, at: _Workers, unknown: list[int]) -> tuple[float, float | None]:
     """Return memory and CPU of an executor of which it is unknown: what workers are assigned more.
 
-    Where that is not told, what Storm takes by default, if the others request any. `unknown` is the
-    number of executors of which memory, and CPU, are.
+    Where that is not reported, what Storm takes by default, if the others request any. `unknown` is
+    the number of executors of which memory, and CPU, are.
     """
     parts = topology.components.values()
     beyond = (
@@ -195,9 +195,9 @@ def build_document(
         _settle_workers(topology, ledger)
     ports = _ports(supervisors, used, ledger)
     if complete:
-        _take_off(supervisors, used, ports, ledger)
+        _subtract_foreign_slots(supervisors, used, ports, ledger)
     elif any((s.slots_used or 0) > len(used[host]) for host, s in supervisors.items()):
-        ledger.reading("whose the slots in use are is not told: those of others count as free")
+        ledger.reading("the owners of slots in use are not reported: slots of others count as free")
     ledger.check()
     several = len(topologies) > 1
     operators: list[dict[str, Any]] = []
@@ -218,7 +218,7 @@ def build_document(
             ends = [prefix + edge.source, prefix + edge.target]
             streams.append({"from": ends[0], "to": ends[1], "rate": edge.rate})
             traffic += _pairs(topology, edge, ends)
-    _tell_loads(topologies, cpu, ledger)
+    _note_loads(topologies, cpu, ledger)
     resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
     ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
     return {
@@ -272,13 +272,13 @@ def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
     return [(100.0 * share, share) for share in shares]
 
 
-def _tell_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
+def _note_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
     silent: Counter[str] = Counter()
     for part in (part for topology in topologies for part in topology.components.values()):
         if part.cpu_request is None and all(e.busy is None for e in part.executors):
             silent[part.name] += len(part.executors)
     if cpu == "measured":
-        ledger.reading("spouts tell no capacity: their CPU is what they request")
+        ledger.reading("spouts report no capacity: their CPU is what they request")
     if silent.total():
         names = listed(sorted(+silent), 5)
         ledger.warn(f"no CPU figure for {silent.total()} executors ({names}): counted as 0")
@@ -325,7 +325,7 @@ def _used_ports(
 
 
 def _settle_workers(topology: Topology, ledger: Ledger) -> None:
-    """Take the number of workers that are seen, where another one is told."""
+    """Take the number of workers that are seen, where another number is reported."""
     found, complete = ports_of(topology)
     seen = sum(map(len, found.values()))
     executors = len(topology.known_executors)
@@ -371,7 +371,7 @@ def fill_ports(ports: list[int], slots: int) -> None:
     ports += [next(fresh) for _ in range(slots - len(ports))]
 
 
-def _take_off(
+def _subtract_foreign_slots(
     supervisors: dict[str, Supervisor],
     used: dict[str, set[int]],
     ports: dict[str, list[int]],
@@ -404,7 +404,7 @@ def _nodes(
             **_slots(ports[host]),
         }
         if not supervisor.cpu:
-            ledger.warn(f"{host} tells no totalCpu: its CPU is unbounded")
+            ledger.warn(f"{host} reports no totalCpu: its CPU is unbounded")
         used = {"cpu": supervisor.used_cpu, "memory": supervisor.used_memory}
         background = {}
         for r, (what, noun) in enumerate((("cpu", "CPU"), ("memory", "memory"))):
@@ -503,7 +503,7 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
             if target is None or sent is None or (sender, receiver) in known:
                 continue
             ledger.reading(
-                "where a bolt tells no inputs, what its sender transferred is shared evenly "
+                "where a bolt reports no inputs, what its sender transferred is shared evenly "
                 "by those who read it"
             )
             measured.append((target, sender, stream, sent / len(subscriptions)))

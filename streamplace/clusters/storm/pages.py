@@ -70,7 +70,7 @@ YOUNG = 60.0
 
 
 def window_seconds(window: Any) -> float | None:
-    """Return the seconds of a window: infinity for all the time, ``None`` where none is told."""
+    """Return the seconds of a window: infinity for all the time, ``None`` for none."""
     if window is None:
         return None
     seconds = as_number(window)
@@ -90,7 +90,7 @@ class _Started(_Page):
 
     @property
     def age(self) -> float | None:
-        """Seconds since it started; ``None`` where not told."""
+        """Seconds since it started; ``None`` where not reported."""
         return seconds_of(self.uptime) if self.uptimeSeconds is None else self.uptimeSeconds
 
 
@@ -124,7 +124,7 @@ class Executor(_Started):
 
     @property
     def busy(self) -> float | None:
-        """The share of time it is busy: its `capacity`, or what its figures tell."""
+        """The share of time it is busy: its `capacity`, or what its figures say."""
         if not self.reported:
             return None
         if self.capacity is not None or self.done is None or self.latency is None:
@@ -141,7 +141,7 @@ class _Requests(_Page):
 
     @cached_property
     def memory(self) -> float:
-        """MB requested; 0 where not told."""
+        """MB requested; 0 where not reported."""
         return (self.requestedMemOnHeap or 0.0) + (self.requestedMemOffHeap or 0.0)
 
 
@@ -187,12 +187,12 @@ class Worker(_Page):
 
     @property
     def memory(self) -> float | None:
-        """Memory that it is assigned, in MB; ``None`` where not told."""
+        """Memory that it is assigned, in MB; ``None`` where not reported."""
         return (self.assignedMemOnHeap or 0.0) + (self.assignedMemOffHeap or 0.0) or None
 
     @property
     def components(self) -> dict[str, int]:
-        """Component to the number of its tasks here, as far as told."""
+        """Component to the number of its tasks here, as far as reported."""
         told = self.componentNumTasks if isinstance(self.componentNumTasks, dict) else {}
         return {str(name): n for name, value in told.items() if (n := as_whole(value))}
 
@@ -206,12 +206,12 @@ class Summarised(_Page):
 
     @property
     def name(self) -> str:
-        """Its name, or its id where none is told."""
+        """Its name, or its id where none is reported."""
         return self.told or self.id
 
     @property
     def is_active(self) -> bool:
-        """Whether it runs; so it is taken where no status is told."""
+        """Whether it runs; so it is taken where no status is reported."""
         return self.status in (None, "ACTIVE")
 
 
@@ -225,7 +225,7 @@ class Topology(Summarised, _Started):
     executors
         Number of all of them, those of the system included.
     window
-        In seconds; infinity is all the time, ``None`` is not told.
+        In seconds; infinity is all the time, ``None`` is not reported.
     processes
         Its workers as its page lists them.
     groupings
@@ -262,7 +262,7 @@ class Topology(Summarised, _Started):
         return found if math.isfinite(found) else None
 
     def assigned(self, what: str) -> dict[str, float]:
-        """Return ``cpu`` or ``memory`` that its workers are assigned, by host; empty if untold."""
+        """Return ``cpu`` or ``memory`` that its workers are assigned, by host."""
         found: dict[str, float] = {}
         for worker in self.processes:
             amount = getattr(worker, what)
@@ -358,7 +358,7 @@ def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Led
 
 
 def take_topology(topology: Topology, path: str, ledger: Ledger) -> None:
-    """Take up the components of a topology, of a page that is told by `path`."""
+    """Take up the components of a topology, of a page named `path`."""
     topology.path = path
     parts: dict[str, Sequence[Component]] = {"spout": topology.spouts, "bolt": topology.bolts}
     for kind, entries in parts.items():

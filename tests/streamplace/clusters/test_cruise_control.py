@@ -188,7 +188,7 @@ def test_unequal_brokers_are_filled_alike(saved: Callable[..., str]) -> None:
     made = import_instance("cruise-control", [saved(documents)], [("balance", "disk")])
     assert made.instance.nodes.weight.tolist() == [1.0, 1.0, 0.5]
     assert any("in proportion to a node's capacity" in text for text in made.ledger.readings)
-    even = import_instance("cruise-control", [saved(documents)])  # by CPU, of which none is told
+    even = import_instance("cruise-control", [saved(documents)])  # by CPU; none is reported
     assert even.instance.nodes.weight.tolist() == [1.0, 1.0, 1.0]
 
 

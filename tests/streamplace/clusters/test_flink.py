@@ -192,7 +192,7 @@ def test_slots_of_jobs_that_are_not_imported_are_taken_off(saved: Callable[..., 
     assert instance.resources == ("cpu", "slot")  # 8 subtasks of both jobs use 8 slots
     assert instance.nodes.capacity[:, 1].tolist() == [2.0, 2.0]
     assert instance.nodes.background[:, 0].tolist() == [1.0, 1.0]
-    assert "slots that hold none of the imported subtasks are taken off" in made.ledger.readings
+    assert "slots that hold none of the imported subtasks are subtracted" in made.ledger.readings
     assert made.ledger.warnings == [NO_PRICE]
     assert evaluate(instance, Plan.from_indices(instance, instance.tasks.node)).feasible
     gathered = Plan("A", dict.fromkeys(instance.tasks.ids, "tm-1-container"))
@@ -232,7 +232,7 @@ def test_slots_that_nothing_explains_are_told(saved: Callable[..., str]) -> None
     options = [("slots", "single"), ("idle", "true")]
     lost = import_instance("flink", [saved(documents, "lost")], options)
     assert lost.instance.nodes.capacity[0].tolist() == [4.0, 4.0]
-    assert any("4 slots" in text and "not taken off" in text for text in lost.ledger.warnings)
+    assert any("4 slots" in text and "not subtracted" in text for text in lost.ledger.warnings)
 
 
 def test_free_slots_that_are_not_told(saved: Callable[..., str]) -> None:

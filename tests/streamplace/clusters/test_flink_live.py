@@ -28,7 +28,7 @@ from streamplace.clusters.flink.rates import (
     difference,
     interval_of,
     sample_of,
-    twice,
+    two_readings,
 )
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, OTHER, SINK, SOURCE
@@ -181,7 +181,7 @@ def test_processors_that_are_not_told_are_refused(
     serve: Callable[..., str], saved: Callable[..., str], store: Store
 ) -> None:
     for source in (serve(growing(store)), saved(systems.flink())):
-        with pytest.raises(InvalidInput, match="no processor time is told"):
+        with pytest.raises(InvalidInput, match="no processor time is reported"):
             import_instance("flink", [source], [("cpu", "process")])
 
 
@@ -425,6 +425,6 @@ def test_a_task_manager_that_was_not_read_in_time_is_asked_once_more() -> None:
         told = enumerate(next(clocks))
         return {"vertex": {i: dict.fromkeys(CLOCK, 1000.0 * at) for i, at in told}}
 
-    first, second = twice(ask, lambda: None, 0.0)
+    first, second = two_readings(ask, lambda: None, 0.0)
     assert [first["vertex"][i][CLOCK[0]] for i in (0, 1)] == [1000, 1000]
     assert [second["vertex"][i][CLOCK[0]] for i in (0, 1)] == [3000, 2000]

@@ -60,7 +60,7 @@ def test_edges_of_one_direction_and_other_weights_are_told(tmp_path: Path) -> No
     assert made.ledger.warnings == [
         "1 edges stand in one direction only: taken as they are",
         "1 edges differ in their two directions: the larger weight counts",
-        "the header tells 3 edges, the file holds 2",
+        "the header says 3 edges, the file holds 2",
     ]
     assert made.instance.pairs.rate.tolist() == [7.0, 1.0]
 

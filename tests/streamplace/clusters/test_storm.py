@@ -102,7 +102,7 @@ def test_without_input_statistics_senders_tell(saved: Callable[..., str]) -> Non
     del documents[f"{BASE}/component/count"]["inputStats"]
     made = import_instance("storm", [saved(documents)])
     assert made.instance.total_traffic == pytest.approx(10 + 50 + 5)
-    assert any("tells no inputs" in reading for reading in made.ledger.readings)
+    assert any("reports no inputs" in reading for reading in made.ledger.readings)
 
 
 def test_without_component_pages_nothing_is_placed(saved: Callable[..., str]) -> None:
@@ -234,7 +234,7 @@ def test_slots_whose_they_are_is_not_told(saved: Callable[..., str]) -> None:
     del documents[f"{BASE}/component/report"]
     made = import_instance("storm", [saved(documents)])
     assert made.instance.nodes.slots.tolist() == [2, 2]
-    told = "whose the slots in use are is not told: those of others count as free"
+    told = "the owners of slots in use are not reported: slots of others count as free"
     assert told in made.ledger.readings
 
 

@@ -154,7 +154,7 @@ def test_the_referees_dealing_is_written() -> None:
     assert evaluate(instance, plan).feasible
     done = export_plan("storm", instance, plan)
     assert json.loads(done.texts[""])["t"]["c"]["conf"] == "a#6700,2/a#6701,2"
-    assert any("that the referee dealt" in reading for reading in done.ledger.readings)
+    assert any("that the referee assigned" in reading for reading in done.ledger.readings)
 
 
 def test_a_plan_that_decides_half_of_its_slots_is_refused() -> None:

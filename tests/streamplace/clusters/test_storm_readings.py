@@ -125,7 +125,7 @@ def test_an_uptime_that_is_not_understood_is_warned_of(
     )
     made = import_instance("storm", [saved(documents)])
     told = (
-        f"t: 1 of 2 executors tell no uptime that is understood ([2-2]: {uptime.get('uptime')!r})"
+        f"t: 1 of 2 executors report no uptime that is understood ([2-2]: {uptime.get('uptime')!r})"
     )
     assert warned(made, told)
     documents[f"{BASE}/component/out"]["executorStats"][0]["uptime"] = "10 minutes"

@@ -129,7 +129,7 @@ def test_a_script_becomes_statements() -> None:
     ("text", "told"),
     [
         ("CREATE TABLE t (a INT)", "there is no job in it"),
-        ("SELECT 1; INSERT INTO s SELECT 1", "answers to nobody"),
+        ("SELECT 1; INSERT INTO s SELECT 1", "writes no table"),
     ],
 )
 def test_scripts_without_a_job(text: str, told: str) -> None:

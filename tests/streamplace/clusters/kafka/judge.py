@@ -36,7 +36,7 @@ MODES = (
 
 @dataclass
 class Cluster:
-    """What is true of a cluster: racks of brokers (None: not told), living ones, partitions."""
+    """What is true of a cluster: racks of brokers (None: not reported), living ones, partitions."""
 
     racks: dict[int, str | None]
     alive: set[int]
@@ -86,7 +86,7 @@ class Cluster:
         return told
 
     def counted(self, brokers: Iterable[int]) -> Counter[str]:
-        """Brokers by rack; one that is not told is one of its own."""
+        """Brokers by rack; one that is not reported is one of its own."""
         return Counter(self.racks[b] or f"own {b}" for b in brokers)
 
     def most_in_a_rack(self, count: int) -> int:

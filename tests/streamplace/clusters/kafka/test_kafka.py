@@ -108,7 +108,11 @@ def line(number: int, old: str, new: str) -> Callable[[str], str]:
             "txt:2: '1,2,5' are all replicas of orders-0, and being removed",
         ),
         ("topics.txt", line(3, "Partition: 1", "Partition: 0"), "'orders-0' stands twice"),
-        ("topics.txt", line(1, "Count: 12", "Count: 13"), r"txt:1: 13 partitions are told, and 12"),
+        (
+            "topics.txt",
+            line(1, "Count: 12", "Count: 13"),
+            r"txt:1: 13 partitions are reported, and",
+        ),
         ("topics.txt", lambda text: "hello\n" + text, "txt:1: 'hello' is no line of --describe"),
         ("topics.txt", lambda text: "", "holds no partition"),
         ("log-dirs.json", lambda text: "none", "log-dirs.json: 'none' holds no JSON"),

@@ -38,7 +38,7 @@ def test_more_replicas_than_racks_are_spread_as_evenly_as_racks_allow(tmp_path: 
 def test_a_broker_without_a_rack_is_one_of_its_own(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, {"t-0": Line([1, 3, 5])}, brokers_in("aab.b"))
     made = import_instance("kafka", [str(folder)], [("mode", "remove-broker"), ("brokers", "5")])
-    assert any("the rack of broker 4 is not told" in text for text in made.ledger.warnings)
+    assert any("the rack of broker 4 is not reported" in text for text in made.ledger.warnings)
     assert outcomes(made.instance, [1, 3, 5]) == {(1, 3, 4)}  # 2 shares a, and 4 shares nothing
 
 
