@@ -119,7 +119,7 @@ class BrokerLoad(_Page):
 
     @property
     def state(self) -> str:
-        """Its state in capitals; one that tells none is alive."""
+        """Its state in capitals; one that reports none is alive."""
         return (self.BrokerState or "ALIVE").upper()
 
     @property
@@ -147,7 +147,7 @@ class BrokerLoad(_Page):
 
     @property
     def capacity(self) -> dict[str, float]:
-        """Its capacity by resource, as far as it is told."""
+        """Its capacity by resource, as far as it is reported."""
         told = (100.0, self.NetworkInCapacity, self.NetworkOutCapacity, self.DiskCapacityMB)
         return {r: x for r, x in zip(RESOURCES, told, strict=True) if x is not None}
 
@@ -183,7 +183,7 @@ class _Capacity(_Page):
 
     @property
     def told(self) -> dict[str, float]:
-        """Amounts that are told, but for disk."""
+        """Amounts that are reported, but for disk."""
         amounts = zip(RESOURCES, (self.CPU, self.NW_IN, self.NW_OUT), strict=False)
         return {name: amount for name, amount in amounts if amount is not None}
 
@@ -197,6 +197,11 @@ class CapacityPage(_Page):
     """A capacity file: numbers in strings; broker -1 stands for all that are not named."""
 
     brokerCapacities: list[_BrokerCapacity]
+
+    @property
+    def entries(self) -> list[_BrokerCapacity]:
+        """Its entries, those for all brokers first."""
+        return sorted(self.brokerCapacities, key=lambda entry: entry.brokerId != _DEFAULT)
 
 
 class _Offline(_Page):
@@ -236,15 +241,16 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if lost := sorted(partitions.keys() - led.keys()):
         ledger.warn(f"left out for want of a leader, their load stays where it is: {some(lost)}")
     partitions = led  # without a leader there is nothing that could move
-    brokers = {
-        number: Broker(number, load.Rack, not load.dead, load.capacity, load.load, load.Host or "")
-        for number, load in loads.items()
-    }
-    by_dir: set[int] = set()
+    named = [entry for _, page in pages if isinstance(page, CapacityPage) for entry in page.entries]
+    if unknown := sorted({entry.brokerId for entry in named} - loads.keys() - {_DEFAULT}):
+        ledger.warn(f"a capacity file names brokers that the load response lacks: {unknown[:5]}")
+    brokers = {}
+    for number, load in loads.items():
+        capacity = _capacity(load, [e.capacity for e in named if e.brokerId in (_DEFAULT, number)])
+        told = (load.Rack, not load.dead, capacity, load.load, load.Host or "")
+        brokers[number] = Broker(number, *told)
     for name, page in pages:
-        if isinstance(page, CapacityPage):
-            _take_capacities(page, name, loads, brokers, by_dir, ledger)
-        elif isinstance(page, StatePage):
+        if isinstance(page, StatePage):
             for entry in itertools.chain(*page.KafkaPartitionState.values()):
                 if known := partitions.get(Key(entry.topic, entry.partition)):
                     known.lost |= frozenset(entry.offline)
@@ -265,7 +271,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         if len(set(partition.replicas)) < len(partition.replicas):
             ledger.problem(where, partition.replicas, "lists a broker twice")
     ledger.check()
-    _leave_out_failed(loads, brokers, by_dir, partitions, ledger)
+    _warn_of_failed(loads, brokers, partitions, ledger)
     for partition in partitions.values():
         alive = [b for b in partition.replicas if brokers[b].alive]
         partition.isr = [b for b in alive if b not in partition.lost]
@@ -329,7 +335,7 @@ def _add_brokers(page: LoadPage, path: str, loads: dict[int, BrokerLoad], ledger
             ledger.warn(f"broker {number} is {entry.state}: taken as any other")
         if entry.state == "BAD_DISKS" and not entry.failed:
             remedy = "save load?populate_disk_info=true, and kafka_cluster_state?verbose=true"
-            ledger.warn(f"broker {number} has failed disks, it is not told which: {remedy}")
+            ledger.warn(f"broker {number} has failed disks, which is not reported: {remedy}")
         loads[number] = entry
 
 
@@ -360,28 +366,24 @@ def _add_partitions(
         )
 
 
-def _take_capacities(
-    page: CapacityPage,
-    path: str,
-    loads: dict[int, BrokerLoad],
-    brokers: dict[int, Broker],
-    by_dir: set[int],
-    ledger: Ledger,
-) -> None:
-    """Give brokers their capacities; note those whose failed disks are left out by that."""
-    named = {entry.brokerId: entry.capacity for entry in page.brokerCapacities}
-    disks = {number: told.DISK for number, told in named.items() if told.DISK is not None}
-    default = named[_DEFAULT].told if _DEFAULT in named else {}
-    for number, broker in brokers.items():
-        broker.capacity |= default | (named[number].told if number in named else {})
-        has, failed = disks.get(number, disks.get(_DEFAULT)), loads[number].failed
-        if has is not None:
-            broker.capacity["disk"] = sum(size for name, size in has.items() if name not in failed)
-            by_dir.discard(number)
-            if set(failed) <= has.keys():
-                by_dir.add(number)
-    if unknown := sorted(named.keys() - brokers.keys() - {_DEFAULT}):
-        ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")
+def _capacity(load: BrokerLoad, named: list[_Capacity]) -> dict[str, float]:
+    """Return the capacity of a broker without its failed disks.
+
+    Parameters
+    ----------
+    named
+        What capacity files have of it, each before those that replace it. Where they give no size
+        of a failed disk, disks are taken as equal.
+    """
+    capacity, failed, disks = load.capacity, load.failed, None
+    for entry in named:
+        capacity |= entry.told
+        disks = entry.DISK if disks is None or entry.DISK is not None else disks
+    if disks is not None:
+        capacity["disk"] = sum(size for name, size in disks.items() if name not in failed)
+    if "disk" in capacity and failed and not set(failed) <= (disks or {}).keys():
+        capacity["disk"] *= 1 - len(failed) / len(load.dirs)
+    return capacity
 
 
 def _take_order(
@@ -399,14 +401,13 @@ def _take_order(
         known.replicas = entry.replicas
 
 
-def _leave_out_failed(
+def _warn_of_failed(
     loads: dict[int, BrokerLoad],
     brokers: dict[int, Broker],
-    by_dir: set[int],
     partitions: dict[Key, Partition],
     ledger: Ledger,
 ) -> None:
-    """Leave the room of failed disks out of capacities, and say what is lost with them."""
+    """Say which disks failed, and what is lost with them."""
     for number, load in loads.items():
         if not load.failed:
             continue
@@ -414,13 +415,10 @@ def _leave_out_failed(
         if load.dead:
             ledger.warn(f"{told}, and it has no other: taken for dead")
             continue
-        capacity = brokers[number].capacity
-        if "disk" in capacity:
-            if number not in by_dir:
-                capacity["disk"] *= 1 - len(load.failed) / len(load.dirs)
-            told += f", its disk counts {capacity['disk']:,.0f} MB"
+        if (room := brokers[number].capacity.get("disk")) is not None:
+            told += f", its disk counts {room:,.0f} MB"
         lost = [p.name for p in partitions.values() if number in p.lost]
-        unknown = "which replicas are lost is not told: add kafka_cluster_state?verbose=true"
+        unknown = "which replicas are lost is not reported: add kafka_cluster_state?verbose=true"
         ledger.warn(f"{told}; {f'lost with it: {some(lost)}' if lost else unknown}")
 
 
