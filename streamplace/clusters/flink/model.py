@@ -235,11 +235,11 @@ def build_document(
 
     Slots and CPU of `others`, running jobs that are not imported, are subtracted.
     """
-    whereabouts = _Locator(managers, ledger)
-    _place_all(jobs, whereabouts, ledger)
+    locator = _Locator(managers, ledger)
+    _place_all(jobs, locator, ledger)
     _check_running(jobs, ledger)
     ledger.check()
-    _place_all(others, whereabouts, Ledger())  # what is odd there is no concern of ours
+    _place_all(others, locator, Ledger())  # what is odd there is no concern of ours
     running = [job for job in jobs if job.running]
     place, slots = options["place"], options["slots"]
     sharing = is_sharing(managers, [*running, *others], slots, ledger)
@@ -266,7 +266,8 @@ def build_document(
     background = _cpu_elsewhere(others, ledger)
     standing = options["standing"]
     nodes = [
-        _node(m, hosts, room.get(m.id), background.get(m.id, 0.0) + standing) for m in managers
+        _node(m, hosts, room.get(m.id), background.get(m.id, 0.0) + standing, ledger)
+        for m in managers
     ]
     ledger.check()
     weigh(nodes, resources[0], ledger)
@@ -400,7 +401,7 @@ class _Locator:
         return None
 
 
-def _place(vertex: Vertex, path: str, whereabouts: _Locator, ledger: Ledger) -> None:
+def _place(vertex: Vertex, path: str, locator: _Locator, ledger: Ledger) -> None:
     """Give each subtask of a vertex its task manager; those that no page reports are made."""
     if vertex.parallelism > MOST_SUBTASKS:
         ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {MOST_SUBTASKS}")
@@ -411,10 +412,10 @@ def _place(vertex: Vertex, path: str, whereabouts: _Locator, ledger: Ledger) -> 
     unknown = 0
     for index, subtask in enumerate(vertex.everyone()):
         vertex.subtasks[index] = subtask
-        subtask.node = whereabouts.find(subtask)
+        subtask.node = locator.find(subtask)
         if subtask.ended and subtask.node is None:
-            subtask.node = whereabouts.first  # it uses nothing there
-        elif subtask.place[0] is not None and subtask.place[0] not in whereabouts.ids:
+            subtask.node = locator.first  # it uses nothing there
+        elif not subtask.ended and subtask.place[0] not in (None, *locator.ids):
             reason = "is a task manager that is not listed: it left or came while pages were read"
             ledger.problem(f"{path}: subtask {index}", subtask.place[0], reason, "import again")
         unknown += subtask.node is None
@@ -422,10 +423,10 @@ def _place(vertex: Vertex, path: str, whereabouts: _Locator, ledger: Ledger) -> 
         ledger.warn(f"where {unknown} subtasks of {vertex.title} run is not known")
 
 
-def _place_all(jobs: list[Job], whereabouts: _Locator, ledger: Ledger) -> None:
+def _place_all(jobs: list[Job], locator: _Locator, ledger: Ledger) -> None:
     for job in jobs:
         for vertex in job.vertices.values():
-            _place(vertex, f"{job.path}: vertex {vertex.id}", whereabouts, ledger)
+            _place(vertex, f"{job.path}: vertex {vertex.id}", locator, ledger)
 
 
 def _cpu_elsewhere(jobs: list[Job], ledger: Ledger) -> dict[str, float]:
@@ -439,9 +440,12 @@ def _cpu_elsewhere(jobs: list[Job], ledger: Ledger) -> dict[str, float]:
 
 
 def _node(
-    manager: TaskManager, hosts: Hosts, room: float | None, background: float
+    manager: TaskManager, hosts: Hosts, room: float | None, background: float, ledger: Ledger
 ) -> dict[str, Any]:
     cores = hosts.cores(manager)
+    if not cores:
+        remedy = "--option hosts=FILE sets them"
+        ledger.warn(f"{manager.id} reports no cores: its CPU is unbounded ({remedy})")
     capacity = {**({"cpu": cores} if cores else {}), **({} if room is None else {"slot": room})}
     entry = {"id": manager.id, "capacity": capacity, **hosts.describe(manager)}
     return {**entry, "background": {"cpu": background}} if background else entry

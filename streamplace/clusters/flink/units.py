@@ -310,12 +310,9 @@ def _assign(
     left = []
     for i, node in enumerate(nodes):
         if running[i] and node is not None and where[i] != node:
-            if i not in vacant:
-                left.append(i)
-                continue
-            vacant.discard(i)
-            where[i] = node
-        held[i] += running[i]
+            left.append(i)
+        else:
+            held[i] += running[i]
     on: dict[str | None, list[int]] = {}
     for task, place in enumerate(where):
         on.setdefault(place, []).append(task)
@@ -324,7 +321,7 @@ def _assign(
         here = on.setdefault(nodes[i], [])
         best = min(here, key=lambda t: (held[t], t), default=None)
         if vacant and (best is None or held[best]):
-            best = min(vacant)
+            best = i if i in vacant else min(vacant)
             vacant.discard(best)
             where[best] = nodes[i]
             here.append(best)

@@ -382,6 +382,42 @@ def test_more_of_a_vertex_than_slots_there_count_where_they_are(saved: Callable[
     assert warned(made, "slots: 1 subtasks run on a task manager where none of its tasks is")
 
 
+@pytest.mark.parametrize("place", ["slots", "subtasks"])
+def test_tasks_of_ended_subtasks_are_left_to_those_that_need_one(
+    saved: Callable[..., str], place: str
+) -> None:
+    """Of four maps two run, on t2; of four sinks the two on t2 are in the same tasks."""
+    documents = pages(
+        [manager("t1", 4), manager("t2", 4)],
+        {
+            "map": [
+                *(subtask("t1", 0.9, 1.0, 1.0, "FAILED") for _ in range(2)),
+                *(subtask("t2", 0.2, 1.0, 1.0) for _ in range(2)),
+            ],
+            "sink": [subtask("t2" if i < 2 else "t1", 0.1, 0.5) for i in range(4)],
+        },
+        [("map", "sink", "FORWARD")],
+    )
+    made = import_instance("flink", [saved(documents)], [("place", place)])
+    assert not warned(made, "where none of its tasks is")
+    instance = made.instance
+    assert np.bincount(instance.tasks.node).tolist() == [2, 2]
+    on = np.bincount(instance.tasks.node, instance.tasks.load[:, 0])
+    assert on.tolist() == pytest.approx([0.2, 0.6])
+
+
+def test_a_failed_subtask_may_name_a_task_manager_that_was_started_anew(
+    saved: Callable[..., str],
+) -> None:
+    documents = with_an_ended_source("FAILED")
+    for i, entry in enumerate(documents[f"jobs/{JOB}/vertices/jdbc"]["subtasks"]):
+        entry |= {"taskmanager-id": "old", "host": f"t{i + 1}-host:1"}
+    assert loads(import_instance("flink", [saved(documents)]).instance)["jdbc/0"] == 0.0
+    documents[f"jobs/{JOB}/vertices/jdbc"]["subtasks"][0]["status"] = "RUNNING"
+    with pytest.raises(InvalidInput, match="'old' is a task manager that is not listed"):
+        import_instance("flink", [saved(documents)])
+
+
 def test_slots_whose_widest_subtask_has_ended_are_where_the_others_run(
     saved: Callable[..., str],
 ) -> None:
@@ -504,6 +540,22 @@ def test_cores_said_of_a_host_that_is_also_an_id(saved: Callable[..., str], tmp_
 
 
 # -- what else the pages say -----------------------------------------------------------------------
+
+
+def test_a_task_manager_without_cores_is_warned_of(
+    saved: Callable[..., str], tmp_path: Path
+) -> None:
+    documents = pages(
+        [manager("t1", totalResource=None), manager("t2")],
+        {"a": [subtask("t1", 0.2, 0, 1.0)], "b": [subtask("t2", 0.2, 1.0)]},
+        [("a", "b", "HASH")],
+    )
+    made = import_instance("flink", [saved(documents)])
+    assert warned(made, "t1 reports no cores: its CPU is unbounded (--option hosts=FILE sets them)")
+    assert not warned(made, "t2 reports no cores")
+    (tmp_path / "hosts.json").write_text('{"t1": {"cores": 2}}')
+    made = import_instance("flink", [saved(documents)], [("hosts", str(tmp_path / "hosts.json"))])
+    assert not warned(made, "reports no cores")
 
 
 @pytest.mark.parametrize("where", ["job", "overview"])
