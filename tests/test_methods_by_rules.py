@@ -43,6 +43,10 @@ RULED: dict[str, dict[str, Any]] = {
         "tasks": {"a/0": {"state": 2.0}, "b/0": {"state": 1.0}, "b/1": {"state": 3.0}},
     },
     "max_load_distance": {"limits": {"max_load_distance": 3.0}},
+    "max_nodes_used": {
+        "nodes": [{**node, "capacity": {"cpu": 15.0}} for node in NODES],
+        "limits": {"max_nodes_used": 2},
+    },
     "max_inflow": {"limits": {"max_inflow": 1}},
     "copies": {"limits": {"max_migrations": 1}, "copies": {"a/1": ["n0"], "b/0": ["n0", "n2"]}},
     "sets": {

@@ -20,8 +20,7 @@ from optim.rules import (
     LEAVING,
     LINKS,
     MAX_INFLOW,
-    MAX_LOAD_DISTANCE,
-    MAX_TASKS_PER_SLOT,
+    RULES,
     SLOTS,
 )
 from optim.rules.max_inflow import most_inflow
@@ -46,7 +45,7 @@ class Kind(NamedTuple):
     resource: int = NO_RESOURCE
 
 
-_NUMBERS = (*BUDGETS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT)
+_NUMBERS = tuple(rule for rule in RULES if rule.varies and rule is not MAX_INFLOW)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, hstack, vstack
 from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.bound import aggregate
 from formulations.conflicts.model import build, joined
-from optim.rules import BUDGETS, LEAVING
+from optim.rules import BUDGETS, LEAVING, RULES, Form
 from optim.rules.excess import total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
@@ -170,8 +170,9 @@ _WHOLE_CELLS = 4_000
 _FAR = 1e9
 WHOLE = frozenset(
     {"max_tasks", "max_inflow", "slots", "max_tasks_per_slot", "workers", "sets"}
-    | {"slot_sets", "exclusive_nodes"}
+    | {"slot_sets"}
     | {rule.name for rule in BUDGETS if rule.column is None}
+    | {rule.name for rule in RULES if rule.form is Form.NODE_COUNT}
 )
 """Rules whose limits are whole numbers."""
 

@@ -365,6 +365,7 @@ def _limits(
         max_migration_state=entry.max_migration_state,
         max_load_distance=entry.max_load_distance,
         max_tasks_per_slot=entry.max_tasks_per_slot,
+        max_nodes_used=entry.max_nodes_used,
         max_inflow=entry.max_inflow,
         max_utilisation=share,
         max_link_utilisation=links,

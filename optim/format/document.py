@@ -187,6 +187,9 @@ class LimitsDocument(BaseModel):
     )
     max_load_distance: Amount | None = None
     max_tasks_per_slot: PositiveCount | None = None
+    max_nodes_used: PositiveCount | None = Field(
+        None, description="most nodes that hold a task; background does not count"
+    )
     max_inflow: Count | None = Field(None, description="most tasks that may move onto any one node")
     max_utilisation: dict[Identifier, Positive] = Field(
         {}, description='share of the capacity that may be used; "links" for all links'

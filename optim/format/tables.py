@@ -420,6 +420,7 @@ class Limits(_Frozen):
     max_migration_state: float | None
     max_load_distance: float | None
     max_tasks_per_slot: int | None
+    max_nodes_used: int | None
     max_inflow: int | None
     max_utilisation: Floats
     max_link_utilisation: float

@@ -320,6 +320,7 @@ def _limits(instance: Instance) -> dict[str, Any]:
             "max_migration_state": limits.max_migration_state,
             "max_load_distance": limits.max_load_distance,
             "max_tasks_per_slot": limits.max_tasks_per_slot,
+            "max_nodes_used": limits.max_nodes_used,
             "max_inflow": limits.max_inflow,
             "max_utilisation": share,
         }

@@ -26,6 +26,7 @@ from optim.rules.max_load_distance import MAX_LOAD_DISTANCE
 from optim.rules.max_migration_cost import MAX_MIGRATION_COST
 from optim.rules.max_migration_state import MAX_MIGRATION_STATE
 from optim.rules.max_migrations import MAX_MIGRATIONS
+from optim.rules.max_nodes_used import MAX_NODES_USED
 from optim.rules.max_tasks import MAX_TASKS
 from optim.rules.max_tasks_per_slot import MAX_TASKS_PER_SLOT
 from optim.rules.max_utilisation import MAX_UTILISATION
@@ -66,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     *BUDGETS,
     MAX_LOAD_DISTANCE,
     MAX_TASKS_PER_SLOT,
+    MAX_NODES_USED,
     MAX_INFLOW,
     MAX_UTILISATION,
     MAX_LOAD,

@@ -127,6 +127,10 @@ class Rows:
         if most is not None and "load_distance" in figures.by_name:
             far = figures.by_name["load_distance"] - most
             parts.append((np.maximum(far, 0.0)[:, None], totals[:1]))
+        most = reading.limits.get("max_nodes_used")
+        if most is not None:
+            more = figures.by_name["nodes_used"] - most
+            parts.append((np.maximum(more, 0.0)[:, None], np.array([count])))
         for one in reading.sets:
             held = (one.place[at[:, one.tasks]][:, :, None] == np.arange(one.place.max() + 1)).sum(
                 1

@@ -36,6 +36,7 @@ PROBES: dict[str, Document] = {
     "rate_driven": {**_TWO, "rate_driven": ["cpu"]},
     "crossing_cost": {**_TWO, "crossing_cost": {"cpu": {"out": 1, "in": 1}}},
     "limits.max_migration_state": {**_TWO, "limits": {"max_migration_state": 1}},
+    "limits.max_nodes_used": {**_TWO, "limits": {"max_nodes_used": 1}},
     "max_load": {**_TWO, "tasks": [{"id": "t", "node": "n", "max_load": {"cpu": 1}}]},
     "slot_sets": {**_TWO, "sets": [{"id": "s", "rule": "apart", "over": "slot", "tasks": ["t"]}]},
     "exclusive_nodes": {**_TWO, "topologies": [{"id": "j", "exclusive_nodes": 1}]},
@@ -121,6 +122,10 @@ def _add_max_migration_state(
         )
 
 
+def _add_max_nodes_used(draw: Draw, document: Document, _reading: Reading, ids: list[str]) -> None:
+    document.setdefault("limits", {})["max_nodes_used"] = draw.randint(1, len(ids))
+
+
 def _add_max_tasks(draw: Draw, document: Document, reading: Reading, ids: list[str]) -> None:
     count = len(reading.task_ids)
     for node in document["nodes"]:
@@ -204,6 +209,7 @@ _ADD = {
     "nodes.max_inflow": _add_node_inflow,
     "limits.max_inflow": _add_inflow,
     "limits.max_migration_state": _add_max_migration_state,
+    "limits.max_nodes_used": _add_max_nodes_used,
     "copies": _add_copies,
     "group.allowed": _add_allowed,
     "direction": _add_direction,

@@ -59,6 +59,9 @@ def kept(reading: Reading, at: np.ndarray, figures: Figures, slack: float) -> di
     far = reading.limits.get("max_load_distance")
     if far is not None and "load_distance" in figures.by_name:
         good["max_load_distance"] = _near(reading, figures.loads[:, :, 0], far, slack)
+    most = reading.limits.get("max_nodes_used")
+    if most is not None:
+        good["max_nodes_used"] = figures.by_name["nodes_used"] <= most
     good["max_tasks"] = (figures.counts <= reading.max_tasks).all(axis=1)
     good["max_inflow"] = (figures.inflow <= reading.max_inflow).all(axis=1)
     sets = [keeps_set(one, at) for one in reading.sets]
