@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.model_rows import add_links
 from formulations.rule_rows import Whereabouts, add_rule_rows
-from formulations.task_allocation.model import add_links
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.place_rules import place_rules, slot_rules
 from optim.kernels.room import placing_masks

@@ -19,6 +19,7 @@ from formulations.elastic.problem import (
     shares,
     surely,
 )
+from formulations.model_rows import add_in_use
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, relabelled
 from formulations.task_allocation.model import MOST_PRODUCTS, solve_exactly
 from formulations.task_allocation.model import build as build_allocation
@@ -74,7 +75,7 @@ class _Builder:
 
     def __init__(self, problem: EoaProblem, placement: AllocationModel) -> None:
         self.problem, self.placement, self.model = problem, placement, placement.model
-        self.task, self.node = placement.task.astype(np.int64), placement.node.astype(np.int64)
+        self.task, self.node = placement.task, placement.node
         self.x = np.arange(len(self.task))
         self.z, rate = placement.without_objective()
         self.rate = rate * placement.scale
@@ -90,14 +91,9 @@ class _Builder:
             "used", len(empty), upper=1.0, integer=True, of={"node": empty}
         ).indices
         self.used[empty] = y
+        add_in_use(self.model, self.placement.placing, self.used)
         held = np.flatnonzero(self.used[self.node] >= 0)
-        row, x, node = np.arange(len(held)), self.x[held], self.node[held]
-        both = np.concatenate([x, self.used[node]])
-        self.model.add_rows(
-            "in_use", -np.inf, 0.0, np.concatenate([row, row]), both,
-            np.repeat([1.0, -1.0], len(held)), num_rows=len(held),
-            of={"task": self.task[held], "node": node},
-        )  # fmt: skip
+        x, node = self.x[held], self.node[held]
         for r in range(self.load.shape[1]):
             bound = empty[np.isfinite(self.room[empty, r])]
             on = np.isin(node, bound)
@@ -277,7 +273,7 @@ class ProductForm:
         if solution.message:
             answer.notes.append(solution.message)
         if solution.x is not None:
-            node = made.placement.place(solution.x, problem.instance.num_tasks)
+            node = made.placement.place(solution.x)
             if answer.offer(problem, node[problem.free]):
                 settings.request.offer(node)
         if solution.bound is not None:

@@ -13,8 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from formulations.model_rows import Placing
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
-    from formulations.rule_rows import Whereabouts
     from optim.solvers.linear_model import LinearModel
 
 
@@ -87,10 +87,11 @@ def _stay(problem: BalanceProblem, placement: Ints, price: Floats) -> Cut:
     return Cut(task, node, 1.0, np.inf)
 
 
-def add_cuts(model: LinearModel, cuts: list[Cut], where: Whereabouts, num_nodes: int) -> None:
+def add_cuts(model: LinearModel, cuts: list[Cut], placing: Placing) -> None:
     """Add the rows of some cuts."""
     if not cuts:
         return
+    where, num_nodes = placing.where, placing.num_nodes
     key = where.task * num_nodes + where.node
     order = np.argsort(key, kind="stable")
     for cut in cuts:

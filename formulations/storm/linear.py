@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.model_rows import add_order, add_products
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.storm.problem import slot_keys
 from formulations.storm.split import in_order, split_all
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
-from formulations.task_allocation.model import add_order, add_products, build, solve_exactly
+from formulations.task_allocation.model import build, solve_exactly
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import imc_gain_of, slot_places
 from optim.kernels.place_rules import slot_rules
@@ -86,7 +87,7 @@ class WorkerModel:
 
     def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:
         """Read (T,) node indices and, where there are slots, (T,) slots off a solution."""
-        node = self.placement.place(x, num_tasks)
+        node = self.placement.place(x)
         if not len(self.y):
             return node, None
         slot = np.full(num_tasks, -1, dtype=np.int64)
@@ -166,7 +167,7 @@ def build_workers(
 def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel) -> Integers:
     """Add w: exact for every topology, within the slots, at least one where executors are."""
     model = placement.model
-    task, node = placement.task.astype(np.int64), placement.node.astype(np.int64)
+    task, node = placement.task, placement.node
     x = np.arange(len(task))
     p, n = jobs.num_jobs, instance.num_nodes
     most = np.minimum(jobs.slots[None, :], jobs.workers[:, None]).astype(np.float64)
@@ -203,7 +204,7 @@ def _add_slots(
 ) -> WorkerModel:
     """Add y and v and, where the second level is sought, products inside slots."""
     model = made.placement.model
-    task, node = made.placement.task.astype(np.int64), made.placement.node.astype(np.int64)
+    task, node = made.placement.task, made.placement.node
     p = jobs.num_jobs
     each = np.minimum(jobs.slots, jobs.workers.sum())
     first = np.concatenate([[0], np.cumsum(each)])

@@ -137,7 +137,7 @@ def find_plan(instance: Instance, request: Request) -> Ints | None:
         answer, _ = _solved(instance, quiet, made, options=most)
     except SolverError:
         return None
-    return None if answer.x is None else made.place(answer.x, instance.num_tasks)
+    return None if answer.x is None else made.place(answer.x)
 
 
 def _start(
@@ -192,7 +192,7 @@ def _outcome(
         # nothing collocates more than all there is, which a model's first bound may not see
         outcome.bound = min(answer.bound * made.scale, instance.total_traffic)
     if answer.x is not None and answer.objective is not None:
-        outcome.node = made.place(answer.x, instance.num_tasks)
+        outcome.node = made.place(answer.x)
         # a stopped run may hold a placement whose products are not all switched on yet
         whole = made.model.objective_of(made.vector(outcome.node))
         outcome.claimed = max(whole, answer.objective) * made.scale

@@ -9,7 +9,7 @@
          z_pn ≤ x_un,  z_pn ≤ x_vn                          a pair is together if both are there
 
 S and E are all that a task sends and receives, R_p the traffic of a pair, o and i what a unit of it
-costs a sender and a receiver. All else are rows of `formulations.task_allocation.model` and
+costs a sender and a receiver. All else are rows of `formulations.model_rows` and
 `formulations.rule_rows`.
 """
 
@@ -20,14 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
-from formulations.task_allocation.common import relabelled
-from formulations.task_allocation.model import (
+from formulations.model_rows import (
+    Inside,
+    Placing,
     add_assignment,
     add_budgets,
+    add_in_use,
+    add_inside,
     add_order,
-    add_products,
 )
+from formulations.rule_rows import RuleRows, add_rule_rows
+from formulations.task_allocation.common import relabelled
 from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     KNOWN_FORMS,
@@ -51,7 +54,7 @@ from optim.kernels.room import placing_floor, placing_masks, placing_room
 from optim.methods.draining import emptied, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
-from optim.rules import broken, moving_at_most
+from optim.rules import broken, budgets, moving_at_most
 from optim.rules.base import Form
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept, solve_linear
@@ -82,42 +85,38 @@ class RateModel:
 
     Attributes
     ----------
-    task, node
-        (C,) what each placement variable stands for; they are the first C columns.
-    u, v, inside, column
-        Pairs and the nodes that a product is of, one entry for each block of products.
+    placing
+        The placement variables.
+    products
+        Pairs together on nodes, and among those of links.
     highest
         The column of θ.
     """
 
     model: LinearModel
-    task: Ints
-    node: Ints
-    products: list[tuple[Ints, Ints, Bools, NDArray[Any]]]
+    placing: Placing
+    products: list[Inside]
     rules: RuleRows
     highest: int
     classes: NodeClasses
 
-    def place(self, x: Floats, num_tasks: int) -> Ints:
+    def place(self, x: Floats) -> Ints:
         """Read (T,) node indices off a solution."""
-        chosen = np.flatnonzero(x[: len(self.task)] > 0.5)
-        node = np.full(num_tasks, -1, dtype=np.int32)
-        node[self.task[chosen]] = self.node[chosen]
-        return node
+        return self.placing.read(x).astype(np.int32)
 
     def vector(self, instance: Instance, node: Ints) -> Floats:
         """Write (T,) node indices as a full column vector."""
         vector = np.zeros(self.model.num_variables)
-        vector[: len(self.task)] = node[self.task] == self.node
-        for u, v, inside, column in self.products:
-            vector[column] = inside[node[u]] & inside[node[v]]
+        vector[self.placing.column] = node[self.placing.task] == self.placing.node
+        for pairs in self.products:
+            pairs.complete(vector, node)
         self.rules.complete(vector, node.astype(np.int64))
         vector[self.highest] = load_of(instance, node)
         return vector
 
     def forbid(self, node: Ints) -> None:
         """Cut off one placement."""
-        columns = np.flatnonzero(node[self.task] == self.node)
+        columns = self.placing.column[node[self.placing.task] == self.placing.node]
         zeros = np.zeros(len(columns), dtype=np.int64)
         self.model.add_rows("cut_off", -np.inf, len(node) - 1, zeros, columns, 1.0, num_rows=1)
 
@@ -132,44 +131,16 @@ class _Builder:
     pairs: TaskPairs
     sent: Any
     got: Any
-    products: list[tuple[Ints, Ints, Bools, NDArray[Any]]] = field(default_factory=list)
+    products: list[Inside] = field(default_factory=list)
 
     def together(
         self, inside: Bools, name: str, of: Mapping[str, Any], *, exact: bool
     ) -> NDArray[Any]:
         """Add a product for each pair: both are on these nodes. Exact ones are not 0 then."""
-        pairs, model, nodes = self.pairs, self.model, np.flatnonzero(inside)
-        of = {"task": pairs.u, "other": pairs.v, **of}
-        block = model.add_variables(name, len(pairs.u), upper=1.0, of=of).indices
-        self.products.append((pairs.u, pairs.v, inside, block))
-        every = np.arange(len(block))
-        if len(nodes) == 1:
-            ends = self.column[pairs.u, nodes[0]], self.column[pairs.v, nodes[0]]
-            if (ends[0] >= 0).all() and (ends[1] >= 0).all() and not exact:
-                add_products(model, block, *ends, of)
-                return block
-        entries = [self._entries(end, nodes) for end in (pairs.u, pairs.v)]
-        for end, (rows, columns) in zip(("first", "second"), entries, strict=True):
-            model.add_rows(
-                f"{name}_with_{end}", -np.inf, 0.0, np.concatenate([every, rows]),
-                np.concatenate([block, columns]),
-                np.concatenate([np.ones(len(block)), -np.ones(len(rows))]), num_rows=len(block),
-                of=of,
-            )  # fmt: skip
-        if exact:
-            rows, columns = (np.concatenate(some) for some in zip(*entries, strict=True))
-            model.add_rows(
-                f"{name}_where_both", -1.0, np.inf, np.concatenate([every, rows]),
-                np.concatenate([block, columns]),
-                np.concatenate([np.ones(len(block)), -np.ones(len(rows))]), num_rows=len(block),
-                of=of,
-            )  # fmt: skip
-        return block
-
-    def _entries(self, end: Ints, nodes: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        columns = self.column[end][:, nodes]
-        rows, at = np.nonzero(columns >= 0)
-        return rows, columns[rows, at]
+        ends = self.pairs.u, self.pairs.v
+        made = add_inside(self.model, name, self.column, inside, ends, of, exact=exact)
+        self.products.append(made)
+        return made.column
 
     def row(
         self,
@@ -228,7 +199,7 @@ def build(
     if measured:
         may = may & ~places.barred
     model = LinearModel("throughput-milp", sense="min")
-    task, node = (a.astype(np.int32) for a in np.nonzero(may))
+    task, node = np.nonzero(may)
     price = 1.0 * rules.pays(task, node) if counting == MOVES else np.zeros(len(task))
     at = {"task": task, "node": node}
     x = model.add_variables("x", len(task), upper=1.0, integer=True, objective=price, of=at).indices
@@ -237,18 +208,14 @@ def build(
     weight = 0.0 if counting else 1.0
     found = model.add_variables("highest_utilisation", 1, lower=low, upper=high, objective=weight)
     highest = int(found.indices[0])
-    add_assignment(model, task, x, instance.num_tasks)
+    placing = Placing.by_columns(x, task, node, may.shape)
+    add_assignment(model, placing)
     if counting == NODES:
         used = model.add_variables(
             "used", len(may.T), upper=1.0, integer=True, objective=1.0,
             of={"node": np.arange(len(may.T))},
         )  # fmt: skip
-        every = np.arange(len(task))
-        columns, ones = np.concatenate([x, used.indices[node]]), np.ones(len(task))
-        model.add_rows(
-            "in_use", -np.inf, 0.0, np.concatenate([every, every]), columns,
-            np.concatenate([ones, -ones]), num_rows=len(task), of=at,
-        )  # fmt: skip
+        add_in_use(model, placing, used.indices)
     source, goal, rate = instance.flows.directed()
     sent, got = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
     builder = _Builder(instance, model, column, instance.pairs, sent, got)
@@ -258,16 +225,14 @@ def build(
             link = places.link[len(places.room) + i]
             kept = builder.together(inside, "inside", {"place": i}, exact=False)
             _add_links(builder, {"place": i}, inside, link, kept, highest)
-    add_budgets(model, binding, rules, task, node, x)
+    add_budgets(model, placing, rules, budgets(binding))
     also = np.column_stack([
         places.room, places.link[: len(may.T)], places.barred, places.inside.T,
     ])  # fmt: skip
     classes = node_classes(binding, also)
     add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
-    nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
-    where = Whereabouts(task.astype(np.int64), node.astype(np.int64), x, np.ones(len(x)), nowhere)
-    made = add_rule_rows(model, rules, where)
-    return RateModel(model, task, node, builder.products, made, highest, classes)
+    made = add_rule_rows(model, rules, placing.where)
+    return RateModel(model, placing, builder.products, made, highest, classes)
 
 
 def _add_nodes(
@@ -404,7 +369,7 @@ def _placed(
         )  # fmt: skip
 
     def cut_off(x: Floats) -> bool:
-        node = made.place(x, binding.num_tasks)
+        node = made.place(x)
         if not broken(Placement(binding, node)):
             return False
         made.forbid(node)
@@ -413,7 +378,7 @@ def _placed(
     answer, _ = solve_kept(solve, cut_off, lambda: request.remaining() == 0)
     if answer.x is None:
         return answer, None
-    node = made.place(answer.x, binding.num_tasks)
+    node = made.place(answer.x)
     request.offer(node)
     return answer, node
 

@@ -129,7 +129,7 @@ def _solved(
     if answer.x is None:
         found.problem = f"{solver}: {answer.termination}"
         return
-    node = made.place(answer.x, instance.num_tasks)
+    node = made.place(answer.x)
     found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
     value = getattr(evaluate_indices(instance, node, None, objective), objective)
     found.said = _said(answer.trace, answer.objective, value, built)
@@ -173,7 +173,7 @@ def _bisected(
         answer = _asked(made, solver, left)
         node: Ints | None = None
         if answer.x is not None:
-            node = made.place(answer.x, instance.num_tasks)
+            node = made.place(answer.x)
             plan = Plan.from_indices(instance, node)
             found.answers.append((time.perf_counter() - began, plan))
             rate = evaluate_indices(instance, node, None, objective).sustainable_rate

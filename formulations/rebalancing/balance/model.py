@@ -19,8 +19,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from formulations.model_rows import (
+    Placing,
+    add_assignment,
+    add_budgets,
+    add_capacity,
+    add_load_distance,
+    load_left,
+)
 from formulations.rebalancing.bounds.forced_moves import Needs
-from formulations.rule_rows import Whereabouts, add_rule_rows
+from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem
 from optim.solvers.linear_model import LinearModel
 
@@ -59,38 +67,6 @@ class Aim:
 
 
 @dataclass(frozen=True)
-class Placing:
-    """Variables that say where key groups go, in either form.
-
-    Attributes
-    ----------
-    column, task, node
-        (M,) variable number, its key group and the node it puts it on.
-    stay_value
-        What the load of a node and the costs are counted from: 0 in the full form (every key
-        group is placed by a variable), 1 in the moves form (home is where nothing is said).
-    """
-
-    column: Ints
-    task: Ints
-    node: Ints
-    from_home: bool
-
-    def whereabouts(self, home: Ints) -> Whereabouts:
-        """Return where key groups are, in these columns."""
-        ones = np.ones(len(self.column))
-        if not self.from_home:
-            return Whereabouts(self.task, self.node, self.column, ones, np.full(len(home), -1))
-        return Whereabouts(
-            np.concatenate([self.task, self.task]),
-            np.concatenate([self.node, home[self.task]]),
-            np.concatenate([self.column, self.column]),
-            np.concatenate([ones, -ones]),
-            home,
-        )
-
-
-@dataclass(frozen=True)
 class BalanceModel:
     """A built model.
 
@@ -114,10 +90,7 @@ class BalanceModel:
 
     def read(self, x: Floats) -> Ints:
         """Return the placement a solution vector stands for."""
-        placement = self.problem.home.copy()
-        chosen = x[self.placing.column] > 0.5
-        placement[self.placing.task[chosen]] = self.placing.node[chosen]
-        return placement
+        return self.placing.read(x)
 
     def write(self, placement: Ints) -> Floats | None:
         """Return the solution vector of a placement; ``None`` when a move of it is not modelled."""
@@ -161,21 +134,6 @@ def add_sides(model: LinearModel, problem: BalanceProblem, aim: Aim) -> Variable
     return sides
 
 
-def add_budget_rows(model: LinearModel, problem: BalanceProblem, placing: Placing) -> None:
-    """Constraint (2), for each budget: Σ_k mc_k·(1 − x_{cur(k),k}) ≤ maxMigrCost.
-
-    Being where there is a copy counts as being at home.
-    """
-    pays = problem.rules.pays(placing.task, placing.node)
-    keep = np.flatnonzero(pays if placing.from_home else ~pays)
-    sign = 1.0 if placing.from_home else -1.0
-    rows, cols, tasks = np.zeros(len(keep), np.int64), placing.column[keep], placing.task[keep]
-    for budget, most in zip(problem.budgets, problem.budget.tolist(), strict=True):
-        bound = most - (0.0 if placing.from_home else float(budget.weight.sum()))
-        values = sign * budget.weight[tasks]
-        model.add_rows(budget.name, -np.inf, bound, rows, cols, values, num_rows=1)
-
-
 def add_changes(model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim) -> None:
     """Minimise Σ mc_k·y_ik over the moves that migrate, or the number of those onto copies."""
     pays = problem.rules.pays(placing.task, placing.node)
@@ -186,98 +144,25 @@ def add_changes(model: LinearModel, problem: BalanceProblem, placing: Placing, a
         model.set_objective(placing.column[free], np.ones(int(free.sum())))
 
 
-def add_load_rows(
-    model: LinearModel, problem: BalanceProblem, placing: Placing, sides: VariableBlock
-) -> None:
-    """Constraints (3) and (4): every node within its share ± d, tightened by d_u and d_l.
-
-    (3) load_i ≤ mean·c_i + d − d_u for every node; (4) load_i ≥ mean·c_i − d + d_l for staying
-    nodes only.
-    """
-    rows, cols, values = _load_triplets(problem, placing, problem.load)
-    constant = problem.base_load if placing.from_home else problem.background
-    room = problem.share - constant
-    n = problem.num_nodes
-    d, d_u, d_l = sides.indices
-    every = np.arange(n)
-    model.add_rows(
-        "load_above",
-        -np.inf,
-        room,
-        np.concatenate([rows, every, every]),
-        np.concatenate([cols, np.full(n, d), np.full(n, d_u)]),
-        np.concatenate([values, np.full(n, -1.0), np.ones(n)]),
-        num_rows=n,
-        of={"node": every},
-    )
-    stays = problem.staying
-    number = np.full(n, -1, dtype=np.int64)
-    number[stays] = np.arange(len(stays))
-    if problem.has_leaving:
-        kept = number[rows] >= 0
-        rows, cols, values = number[rows[kept]], cols[kept], values[kept]
-    every = np.arange(len(stays))
-    model.add_rows(
-        "load_below",
-        room[stays],
-        np.inf,
-        np.concatenate([rows, every, every]),
-        np.concatenate([cols, np.full(len(stays), d), np.full(len(stays), d_l)]),
-        np.concatenate([values, np.ones(len(stays)), np.full(len(stays), -1.0)]),
-        num_rows=len(stays),
-        of={"node": stays},
-    )
-
-
 def add_resource_rows(model: LinearModel, problem: BalanceProblem, placing: Placing) -> None:
-    """Σ_k x_ik·gLoad_k^r ≤ cap_i^r and, on staying nodes, ≥ min_load_i^r, where either binds."""
-    for e in range(problem.num_resources):
-        upper, floor = problem.headroom[:, e], problem.floor[:, e]
-        lower = np.where((floor > 0) & ~problem.leaving, floor, -np.inf)
-        bound = np.isfinite(upper) | np.isfinite(lower)
-        rows, cols, values = _load_triplets(problem, placing, problem.usage[:, e])
-        number = np.full(problem.num_nodes, -1, dtype=np.int64)
-        number[bound] = np.arange(int(bound.sum()))
-        kept = (number[rows] >= 0) & (values != 0.0)
-        constant = problem.base_usage[:, e] if placing.from_home else 0.0
-        model.add_rows(
-            "capacity",
-            (lower - constant)[bound],
-            (upper - constant)[bound],
-            number[rows[kept]],
-            cols[kept],
-            values[kept],
-            num_rows=int(bound.sum()),
-            of={"node": np.flatnonzero(bound), "resource": e},
-        )
+    """Capacities, and on staying nodes least loads, of every resource that binds somewhere."""
+    floor = problem.floor
+    lower = np.where((floor > 0) & ~problem.leaving[:, None], floor, -np.inf)
+    add_capacity(model, placing, problem.usage, lower, problem.headroom)
 
 
-def add_left(model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim) -> None:
-    """Count the load on leaving nodes: as the objective, or bounded by what was reached before."""
+def add_left(
+    model: LinearModel, problem: BalanceProblem, placing: Placing, most: float, sign: float = 0.0
+) -> None:
+    """Bound the load on leaving nodes by `most`; with a sign, that times it is the objective."""
     if not problem.has_leaving:
         return
-    on, off = problem.leaving[placing.node], problem.leaving[problem.home[placing.task]]
-    sign = on.astype(np.float64) - (off if placing.from_home else 0.0)
-    kept = sign != 0.0
-    cols, values = placing.column[kept], sign[kept] * problem.load[placing.task[kept]]
-    now = float(problem.load[problem.leaving[problem.home]].sum()) if placing.from_home else 0.0
-    if aim.goal == "left":
-        model.set_objective(cols, values, offset=now)
-    if np.isfinite(aim.max_left):
+    cols, values, now = load_left(placing, problem.load, problem.leaving)
+    if sign:
+        model.set_objective(cols, sign * values, offset=sign * now)
+    if np.isfinite(most):
         rows = np.zeros(len(cols), np.int64)
-        model.add_rows("load_left", -np.inf, aim.max_left - now, rows, cols, values, num_rows=1)
-
-
-def _load_triplets(
-    problem: BalanceProblem, placing: Placing, load: Floats
-) -> tuple[Ints, Ints, Floats]:
-    """Rows (nodes), columns and coefficients of Σ_k load_k·x_ik, counted from home if so said."""
-    moved = load[placing.task]
-    if not placing.from_home:
-        return placing.node, placing.column, moved
-    rows = np.concatenate([placing.node, problem.home[placing.task]])
-    cols = np.concatenate([placing.column, placing.column])
-    return rows, cols, np.concatenate([moved, -moved])
+        model.add_rows("load_left", -np.inf, most - now, rows, cols, values, num_rows=1)
 
 
 def add_forced_moves_rows(
@@ -333,9 +218,8 @@ def build_full(problem: BalanceProblem, aim: Aim | None = None) -> BalanceModel:
     each = {"task": np.arange(t)[:, None], "node": np.arange(n)}
     x = model.add_variables("x", (t, n), upper=_reachable(problem), integer=True, of=each)
     task, node = np.repeat(np.arange(t), n), np.tile(np.arange(n), t)
-    placing = Placing(x.indices.ravel(), task, node, from_home=False)
-    of = {"task": np.arange(t)}
-    model.add_rows("assign", 1.0, 1.0, task, placing.column, 1.0, num_rows=t, of=of)  # (1)
+    placing = Placing.by_columns(x.indices.ravel(), task, node, (t, n))
+    add_assignment(model, placing)
     return _finish(problem, model, placing, aim)
 
 
@@ -364,7 +248,7 @@ def build_moves(
     model = LinearModel("balance_moves")
     of = {"task": task, "node": node}
     y = model.add_variables("move", len(task), upper=1.0, integer=True, of=of)
-    placing = Placing(y.indices, task, node, from_home=True)
+    placing = Placing(y.indices, task, node, problem.home, problem.num_nodes)
     _add_move_once(model, problem, placing)
     add_forced_moves_rows(model, problem, placing, aim.max_distance)
     return _finish(problem, model, placing, aim)
@@ -410,12 +294,15 @@ def _finish(
 ) -> BalanceModel:
     """Add what both forms share: constraints (2)–(5), capacities and the objective."""
     sides = add_sides(model, problem, aim)
-    add_load_rows(model, problem, placing, sides)
-    add_budget_rows(model, problem, placing)
+    share = problem.share - problem.background
+    columns = tuple(sides.indices.tolist())
+    add_load_distance(model, placing, problem.load, share, problem.leaving, columns)
+    full = not placing.from_home
+    add_budgets(model, placing, problem.rules, problem.budgets, by_staying=full)
     add_resource_rows(model, problem, placing)
-    add_left(model, problem, placing, aim)
+    add_left(model, problem, placing, aim.max_left, 1.0 if aim.goal == "left" else 0.0)
     add_changes(model, problem, placing, aim)
-    rules = add_rule_rows(model, problem.rules, placing.whereabouts(problem.home))
+    rules = add_rule_rows(model, problem.rules, placing.where)
     return BalanceModel(problem, model, placing, sides, rules)
 
 

@@ -351,7 +351,7 @@ def _run(
     else:
         moves = None if pruned is None else (pruned.task, pruned.node)
         built = build_moves(problem, aim, moves)
-    add_cuts(built.model, answer.cuts, built.placing.whereabouts(problem.home), problem.num_nodes)
+    add_cuts(built.model, answer.cuts, built.placing)
     start = None if answer.placement is None else built.write(answer.placement)
     built.model.freeze()
     built_at = time.perf_counter()

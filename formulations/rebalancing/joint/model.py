@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from formulations.model_rows import Placing, add_budgets, add_capacity, add_load_distance
 from formulations.rebalancing.balance.model import (
-    Placing,
-    add_budget_rows,
     add_forced_moves_rows,
+    add_left,
     add_resource_rows,
 )
 from formulations.rebalancing.problem import ROUNDING
@@ -95,10 +95,7 @@ class JointModel:
 
     def read(self, x: Floats) -> Ints:
         """Return the placement a solution vector stands for."""
-        placement = self.problem.balance.home.copy()
-        chosen = x[self.placing.column] > 0.5
-        placement[self.placing.task[chosen]] = self.placing.node[chosen]
-        return placement
+        return self.placing.read(x)
 
     def write(self, placement: Ints) -> Floats | None:
         """Return the solution vector of a placement; ``None`` when a place of it is no column."""
@@ -138,16 +135,16 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
     placing = _placing(problem, columns, y.indices, w.indices)
     _add_once(model, problem, columns, y.indices, w.indices)
     _add_products(model, problem, columns, y.indices, w.indices)
-    add_budget_rows(model, balance, placing)
+    add_budgets(model, placing, balance.rules, balance.budgets)
     distance = _add_load_rows(model, problem, placing, aim)
     add_resource_rows(model, balance, placing)
     add_forced_moves_rows(model, balance, placing, problem.cap)
-    _add_left(model, problem, placing, aim)
+    add_left(model, balance, placing, problem.most_left, -1.0 if aim.goal == "left" else 0.0)
     if np.isfinite(aim.min_traffic):
         rows = np.zeros(len(w.indices), np.int64)
         rate = problem.rate[columns.pair]
         model.add_rows("traffic", aim.min_traffic, np.inf, rows, w.indices, rate, num_rows=1)
-    rules = add_rule_rows(model, balance.rules, placing.whereabouts(balance.home))
+    rules = add_rule_rows(model, balance.rules, placing.where)
     return JointModel(problem, columns, model, placing, distance, rules)
 
 
@@ -168,8 +165,9 @@ def _placing(problem: JointProblem, columns: Columns, y: Ints, w: Ints) -> Placi
         task.append(end[moves])
         node.append(columns.pair_node[moves])
     return Placing(
-        np.concatenate(column), np.concatenate(task), np.concatenate(node), from_home=True
-    )
+        np.concatenate(column), np.concatenate(task), np.concatenate(node), home,
+        problem.balance.num_nodes,
+    )  # fmt: skip
 
 
 def _add_once(
@@ -231,54 +229,19 @@ def _add_load_rows(
     Leaving nodes are bounded above only.
     """
     balance = problem.balance
-    cap = balance.most_distance
-    moved, home = balance.load[placing.task], balance.home[placing.task]
-    rows = np.concatenate([placing.node, home])
-    cols = np.concatenate([placing.column, placing.column])
-    values = np.concatenate([moved, -moved])
-    room = balance.share - balance.base_load
-    n = balance.num_nodes
-    of = {"node": np.arange(n)}
+    cap, share = balance.most_distance, balance.share - balance.background
     if aim.goal != "weighted":
         if np.isfinite(cap):
-            lower = np.where(balance.leaving, -np.inf, room - cap)
-            model.add_rows("load", lower, room + cap, rows, cols, values, num_rows=n, of=of)
+            lower = np.where(balance.leaving, -np.inf, share - cap)[:, None]
+            upper = (share + cap)[:, None]
+            add_capacity(model, placing, balance.load[:, None], lower, upper, "load")
         return -1
     roof = float(balance.load.sum() + balance.base_load.max() + balance.share.max())
     d = model.add_variables(
         "load_distance", 1, upper=min(cap, roof), objective=-aim.weights[1]
     ).start
-    nodes = np.arange(n)
-    all_rows, all_cols = np.concatenate([rows, nodes]), np.concatenate([cols, np.full(n, d)])
-    above = np.concatenate([values, np.full(n, -1.0)])
-    model.add_rows("load_above", -np.inf, room, all_rows, all_cols, above, num_rows=n, of=of)
-    below = np.concatenate([values, np.ones(n)])
-    lower = np.where(balance.leaving, -np.inf, room)
-    model.add_rows("load_below", lower, np.inf, all_rows, all_cols, below, num_rows=n, of=of)
+    add_load_distance(model, placing, balance.load, share, balance.leaving, (d,))
     return d
-
-
-def _add_left(model: LinearModel, problem: JointProblem, placing: Placing, aim: JointAim) -> None:
-    """Count the load on leaving nodes: as the objective, or capped."""
-    balance = problem.balance
-    if not balance.has_leaving:
-        return
-    change = _sign(balance.leaving, placing, balance.home) * balance.load[placing.task]
-    now = float(balance.load[balance.leaving[balance.home]].sum())
-    if aim.goal == "left":
-        # a pair's column may be listed twice: add up first, setting would keep the last
-        cost = np.bincount(placing.column, -change, model.num_variables)
-        model.set_objective(np.arange(len(cost)), cost, offset=-now)
-    if np.isfinite(problem.max_left):
-        rows = np.zeros(len(change), np.int64)
-        room = problem.most_left - now
-        model.add_rows("load_left", -np.inf, room, rows, placing.column, change, num_rows=1)
-
-
-def _sign(leaving: Bools, placing: Placing, home: Ints) -> Floats:
-    """Return +1 for a move onto a leaving node, −1 for one off it."""
-    on, off = leaving[placing.node], leaving[home[placing.task]]
-    return on.astype(np.float64) - off.astype(np.float64)
 
 
 @dataclass(frozen=True)

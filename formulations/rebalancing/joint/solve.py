@@ -275,8 +275,7 @@ def _build(problem: JointProblem, settings: JointSettings, answer: Answer) -> Jo
     begun = time.perf_counter()
     aim = JointAim(settings.goal, settings.weights, settings.min_traffic)
     built = build_joint(problem, columns_of(problem, all_places(problem.balance)), aim)
-    where = built.placing.whereabouts(problem.balance.home)
-    add_cuts(built.model, answer.cuts, where, problem.balance.num_nodes)
+    add_cuts(built.model, answer.cuts, built.placing)
     built.model.freeze()
     answer.times["build"] = answer.times.get("build", 0.0) + time.perf_counter() - begun
     return built

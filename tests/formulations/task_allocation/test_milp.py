@@ -57,7 +57,7 @@ def test_every_feasible_placement_satisfies_the_model(seed: int) -> None:
         legal = evaluate_indices(made, node).feasible
         legal &= all(places(made, t)[n] for t, n in enumerate(node))
         vector = plain.vector(node)
-        complete = np.array_equal(plain.place(vector, made.num_tasks), node)
+        complete = np.array_equal(plain.place(vector), node)
         assert (complete and plain.model.violation(vector) <= 1e-6) == legal
         if legal:
             same = relabelled(node, classes)

@@ -1,0 +1,437 @@
+"""The rows that linear models have in common, each written once, and the columns that they are on.
+
+A model says by `Placing` how x_ik, "task k is on node i", is made of its columns: one column for
+each task and node, or one for each move, counted from where tasks are. Numbers in parentheses are
+those of ALBIC's MILP (Madsen, Zhou, Cao 2016, section 4.3.1), which call a task a key group. Rows
+of sets and inflow are in `formulations.rule_rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from formulations.rule_rows import Whereabouts
+from optim.kernels.room import link_room, most_of, placing_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats, Ints
+    from optim.kernels.place_rules import PlaceRules
+    from optim.rules.budget import Budget
+    from optim.solvers.linear_model import LinearModel
+
+    Numbers = NDArray[np.int64]
+
+
+_ORDERED_TASKS = 64
+
+
+class Sums(NamedTuple):
+    """Σ over tasks of what each of them brings to the node it is on.
+
+    Attributes
+    ----------
+    node, column, value
+        (M,) terms.
+    constant
+        (N,) what is there where no column says anything.
+    """
+
+    node: Numbers
+    column: Numbers
+    value: Floats
+    constant: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Placing:
+    """Columns that say where tasks are.
+
+    Attributes
+    ----------
+    column, task, node
+        (M,) column, its task, and the node on which it puts this.
+    home
+        (T,) node of each task where no column says otherwise; -1 where columns say everything.
+    num_nodes
+        N.
+    """
+
+    column: Numbers
+    task: Numbers
+    node: Numbers
+    home: Numbers
+    num_nodes: int
+
+    @classmethod
+    def by_columns(cls, column: Any, task: Any, node: Any, size: tuple[int, int]) -> Placing:
+        """Return the placing of a model in which columns say everything; of T tasks, N nodes."""
+        nowhere = np.full(size[0], -1, dtype=np.int64)
+        return cls(column, task.astype(np.int64), node.astype(np.int64), nowhere, size[1])
+
+    @cached_property
+    def from_home(self) -> bool:
+        """Whether columns are of moves: a task stays where none is set."""
+        return bool((self.home >= 0).any())
+
+    @cached_property
+    def where(self) -> Whereabouts:
+        """Where tasks are, in these columns: with a move comes -1 at home."""
+        task, node, column = self.task, self.node, self.column
+        value = np.ones(len(column))
+        if self.from_home:
+            node = np.concatenate([node, self.home[task]])
+            task, column = np.concatenate([task, task]), np.concatenate([column, column])
+            value = np.concatenate([value, -value])
+        return Whereabouts(task, node, column, value, self.home)
+
+    def sums(self, each: Floats) -> Sums:
+        """Return Σ_k each_k·x_ik of every node i; `each` is (T,)."""
+        task, node, column, value, home = self.where
+        constant = np.bincount(home[home >= 0], each[home >= 0], self.num_nodes).astype(np.float64)
+        return Sums(node, column, value * each[task], constant)
+
+    def read(self, x: Floats) -> Numbers:
+        """Return the (T,) nodes that a solution vector stands for."""
+        placement = self.home.copy()
+        chosen = x[self.column] > 0.5
+        placement[self.task[chosen]] = self.node[chosen]
+        return placement
+
+
+def add_assignment(model: LinearModel, placing: Placing) -> None:
+    """(1) Σ_i x_ik = 1: every task is on exactly one node."""
+    every = np.arange(len(placing.home))
+    model.add_rows(
+        "assign", 1.0, 1.0, placing.task, placing.column, 1.0, len(every), of={"task": every}
+    )
+
+
+def add_capacity(
+    model: LinearModel,
+    placing: Placing,
+    usage: Floats,
+    lower: Floats,
+    upper: Floats,
+    name: str = "capacity",
+) -> None:
+    """lower_ir ≤ Σ_k usage_kr·x_ik ≤ upper_ir: what nodes take of each resource, where bounded.
+
+    Parameters
+    ----------
+    usage, lower, upper
+        (T, R), (N, R), (N, R).
+    name
+        Of the rows.
+    """
+    for r in range(usage.shape[1]):
+        bound = np.flatnonzero(np.isfinite(upper[:, r]) | np.isfinite(lower[:, r]))
+        if not len(bound):
+            continue
+        number = np.full(placing.num_nodes, -1, dtype=np.int64)
+        number[bound] = np.arange(len(bound))
+        node, column, value, constant = placing.sums(usage[:, r])
+        kept = (number[node] >= 0) & (value != 0.0)
+        model.add_rows(
+            name, (lower[:, r] - constant)[bound], (upper[:, r] - constant)[bound],
+            number[node[kept]], column[kept], value[kept], num_rows=len(bound),
+            of={"node": bound, "resource": r},
+        )  # fmt: skip
+
+
+def add_load_distance(
+    model: LinearModel,
+    placing: Placing,
+    load: Floats,
+    share: Floats,
+    leaving: Bools,
+    columns: tuple[int, ...],
+) -> None:
+    """(3) load_i ≤ mean·c_i + d − d_u; (4) load_i ≥ mean·c_i − d + d_l, where a node stays.
+
+    Parameters
+    ----------
+    load
+        (T,) load that is balanced.
+    share
+        (N,) mean·c_i less what is there whatever is placed.
+    leaving
+        (N,) nodes that (4) does not bind.
+    columns
+        Of d, d_u and d_l; of d alone for the distance without the sides.
+    """
+    node, column, value, constant = placing.sums(load)
+    room, d = share - constant, columns[0]
+    for name, sign, nodes in (
+        ("load_above", -1.0, np.arange(len(room))), ("load_below", 1.0, np.flatnonzero(~leaving)),
+    ):  # fmt: skip
+        number = np.full(len(room), -1, dtype=np.int64)
+        number[nodes] = every = np.arange(len(nodes))
+        kept = number[node] >= 0
+        rows, cols = [number[node[kept]], every], [column[kept], np.full(len(nodes), d)]
+        values = [value[kept], np.full(len(nodes), sign)]
+        if len(columns) > 1:
+            rows.append(every)
+            cols.append(np.full(len(nodes), columns[1 if sign < 0 else 2]))
+            values.append(np.full(len(nodes), -sign))
+        lower, upper = (-np.inf, room[nodes]) if sign < 0 else (room[nodes], np.inf)
+        model.add_rows(
+            name, lower, upper, np.concatenate(rows), np.concatenate(cols),
+            np.concatenate(values), num_rows=len(nodes), of={"node": nodes},
+        )  # fmt: skip
+
+
+def load_left(placing: Placing, load: Floats, leaving: Bools) -> tuple[Numbers, Floats, float]:
+    """Σ_(i in B) load_i: return columns, coefficients and constant of the load on leaving nodes."""
+    node, column, value, constant = placing.sums(load)
+    on = leaving[node]
+    return column[on], value[on], float(constant[leaving].sum())
+
+
+def add_budgets(
+    model: LinearModel,
+    placing: Placing,
+    rules: PlaceRules,
+    budgets: Iterable[Budget],
+    *,
+    by_staying: bool = False,
+) -> None:
+    """(2) Σ_k mc_k·(1 − x_cur(k),k) ≤ maxMigrCost, for each budget; a copy counts as home.
+
+    Written as Σ mc_k·x_ik over all that migrates, or as the paper does, `by_staying`.
+    """
+    pays = rules.pays(placing.task, placing.node)
+    kept = np.flatnonzero(~pays if by_staying else pays)
+    sign = -1.0 if by_staying else 1.0
+    rows, task = np.zeros(len(kept), dtype=np.int64), placing.task[kept]
+    for budget in budgets:
+        most = most_of(budget) - (float(budget.weight.sum()) if by_staying else 0.0)
+        values = sign * budget.weight[task]
+        model.add_rows(budget.name, -np.inf, most, rows, placing.column[kept], values, num_rows=1)
+
+
+def add_in_use(model: LinearModel, placing: Placing, used: Numbers) -> None:
+    """x_ik ≤ y_i: a node that holds a task is in use.
+
+    Parameters
+    ----------
+    used
+        (N,) column of y of each node; -1 for nodes that are in use anyway.
+    """
+    held = np.flatnonzero(used[placing.node] >= 0)
+    row, node = np.arange(len(held)), placing.node[held]
+    model.add_rows(
+        "in_use", -np.inf, 0.0, np.concatenate([row, row]),
+        np.concatenate([placing.column[held], used[node]]), np.repeat([1.0, -1.0], len(held)),
+        num_rows=len(held), of={"task": placing.task[held], "node": node},
+    )  # fmt: skip
+
+
+def add_products(
+    model: LinearModel,
+    z: NDArray[Any],
+    x_u: NDArray[Any],
+    x_v: NDArray[Any],
+    of: Mapping[str, Any],
+) -> None:
+    """z_uvn ≤ x_un and z_uvn ≤ x_vn: a pair is together on a node only if both are there.
+
+    `of` says what each product is of.
+    """
+    rows = np.arange(len(z))
+    for name, x in (("with_first", x_u), ("with_second", x_v)):
+        model.add_rows(
+            name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, x]),
+            np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z), of=of,
+        )  # fmt: skip
+
+
+class Inside(NamedTuple):
+    """Pairs that may be together among some nodes: (N,) these; (P,) ends and column of each."""
+
+    nodes: Bools
+    u: Ints
+    v: Ints
+    column: NDArray[Any]
+
+    def complete(self, x: Floats, node: Ints) -> None:
+        """Set the products of a solution vector as a placement wants them."""
+        x[self.column] = self.nodes[node[self.u]] & self.nodes[node[self.v]]
+
+
+def add_inside(
+    model: LinearModel,
+    name: str,
+    column: NDArray[Any],
+    inside: Bools,
+    pairs: tuple[Ints, Ints],
+    of: Mapping[str, Any],
+    *,
+    whole: bool = False,
+    exact: bool = False,
+) -> Inside:
+    """w_uvl ≤ Σ_(n in l) x_un and w_uvl ≤ Σ_(n in l) x_vn: both are among the nodes of l.
+
+    Parameters
+    ----------
+    name, of
+        Of the columns; what they are of beside the pair.
+    column
+        (T, N) column of each task on each node, -1 for none.
+    inside
+        (N,) the nodes of l.
+    whole
+        Declare the products integer.
+    exact
+        And w_uvl ≥ Σ_(n in l) (x_un + x_vn) − 1: not 0 where both are.
+    """
+    of = {**of, "task": pairs[0], "other": pairs[1]}
+    w = model.add_variables(name, len(pairs[0]), upper=1.0, integer=whole, of=of).indices
+    every, nodes = np.arange(len(w)), np.flatnonzero(inside)
+    ends = []
+    for end in pairs:
+        columns = column[end][:, nodes]
+        row, at = np.nonzero(columns >= 0)
+        ends.append((row, columns[row, at]))
+    bounds = [("first", -np.inf, 0.0, *ends[0]), ("second", -np.inf, 0.0, *ends[1])]
+    if exact:
+        row, columns = (np.concatenate(some) for some in zip(*ends, strict=True))
+        bounds.append(("both", -1.0, np.inf, row, columns))
+    for which, lower, upper, row, columns in bounds:
+        model.add_rows(
+            f"{name}_with_{which}", lower, upper, np.concatenate([every, row]),
+            np.concatenate([w, columns]),
+            np.concatenate([np.ones(len(w)), -np.ones(len(row))]), num_rows=len(w), of=of,
+        )  # fmt: skip
+    return Inside(inside, *pairs, w)
+
+
+def add_stars(
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    products: tuple[NDArray[Any], ...],
+    r: int,
+) -> None:
+    """Σ_v load_vr z_uvn ≤ (room_nr − load_ur) x_un: what is beside a task on a node fits there.
+
+    Only where all its partners together would not. Without these rows the relaxation spreads every
+    task evenly and sees no traffic at all.
+    """
+    u, v, at, z = (np.asarray(a, dtype=np.int64) for a in products)
+    n, load, room = instance.num_nodes, instance.tasks.load[:, r], placing_room(instance)[:, r]
+    value = np.concatenate([load[v], load[u]])
+    keys, row = np.unique(np.concatenate([u * n + at, v * n + at]), return_inverse=True)
+    t, node = keys // n, keys % n
+    full = np.isfinite(room[node]) & (load[t] + np.bincount(row, value, len(keys)) > room[node])
+    number, kept = np.cumsum(full) - 1, full[row]
+    t, node = t[full], node[full]
+    if len(t):
+        model.add_rows(
+            "star", -np.inf, 0.0, np.concatenate([number[row[kept]], np.arange(len(t))]),
+            np.concatenate([np.concatenate([z, z])[kept], column[t, node]]),
+            np.concatenate([value[kept], load[t] - room[node]]), num_rows=len(t),
+            of={"task": t, "node": node, "resource": r},
+        )  # fmt: skip
+
+
+def add_links(
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    products: tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None,
+    *,
+    whole: bool,
+) -> list[Inside]:
+    """Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l: what leaves, or enters, the nodes of a link.
+
+    Parameters
+    ----------
+    products
+        Pair, node and column of each product: what a link of one node needs no others for.
+    """
+    links, room = instance.links, link_room(instance)
+    made = []
+    source, target, rate = instance.flows.directed()
+    for i in np.flatnonzero(np.isfinite(room)):
+        nodes = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
+        inside = np.zeros(instance.num_nodes, dtype=np.bool_)
+        inside[nodes] = True
+        if products is not None and len(nodes) == 1:
+            both = _on_node(instance, source, target, products, int(nodes[0]))
+        else:
+            of = {"link": i}
+            made.append(
+                add_inside(model, "inside", column, inside, (source, target), of, whole=whole)
+            )
+            both = made[-1].column
+        some = np.flatnonzero(both >= 0)
+        cols, values = [], []
+        # 1 and 2 count one direction only, 0 both
+        for end, other in ((source, 2), (target, 1)):
+            if links.direction[i] != other:
+                there = np.where(inside, column[end], -1)
+                pair, at = np.nonzero(there >= 0)
+                cols += [there[pair, at], both[some]]
+                values += [rate[pair], -rate[some]]
+        columns = np.concatenate(cols)
+        model.add_rows(
+            "link", -np.inf, room[i] - links.background[i],
+            np.zeros(len(columns), dtype=np.int64), columns, np.concatenate(values), num_rows=1,
+            of={"link": i},
+        )  # fmt: skip
+    return made
+
+
+def _on_node(
+    instance: Instance, source: Ints, target: Ints, products: tuple[Any, Any, Any], node: int
+) -> NDArray[np.int64]:
+    """(D,) product of each directed pair on a node, -1 where its ends cannot both be there."""
+    pairs, size = instance.pairs, instance.num_tasks
+    pair, at, z = products
+    column = np.full(len(pairs.u) + 1, -1, dtype=np.int64)
+    column[pair[at == node]] = z[at == node]
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    keys = pairs.u.astype(np.int64) * size + pairs.v
+    return np.asarray(column[np.searchsorted(keys, low.astype(np.int64) * size + high)])
+
+
+def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArray[Any]) -> None:
+    """x_t,j+1 ≤ Σ_(s<t) x_sj: number identical places by their first task.
+
+    Every placement becomes one that keeps this when identical places are exchanged, so no value is
+    lost. The rows are written for the first tasks only; any part of them is valid.
+
+    Parameters
+    ----------
+    classes
+        Places, nodes or slots, that are identical.
+    column
+        (T, places) column of each task on each, -1 for none.
+    """
+    rows: list[NDArray[Any]] = []
+    cols: list[NDArray[Any]] = []
+    values: list[NDArray[Any]] = []
+    count = 0
+    for members in classes:
+        usable = np.flatnonzero((column[:, members[:1]] >= 0).any(axis=1))[:_ORDERED_TASKS]
+        for before, after in pairwise(members):
+            for i, t in enumerate(usable):
+                rows.append(np.full(i + 1, count))
+                cols.append(np.append(column[usable[:i], before], column[t, after]))
+                values.append(np.append(-np.ones(i), 1.0))
+                count += 1
+    if count:
+        model.add_rows(
+            "first_task", -np.inf, 0.0, np.concatenate(rows), np.concatenate(cols),
+            np.concatenate(values), num_rows=count,
+        )  # fmt: skip
