@@ -6,6 +6,7 @@ docs/sweeps.md shows one with all that it may hold.
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import (
@@ -88,6 +89,12 @@ def _limit(value: str) -> str:
     return value
 
 
+def _percent(value: str) -> str:
+    if not re.fullmatch(r"\d+(\.\d+)?%", value):
+        raise Fault("must be a number or percent", 'such as 0.01 or "1%"')
+    return value
+
+
 def _enough(value: int) -> int:
     if value < MIN_MEMORY:
         raise Fault(f"must be at least {MIN_MEMORY >> 20} MiB")
@@ -97,6 +104,11 @@ def _enough(value: int) -> int:
 Name = Annotated[Text, AfterValidator(_or_none)]
 Seed = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
 Threads = Annotated[Whole, Field(ge=1, le=1024)]
+Gap = Annotated[
+    Annotated[Amount, Tag("a number")]
+    | Annotated[str, Strict(), AfterValidator(_percent), Tag("percent")],
+    Discriminator(lambda value: "percent" if isinstance(value, str) else "a number"),
+]
 Starts = Literal["own", "none"]
 Limits = tuple[Annotated[str, Strict(), AfterValidator(_limit)], ...]
 Memory = Annotated[Size, AfterValidator(_enough)]
@@ -110,7 +122,7 @@ class Settings:
     solver: Name | None = None
     seed: Seed = 0
     time_limit: Positive | None = None
-    gap: Amount | None = None
+    gap: Gap | None = None
     threads: Threads = 1
     warm_start: Name | None = None
     starts: Starts = "own"

@@ -146,7 +146,8 @@ class Settings:
     time_limit
         Seconds for building, handing over and solving.
     gap
-        Stop at this gap to the bound: relative, or percent of the mean load for load distance.
+        Stop at this gap to the bound: relative, or percent of the mean load for load distance;
+        ``"1%"`` is one percent of either.
     seed, threads
         Of everything random; of the solver. The same seed gives the same plan, unless a time limit
         ends the method first.
@@ -187,7 +188,7 @@ class Settings:
     objective: str | None = None
     solver: str | None = None
     time_limit: float | None = None
-    gap: float | None = None
+    gap: float | str | None = None
     seed: int = 0
     threads: int = 1
     warm_start: str | Path | Plan | None = None

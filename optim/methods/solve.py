@@ -6,6 +6,7 @@ warm start; the method; repair where asked for; then the referee, whose figures 
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from numbers import Real
@@ -53,6 +54,7 @@ from optim.util.compiled import by_size
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from optim.figures.figure import Figure
     from optim.format.tables import Ints
     from optim.kernels.least_excess import LeastExcess
     from optim.methods.choose import Choice
@@ -621,7 +623,7 @@ def _is_cold(method: Method, starts: str) -> bool:
 
 def _request(method: Method, asked: Settings) -> Request:
     """Return what the method is asked; options typed, all that is wrong told at once."""
-    solver, time_limit, gap, seed = asked.solver, asked.time_limit, asked.gap, asked.seed
+    solver, time_limit, seed = asked.solver, asked.time_limit, asked.seed
     problems = []
     if solver is not None and solver not in method.solvers:
         known = ", ".join(method.solvers)
@@ -632,11 +634,10 @@ def _request(method: Method, asked: Settings) -> Request:
         problems.append(Problem("--solver", solver, reason, remedy))
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < 1e9):
         problems.append(Problem("--time-limit", time_limit, "must be a number of seconds above 0"))
-    if gap is not None and not (isinstance(gap, Real) and 0 <= gap < 1e15):
-        problems.append(Problem("--gap", gap, "must be a number of at least 0"))
-    elif gap is not None and gap > 1 and not OBJECTIVES[method.objective].percent:
-        remedy = f"write {gap / 100:g} for {gap:g} percent; of load distance it is in percent"
-        problems.append(Problem("--gap", gap, f"is relative for {method.objective}", remedy))
+    try:
+        gap = _gap(asked.gap, OBJECTIVES[method.objective])
+    except InvalidInput as error:
+        problems += error.problems
     if not isinstance(seed, int) or not 0 <= seed < 2**31:
         problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
     if not isinstance(asked.threads, int) or not 1 <= asked.threads <= 1024:
@@ -659,6 +660,31 @@ def _request(method: Method, asked: Settings) -> Request:
         options=typed,
         progress=asked.progress,
     )
+
+
+def _gap(gap: float | str | None, figure: Figure) -> float | None:
+    """Return the gap at which to stop, relative or in percent as the figure's own gaps are.
+
+    A text such as ``1%`` is in percent for every figure.
+    """
+    if gap is None:
+        return None
+    value: Any = gap
+    if isinstance(gap, str):
+        try:
+            value = float(gap.removesuffix("%")) if gap.endswith("%") else math.nan
+        except ValueError:
+            value = math.nan
+    if not isinstance(value, Real) or not 0 <= float(value) < 1e15:
+        reason = "must be a number of at least 0, or percent"
+        raise InvalidInput(Problem("--gap", gap, reason, "such as 0.01 or 1%"))
+    if isinstance(gap, str):
+        value = value if figure.percent else value / 100
+    if value > 1 and not figure.percent:
+        reason = f"is more than 100 % of {figure.name}"
+        remedy = "" if isinstance(gap, str) else f"{gap:g} percent is written {gap:g}%"
+        raise InvalidInput(Problem("--gap", gap, reason, remedy))
+    return float(value)
 
 
 def resolve_start(

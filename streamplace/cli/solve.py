@@ -42,6 +42,7 @@ from streamplace.present.arguments import (
     add_option,
     amount,
     count,
+    gap,
     one_document,
     seconds,
     whole,
@@ -78,7 +79,7 @@ EXAMPLES = """\
 examples:
   streamplace solve cluster.json                     the method is chosen, and said why
   streamplace solve cluster.json --method imc-milp --solver scip --time-limit 60 -o plan.json
-  streamplace solve cluster.json --method balance-milp --warm-start flux --gap 0.5
+  streamplace solve cluster.json --method balance-milp --warm-start flux --gap 0.5%
   streamplace solve cluster.json --method top-down --repair --option priority=imc
   streamplace solve cluster.json --method top-down --json | python -m json.tool
 
@@ -128,9 +129,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds for building and solving; no limit if left out, 10 without --method",
     )  # fmt: skip
     parser.add_argument(
-        "--gap", metavar="G", type=amount,
-        help="stop at this gap to the bound: a share (0.01 is 1 %%); for load distance percent of "
-        "the mean load",
+        "--gap", metavar="G", type=gap,
+        help="stop at this gap to the bound: 1%% (of the mean load for load distance)",
     )  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
     parser.add_argument("--threads", metavar="N", type=count, default=1, help="default 1")

@@ -44,6 +44,14 @@ def share(text: str) -> float:
     return value
 
 
+def gap(text: str) -> float | str:
+    """Read a gap: a number, or percent as they stand."""
+    if not text.endswith("%"):
+        return amount(text)
+    amount(text[:-1])
+    return text
+
+
 def amount(text: str) -> float:
     """Read a finite number that is not negative."""
     value = _number(text)

@@ -237,6 +237,7 @@ def test_runs_that_differ_in_a_setting_differ_in_their_factors(make_spec: Make) 
         {"time_limit": 2},
         {"gap": 0.0},
         {"gap": 0.1},
+        {"gap": "10%"},
         {},
     ]
     spec = make_spec({"method": [{"method": "balance-milp", **one} for one in settings]})

@@ -204,6 +204,21 @@ def test_load_distance_gap_is_in_percent_of_the_mean(fake: Maker, unit: float) -
     assert result.termination == "iteration_limit"
     assert solve(made, "fake", gap=8.4).termination == "gap_reached"
     assert solve(made, "fake", gap=8.3).termination == "iteration_limit"
+    assert solve(made, "fake", gap="8.4%").termination == "gap_reached"
+    assert solve(made, "fake", gap="8.3%").termination == "iteration_limit"
+
+
+def test_percent_means_the_same_for_every_objective(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1))
+    found = solve(instance(), "fake").objective
+    assert found is not None
+    fake(placed(0, 0, 0, 1, bound=found.value / 0.925))  # a gap of 7.5 %
+    for gap, reached in ((0.08, True), ("8%", True), (0.07, False), ("7%", False), ("7.6%", True)):
+        expected = "gap_reached" if reached else "iteration_limit"
+        assert solve(instance(), "fake", gap=gap).termination == expected, gap
+    for wrong in ("8", "x%", "-1%", "101%", "%", [1]):
+        with pytest.raises(InvalidInput, match="--gap"):
+            solve(instance(), "fake", gap=wrong)  # type: ignore[arg-type]
 
 
 def test_a_method_is_asked_for_a_gap_in_its_own_unit(fake: Maker) -> None:
