@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from formulations.rule_rows import Whereabouts
+from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import link_room, most_of, placing_room
 
 if TYPE_CHECKING:
@@ -33,6 +34,23 @@ if TYPE_CHECKING:
 
 
 _ORDERED_TASKS = 64
+
+
+def check_products(method: str, instance: Instance, most: int, remedy: str) -> None:
+    """Refuse a model of more than `most` products, communicating pairs times nodes.
+
+    Raises
+    ------
+    UnsuitableMethod
+        It would have more.
+    """
+    pairs, nodes = instance.pairs.num_pairs, instance.num_nodes
+    if pairs * nodes > most:
+        reason = (
+            f"would need {pairs * nodes:,} products ({pairs:,} communicating pairs × {nodes:,} "
+            f"nodes), more than {most:,}"
+        )
+        raise UnsuitableMethod(Problem(method, None, reason, remedy))
 
 
 class Sums(NamedTuple):

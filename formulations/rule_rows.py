@@ -173,8 +173,9 @@ def _add_used(
 ) -> VariableBlock:
     """x[t, n] ≤ u[n]: a node is used where any of the tasks is."""
     used = model.add_variables(
-        f"used by {len(model.row_blocks)}", num_nodes, upper=1.0, integer=True
-    )
+        f"used_by_{len(model.row_blocks)}", num_nodes, upper=1.0, integer=True,
+        of={"node": np.arange(num_nodes)},
+    )  # fmt: skip
     chosen, kept = np.flatnonzero(tasks), tasks[where.task]
     number = np.full(len(tasks), -1, np.int64)
     number[chosen] = np.arange(len(chosen))
@@ -187,10 +188,11 @@ def _add_used(
     place = np.full(cells, -1, np.int64)
     place[some] = np.arange(len(some))
     model.add_rows(
-        "used if there", -np.inf, -constant[some],
+        "used_if_there", -np.inf, -constant[some],
         np.concatenate([place[rows], np.arange(len(some))]),
         np.concatenate([where.column[kept], used.indices[some % num_nodes]]),
         np.concatenate([where.value[kept], -np.ones(len(some))]), num_rows=len(some),
+        of={"task": chosen[some // num_nodes], "node": some % num_nodes},
     )  # fmt: skip
     return used
 
@@ -207,14 +209,22 @@ def _add_inflow(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> No
     model.add_rows(
         "max_inflow", -np.inf, (rules.most_in - constant)[bound].astype(float),
         number[where.node[kept]], where.column[kept], where.value[kept], num_rows=len(bound),
+        of={"node": bound},
     )  # fmt: skip
+
+
+def _places(rules: PlaceRules, i: int, width: int) -> dict[str, Ints]:
+    """Say of which nodes, or by number of which racks, the places of a set are."""
+    every = np.arange(width)
+    return {"node" if np.array_equal(rules.place[i], every) else "rack": every}
 
 
 def _add_apart(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: int) -> None:
     """At most `limit` members on each place."""
     rows, columns, values, constant = entries.counts_at(rules.place[i], rules.tasks_of(i))
     room = float(rules.limit[i]) - constant
-    model.add_rows(f"apart_{i}", -np.inf, room, rows, columns, values, num_rows=len(room))
+    of = _places(rules, i, len(room))
+    model.add_rows(f"apart_{i}", -np.inf, room, rows, columns, values, num_rows=len(room), of=of)
 
 
 def _add_together(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: int) -> None:
@@ -237,6 +247,10 @@ def _add_together(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: in
     model.add_rows(
         f"together_{i}", right.ravel(), right.ravel(), np.concatenate(rows),
         np.concatenate(columns), np.concatenate(values), num_rows=links * width,
+        of={
+            "task": np.repeat(tasks[:-1], width),
+            **{kind: np.tile(at, links) for kind, at in _places(rules, i, width).items()},
+        },
     )  # fmt: skip
 
 
@@ -244,12 +258,13 @@ def _add_spread(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: int)
     """At least `limit` places are used; a place is used only where a member is."""
     rows, columns, values, constant = entries.counts_at(rules.place[i], rules.tasks_of(i))
     width = len(constant)
-    used = model.add_variables(f"used_{i}", width, upper=1.0, integer=True)
+    of = _places(rules, i, width)
+    used = model.add_variables(f"used_{i}", width, upper=1.0, integer=True, of=of)
     every = np.arange(width)
     model.add_rows(
         f"used_if_there_{i}", -np.inf, constant, np.concatenate([every, rows]),
         np.concatenate([used.indices, columns]), np.concatenate([np.ones(width), -values]),
-        num_rows=width,
+        num_rows=width, of=of,
     )  # fmt: skip
     zeros = np.zeros(width, np.int64)
     least = float(rules.limit[i])

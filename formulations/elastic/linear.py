@@ -19,7 +19,7 @@ from formulations.elastic.problem import (
     shares,
     surely,
 )
-from formulations.model_rows import add_in_use
+from formulations.model_rows import add_in_use, check_products
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, relabelled
 from formulations.task_allocation.model import MOST_PRODUCTS, solve_exactly
 from formulations.task_allocation.model import build as build_allocation
@@ -210,13 +210,7 @@ class ProductForm:
 
     def __init__(self, problem: EoaProblem, settings: Settings) -> None:
         self.problem, self.settings = problem, settings
-        pairs, nodes = len(problem.instance.pairs.u), problem.num_nodes
-        if pairs * nodes > MOST_PRODUCTS:
-            reason = (
-                f"would need {pairs * nodes:,} products ({pairs:,} communicating pairs × {nodes:,} "
-                f"nodes), more than {MOST_PRODUCTS:,}"
-            )
-            raise UnsuitableMethod(Problem("eoa-milp", None, reason, "use gma"))
+        check_products("eoa-milp", problem.instance, MOST_PRODUCTS, "use gma")
 
     def build(
         self, goal: Goal, caps: Sequence[tuple[Goal, float]] = ()

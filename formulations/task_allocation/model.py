@@ -23,9 +23,9 @@ from formulations.model_rows import (
     add_order,
     add_products,
     add_stars,
+    check_products,
 )
 from formulations.rule_rows import RuleRows, add_rule_rows
-from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import node_loads
 from optim.format.traffic import TaskPairs
 from optim.kernels.classes import node_classes
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 MOST_PRODUCTS = 2_000_000
 """Products, pairs times nodes, beyond which a model is refused."""
+
+OTHERS = "use imc-exact, imc-search or partition"
 
 SCALED_TOTAL = 1000.0
 """Rates are scaled to this total, so that solver tolerances mean the same in every unit."""
@@ -153,7 +155,8 @@ def build(
     classes, rules = node_classes(instance, alike), place_rules(instance)
     kind, allowed, target = placing_masks(instance)
     pairs = instance.pairs if products else _none_of(instance.pairs)
-    _check_size(len(pairs.u), instance.num_nodes)
+    if products:
+        check_products("imc-milp", instance, MOST_PRODUCTS, OTHERS)
     may = target[kind]
     if not empties:
         home = instance.tasks.node
@@ -193,18 +196,6 @@ def build(
 
 def _none_of(pairs: TaskPairs) -> TaskPairs:
     return TaskPairs(pairs.u[:0], pairs.v[:0], pairs.rate[:0])
-
-
-def _check_size(num_pairs: int, num_nodes: int) -> None:
-    products = num_pairs * num_nodes
-    if products > MOST_PRODUCTS:
-        reason = (
-            f"would need {products:,} products ({num_pairs:,} communicating pairs × "
-            f"{num_nodes:,} nodes), more than {MOST_PRODUCTS:,}"
-        )
-        raise UnsuitableMethod(
-            Problem("imc-milp", None, reason, "use imc-exact, imc-search or partition")
-        )
 
 
 # Cuts against placements that a solver takes for feasible and the referee does not.

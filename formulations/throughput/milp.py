@@ -28,6 +28,7 @@ from formulations.model_rows import (
     add_in_use,
     add_inside,
     add_order,
+    check_products,
 )
 from formulations.rule_rows import RuleRows, add_rule_rows
 from formulations.task_allocation.common import relabelled
@@ -46,7 +47,6 @@ from formulations.throughput.common import (
 )
 from formulations.throughput.exact import FULL, check_moves
 from formulations.throughput.problem import NEVER, Places, load_of, places_of
-from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
@@ -301,6 +301,7 @@ def _measure(
 
 MOST_PRODUCTS = 500_000
 """Products, pairs times nodes, beyond which the method refuses."""
+OTHERS = "use throughput-exact or throughput-search"
 _SAME = 1e-9
 _NEAR = 2e-6
 """By how much a solver's tolerances may keep its bound from the value of an optimal placement."""
@@ -314,7 +315,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         The model would be too large.
     """
-    _check_size(instance)
+    check_products(METHOD.name, instance, MOST_PRODUCTS, OTHERS)
     if request.objective in (MOVES, NODES):
         return _fewest(instance, request)
     binding, low = without_measured(instance), least_load(instance)
@@ -414,7 +415,7 @@ def _counting(instance: Instance, objective: str) -> tuple[Instance, RateModel]:
 
 def pose(instance: Instance, request: Request) -> PosedModel:
     """Return the whole model: of the highest utilisation, or of what is counted instead."""
-    _check_size(instance)
+    check_products(METHOD.name, instance, MOST_PRODUCTS, OTHERS)
     if emptied(instance) and may_be_rewritten(instance):
         instance = without_leaving(instance, may_stay=False)
     objective = request.objective or METHOD.objective
@@ -483,17 +484,6 @@ def _outcome(
         # what a tolerance lets a bound say beyond the value, or leaves between the two
         low = high if abs(high - low) <= _NEAR * high else min(low, high)
     return finished(instance, outcome, low)
-
-
-def _check_size(instance: Instance) -> None:
-    products = instance.pairs.num_pairs * instance.num_nodes
-    if products > MOST_PRODUCTS:
-        reason = (
-            f"would need {products:,} products ({instance.pairs.num_pairs:,} communicating pairs × "
-            f"{instance.num_nodes:,} nodes), more than {MOST_PRODUCTS:,}"
-        )
-        remedy = "use throughput-exact or throughput-search"
-        raise UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
 
 
 METHOD = Method(

@@ -120,6 +120,17 @@ def test_names_are_the_instance_s(tmp_path: Path) -> None:
     assert "load_above_n2_" in rows
 
 
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [("sets", "apart_0[n1]"), ("max_inflow", "max_inflow[n2]"), ("links", "link[up]"),
+     ("max_migrations", "max_migrations"), ("max_nodes_used", "used_if_there[a/0,n1]")],
+)  # fmt: skip
+def test_rows_of_rules_are_named(rule: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.mps"
+    solve(made(rule), "imc-milp", write_model=path)
+    assert name in set(re.split(r"\s+", path.read_text()))
+
+
 def test_every_model_is_declared() -> None:
     able = {method.name for method in all_methods() if method.pose is not None}
     assert able == {method for method, _ in ASKED} | {"slots-milp"}
