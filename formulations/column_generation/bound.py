@@ -214,7 +214,7 @@ def _add(table, step, into):  # type: ignore[no-untyped-def]
                         into[i, j] = total
 
 
-@kernel
+@kernel(steps=lambda tables, steps: 0.3 * tables.size * steps[0].size)
 def forward(tables, steps, owner):  # type: ignore[no-untyped-def]
     """``tables[n + 1] = tables[n] ⊗ steps[owner[n]]`` for every node; ``tables[0]`` is set.
 
@@ -256,7 +256,7 @@ def walk_back(tables, steps, which, owner, counts):  # type: ignore[no-untyped-d
     return total
 
 
-@kernel
+@kernel(steps=lambda before, step_rows, step_width: 0.3 * before.size * step_rows * step_width)
 def rest_of(before, after, step_rows, step_width):  # type: ignore[no-untyped-def]
     """Best value of all nodes but one, by the total that this one leaves them.
 
@@ -298,7 +298,7 @@ MOST_STEPS = 50_000_000
 """Columns that are tried, after which the filter gives up."""
 
 
-@kernel
+@kernel(steps=lambda loss, nodes, most_steps: min(most_steps, len(loss) ** float(nodes.sum())))
 def find_covers(  # type: ignore[no-untyped-def]
     counts, loss, kind, start, order, key, by_key, number, size, nodes, empty, gap, most_steps
 ):

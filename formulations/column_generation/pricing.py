@@ -229,7 +229,7 @@ def _fractional_knapsack(profit, weight, most, room, taken):  # type: ignore[no-
     return total
 
 
-@kernel
+@kernel(steps=lambda load: 6 * load.shape[1] * len(load) ** 3)
 def upper_planes(rate, load, most, limit):  # type: ignore[no-untyped-def]
     """What one task of a class can exchange with the classes still open, by residual capacity.
 
@@ -300,7 +300,7 @@ def _open_bound(depth, margin, used, load, most, limit, planes, work):  # type: 
     return best
 
 
-@kernel
+@kernel(steps=lambda most, node_budget: 10 * min(node_budget, np.prod(most[:-1] + 1)))
 def search(  # type: ignore[no-untyped-def]
     rate, dual, load, most, limit, least, planes, threshold, keep_all, node_budget, rows, values
 ):

@@ -284,7 +284,12 @@ def _shake(counts, touched, load, limit, least, most, owner, draw):  # type: ign
         counts[m, h] += comes
 
 
-@kernel
+def _held(counts: Counts) -> float:
+    """Return how many classes a node holds on average, at most."""
+    return min(counts.shape[1], 2.0 * float(counts.sum()) / len(counts))
+
+
+@kernel(steps=lambda counts, draws: 10 * len(draws) * len(counts) * _held(counts) ** 3)
 def iterate(counts, rate, load, limit, least, most, owner, draws, budget):  # type: ignore[no-untyped-def]
     """Iterated local search from a feasible allocation.
 
@@ -323,8 +328,7 @@ def iterate(counts, rate, load, limit, least, most, owner, draws, budget):  # ty
 def improved(problem: PatternProblem, counts: Counts, seed: int, rounds: int = ROUNDS) -> Counts:
     """Return a feasible allocation after iterated local search."""
     draws = np.random.default_rng(seed).random((rounds, _SHAKES, 6))
-    held = min(problem.num_classes, 2.0 * float(problem.sizes.sum()) / problem.num_nodes)
-    budget = int(min(_PAIRS, max(problem.num_nodes, _WORK / max(1.0, held) ** 4)))
+    budget = int(min(_PAIRS, max(problem.num_nodes, _WORK / max(1.0, _held(counts)) ** 4)))
     found, _ = iterate(
         np.ascontiguousarray(counts, dtype=np.int64), problem.rate, problem.load, problem.limit,
         problem.least, problem.most, problem.class_of_node(), draws, budget,

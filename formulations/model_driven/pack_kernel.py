@@ -104,7 +104,7 @@ def pack(content, size, room, slots, most_steps):  # type: ignore[no-untyped-def
             return UNKNOWN, at
 
 
-@kernel
+@kernel(steps=lambda contents: 20 * len(contents))
 def which_pack(contents, alone, size, room, slots, most_steps):  # type: ignore[no-untyped-def]
     """Answer for many contents; `alone` marks the classes whose items take a slot each.
 

@@ -57,7 +57,7 @@ def next_part(count, part, first):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@kernel(steps=lambda needed: 0.2 * needed.size)
 def fill_splits(size, stride, gain, largest, needed):  # type: ignore[no-untyped-def]
     """Fill the tables of the best splits.
 

@@ -29,8 +29,7 @@ from optim.referee.result import Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOT_SETS, SLOTS, keeps_all
 from optim.rules.base import Form
 from optim.rules.placement import Placement
-from optim.util.ahead import at_once
-from optim.util.compiled import helper, kernel, warming
+from optim.util.compiled import CALL, helper, kernel, warming
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Walk(NamedTuple):
     at: NDArray[np.int64]
 
 
-@kernel
+@kernel(steps=lambda most: CALL if most <= _FEW else np.inf)
 def next_better(  # type: ignore[no-untyped-def]
     walk, guard, rate, load, room, floor, may, label, node_class, price, budget, best, most
 ):  # fmt: skip
@@ -214,8 +213,6 @@ def run(instance: Instance, request: Request) -> Outcome:
     best = -np.inf
     while walk.at[0] >= 0:
         seen = int(walk.at[1])
-        if seen >= _FEW:
-            at_once(next_better, np.inf)
         upto = _FEW if seen < _FEW else seen + _CHUNK
         found = next_better(walk, *problem, best, min(most + 1, upto))
         if found:

@@ -119,7 +119,7 @@ def share_of(need, room):  # type: ignore[no-untyped-def]
     return need / room if room > 0.0 else NEVER
 
 
-@kernel
+@kernel(steps=lambda most, budget: 2.5 * min(budget, np.prod(most + 1.0)))
 def list_patterns(  # type: ignore[no-untyped-def]
     sizes, load, rate, cost, most, hard, floor, room, link, barred, limit, budget, rows, values
 ):

@@ -22,7 +22,7 @@ TRIES = 4
 """Partners asked for a swap before a proposal is given up."""
 
 
-@kernel
+@kernel(steps=lambda proposals: 20 * proposals)
 def anneal(state, tasks, proposals, hot, cold, seed):
     """Propose moves and swaps, worsening ones with a chance that falls.
 

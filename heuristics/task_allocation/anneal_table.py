@@ -67,7 +67,7 @@ def seeded(seed: int) -> NDArray[np.uint64]:
     return np.random.default_rng(seed).integers(1, 2**64, 1, dtype=np.uint64, endpoint=False)
 
 
-@kernel
+@kernel(steps=lambda proposals: 5 * proposals)
 def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, random):
     """Propose moves and swaps, worsening ones with a chance that falls.
 

@@ -19,7 +19,7 @@ from heuristics.task_allocation.counts import (
 from optim.util.compiled import helper, kernel
 
 
-@kernel
+@kernel(steps=lambda rounds, room, size: 57 * rounds * len(room) * len(size))
 def search_counts(
     size,
     load,

@@ -15,7 +15,6 @@ import numpy as np
 
 from heuristics.task_allocation.groups import NO_RESTRICTION, grouped_job
 from optim.kernels.deal import counts_of, deal
-from optim.util.ahead import at_once
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
@@ -97,8 +96,6 @@ def search_groups(
     instance: Instance, groups: TaskGroups, classes: NodeClasses, incumbent: Incumbent
 ) -> None:
     """Search on counts until the iteration limit or the time limit; results go to the incumbent."""
-    from heuristics.task_allocation.count_search import search_counts
-
     incumbent.compiled(warm_up())
     problem = count_problem(instance, groups, classes)
     near = instance.tasks.node
@@ -111,7 +108,6 @@ def search_groups(
     pool: list[Counts] = []
     shares = np.array(SHARES)
     rounds = round(ROUNDS * incumbent.request.options["effort"])
-    at_once(search_counts, rounds * len(problem.room) * len(problem.size))
     for chunk in range(max(1, -(-rounds // CHUNK))):
         kicks = min(CHUNK, rounds - chunk * CHUNK)
         best, met = _search(problem, shares, starts, kicks, incumbent.request.seed + chunk)

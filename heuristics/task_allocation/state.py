@@ -87,7 +87,7 @@ def new_state(size, load, room, allowed):
         np.zeros(room.shape),
         1e-9 * largest,
         size.copy(),
-        np.empty((tasks, 5), np.int32),
+        np.zeros((tasks, 5), np.int32),
         np.full(num_groups, NONE, np.int32),
         np.full(num_nodes, NONE, np.int32),
         np.zeros(1, np.int64),

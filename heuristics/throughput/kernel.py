@@ -311,7 +311,7 @@ def holds(fixed, state, node):
     return fits_node(fixed, state.used[node], node, leaves, enters)
 
 
-@kernel
+@kernel(steps=lambda steps: 50 * steps)
 def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
     """Walk a number of steps while it cools; the best placement is written to `best`.
 
@@ -367,7 +367,7 @@ def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
     return record
 
 
-@kernel
+@kernel(steps=lambda steps: 50 * steps)
 def gather(fixed, state, guard, best, most, hot, cold, steps, seed):
     """Walk towards less traffic between nodes while no place is fuller than `most`.
 

@@ -79,7 +79,7 @@ def _highest(fixed, state, guard, order, goal, room, driven, most, reference):
     return worst, total
 
 
-@kernel
+@kernel(steps=lambda order, steps: 100 * len(order) * steps)
 def anneal_losses(
     fixed,
     state,

@@ -44,7 +44,6 @@ from optim.referee.result import Termination
 from optim.rules import moving_at_most
 from optim.rules.base import Form
 from optim.rules.budget import forced_moves
-from optim.util.ahead import at_once
 from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
 from optim.util.tolerance import slack
@@ -176,7 +175,6 @@ class _Search:
         if self.closed:
             return
         steps = self._steps
-        at_once(anneal, steps * len(_ROUNDS))
         for i, (hot, cold) in enumerate(_ROUNDS):
             begin = starts[1] if i == 2 and len(starts) > 1 else self.best
             self._round(begin, hot, cold, steps, i)
@@ -206,7 +204,6 @@ class _Search:
         if not hot > 0:
             return
         steps, state = self._steps, state_of(self.fixed, self.binding, instance, self.best)
-        at_once(gather, steps)
         guard, found = make_guard(self.rules, state.node), np.array(state.node)
         chunks = max(1, -(-steps // _CHUNK))
         for i in range(chunks):

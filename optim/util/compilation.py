@@ -1,6 +1,6 @@
 """Who wants to know that a kernel is compiled: the first use of a method on a machine takes longer.
 
-Kept apart from `optim.util.compiled` so that listening does not load numba.
+Kept apart from `optim.util.machine_code` so that listening does not load numba.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_listeners: list[Callable[[], None]] = []
 _watchers: list[Callable[[bool], None]] = []
 _begun: list[float] = []
 _done = [0.0]
@@ -20,19 +19,9 @@ _homeless = [False]
 
 
 @contextmanager
-def listening(listener: Callable[[], None]) -> Iterator[None]:
-    """Call `listener` whenever a kernel starts to be compiled; loading from disk is not told."""
-    _listeners.append(listener)
-    try:
-        yield
-    finally:
-        _listeners.remove(listener)
-
-
-@contextmanager
 def watching(watcher: Callable[[bool], None]) -> Iterator[None]:
     """Call `watcher` with True where compiling, or waiting for another process that compiles,
-    begins, and with False where it ends."""
+    begins, and with False where it ends; loading from disk is not told."""
     _watchers.append(watcher)
     try:
         yield
@@ -40,18 +29,12 @@ def watching(watcher: Callable[[bool], None]) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-def _tell_watchers(compiling: bool) -> None:
-    for watcher in _watchers:
-        watcher(compiling)
-
-
 def begin() -> None:
-    """Tell everyone who listens; kernels are compiled within others."""
-    if not _begun:
-        _tell_watchers(True)
+    """Tell everyone who watches; kernels are compiled within others."""
     _begun.append(time.perf_counter())
-    for listener in _listeners:
-        listener()
+    if len(_begun) == 1:
+        for watcher in _watchers:
+            watcher(True)
 
 
 def end() -> None:
@@ -59,21 +42,18 @@ def end() -> None:
     began = _begun.pop()
     if not _begun:
         _done[0] += time.perf_counter() - began
-        _tell_watchers(False)
+        for watcher in _watchers:
+            watcher(False)
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
     """Count the seconds within, of waiting for another process that compiles."""
-    began, alone = time.perf_counter(), not _begun
-    if alone:
-        _tell_watchers(True)
+    begin()
     try:
         yield
     finally:
-        if alone:
-            _done[0] += time.perf_counter() - began
-            _tell_watchers(False)
+        end()
 
 
 def lose() -> None:

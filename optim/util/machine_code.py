@@ -7,8 +7,8 @@ Four properties of numba's cache make this necessary.
   times slower, and the slow code is then cached itself. Hence only what Python calls is cached
   (`kernel`); what kernels call is compiled into them (`helper`).
 * A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and
-  files unpacked from wheels keep their dates. Hence the stamp covers every source file that the
-  kernel's module imports, directly or through others, so that kernels may share code.
+  files unpacked from wheels keep their dates. Hence the stamp is of the code of the kernel and of
+  all it calls (`_stamp`), so that kernels may share code, and no source is read for it.
 * Processes that start together (the workers of a sweep) would all compile the same. Hence each
   kernel is compiled by one, and the others wait for it (`Lock`).
 * A truncated file ends the program, and what an image brought along is not found by users who may
@@ -17,7 +17,6 @@ Four properties of numba's cache make this necessary.
 
 from __future__ import annotations
 
-import ast
 import atexit
 import contextlib
 import hashlib
@@ -27,11 +26,12 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from types import CellType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from optim.util import compilation
-from optim.util.marks import Entry, kind_of
 from optim.util.signals import Held
 from optim.util.store import Lock
 
@@ -39,7 +39,7 @@ with Held():  # half of numba could not be imported again, nor the other half
     import numba
     from numba.core import event
     from numba.core.caching import IndexDataCacheFile
-    from numba.core.types import unliteral
+    from numba.core.types import BaseTuple, unliteral
     from numba.np import linalg
 
     # numba loads scipy.linalg (0.15 s) to see whether it is there: it is, and `dot` looks again
@@ -52,11 +52,9 @@ with Held():  # half of numba could not be imported again, nor the other half
     arraymath.ensure_blas = _look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _njit: Any = numba.njit
-_LIBRARIES = {"llvmlite", "numba", "numpy", "scipy", *sys.stdlib_module_names}
-"""What kernels build on; numba's own index knows their versions."""
 _LONGEST_WAIT = 120.0
 """Seconds for a process that compiles, which may be stopped; then each compiles by itself."""
 
@@ -83,13 +81,19 @@ _twins: dict[Any, Any] = {}
 _globals: dict[int, dict[str, Any]] = {}
 
 
+def kind_of(value: Any) -> str | None:
+    """Say whether a value is a ``kernel``, a ``helper``, ``inlined``, or no part of a kernel."""
+    found = getattr(value, "part", None)
+    return found if isinstance(found, str) else None
+
+
 def twin(value: Any) -> Any:
     """Return what compiled code calls in place of a helper or kernel; anything else as it is."""
-    if isinstance(value, Entry):
-        return value.compiled
     kind = kind_of(value)
     if kind is None:
         return value
+    if kind == "kernel":
+        return value.compiled
     if value not in _twins:
         copy = _for_numba(value)
         _twins[value] = _inlined(copy) if kind == "inlined" else _helper(copy)
@@ -141,12 +145,12 @@ _inlined = _njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True
 def dispatcher_of(function: Callable[..., Any]) -> Any:
     """Return a kernel's twin, which is compiled on its first call or read from the disk."""
     copy = _for_numba(function)
-    compiled = _entry(copy)
+    compiled = _entry(copy, _stamp(function))
     _fill(function, copy)
     return compiled
 
 
-def _entry(function: Any) -> Any:
+def _entry(function: Any, stamp: str) -> Any:
     try:
         compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # no folder that may be written
@@ -159,7 +163,7 @@ def _entry(function: Any) -> Any:
     cache = getattr(compiled, "_cache", None)
     if cache is not None:
         cache.load_overload = _whole(cache.load_overload)
-        base, stamp = cache._impl.filename_base, _stamp(function.__module__)
+        base = cache._impl.filename_base
         beside = Path(function.__code__.co_filename).parent / "__pycache__"
         shipped = None
         if str(beside) != cache.cache_path:
@@ -215,14 +219,14 @@ class _Kept(IndexDataCacheFile):
 
     def _read(self, key: Any) -> Any:
         with contextlib.suppress(Exception):  # a torn pickle raises anything
-            found = super().load(key)
+            found = super().load((*key, _fields_of(key[0])))
             if found is not None:
                 return found
         return None if self._shipped is None else self._shipped._read(key)
 
     def save(self, key: Any, data: Any) -> None:
         with contextlib.suppress(OSError):
-            super().save(key, data)
+            super().save((*key, _fields_of(key[0])), data)
         self._lock.release()
 
     def give_up(self) -> None:
@@ -233,6 +237,12 @@ class _Kept(IndexDataCacheFile):
         with contextlib.suppress(Exception):
             return super()._load_index()
         return {}
+
+
+def _fields_of(types: Any) -> tuple[Any, ...]:
+    """Names in the named tuples of a signature: to numba only their class is part of it."""
+    tuples = [kind for kind in types if isinstance(kind, BaseTuple)]
+    return tuple((getattr(kind, "fields", ()), _fields_of(kind)) for kind in tuples)
 
 
 @cache
@@ -249,49 +259,46 @@ def _own_folder() -> None:
     numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
 
 
-@cache
-def _stamp(module: str) -> str:
-    """Hash of a module's source and of all it imports from us; of the version without sources."""
+def _stamp(kernel: Any) -> str:
+    """Hash of the code of a kernel and of all that it calls, and of the constants they name."""
     digest = hashlib.sha256(sys.version.encode())
-    sources = import_closure(module)
-    for name in sorted(sources):
-        digest.update(sources[name])
-    if not sources:
-        from importlib.metadata import version
-
-        digest.update(version("streamplace").encode())
+    seen: set[Any] = set()
+    waiting: list[Any] = [kernel]
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        named = {*function.__code__.co_names} & function.__globals__.keys()
+        values = {name: function.__globals__[name] for name in named}
+        for cell, name in zip(
+            function.__closure__ or (), function.__code__.co_freevars, strict=True
+        ):
+            values[name] = cell.cell_contents
+        told = [_told(function.__code__), _told(function.__defaults__)]
+        for name in sorted(values):
+            value = values[name]
+            kind = kind_of(value)
+            if kind is not None:
+                waiting.append(value.function if kind == "kernel" else value)
+                told.append(f"{name}: {kind} {value.__module__}.{value.__qualname__}")
+            else:
+                told.append(f"{name}: {_told(value)}")
+        digest.update("\n".join(told).encode())
     return digest.hexdigest()
 
 
-def import_closure(module: str) -> dict[str, bytes]:
-    """Return the sources of a module and of what it imports beside the libraries, by name.
-
-    Imports for type checking only do not count, nor those within functions, which come and go.
-    """
-    found: dict[str, bytes] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if name in found or file is None or name.partition(".")[0] in _LIBRARIES:
-            continue  # a name within a module, or nothing of ours
-        if not Path(file).is_file() or Path(file).suffix != ".py":
-            continue  # code in a zip, or in C
-        found[name] = Path(file).read_bytes()
-        for node in _runtime_nodes(ast.parse(found[name])):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            elif isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names]
-    return found
-
-
-def _runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield what runs when a module is loaded: names in kernels lead to nothing else."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        guard = isinstance(node, ast.If) and isinstance(node.test, ast.Name)
-        if not (guard and node.test.id == "TYPE_CHECKING"):  # type: ignore[attr-defined]
-            yield node
-            yield from _runtime_nodes(node)
+def _told(value: Any) -> str:
+    """Tell a value of the few kinds that kernels name, the same in every process."""
+    if isinstance(value, CodeType):
+        parts = (value.co_varnames, value.co_names, value.co_freevars, *map(_told, value.co_consts))
+        return f"{value.co_code.hex()} {parts}"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_told, value))})"
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        return f"{type(value).__name__} {value!r}"
+    raise TypeError(f"kernels name no {type(value).__name__}, which has no stamp: {value!r}")

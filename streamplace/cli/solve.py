@@ -20,7 +20,7 @@ from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import OWN, Settings, get_method, method_names
 from optim.methods.solve import goal_of, solve
 from optim.referee.result import Termination
-from optim.util.compilation import is_kept, listening
+from optim.util.compilation import is_kept, watching
 from optim.util.files import behind_links, is_special, read_bytes, write_atomic
 from optim.util.processor import processor_seconds
 from streamplace.cli.fewest import (
@@ -299,14 +299,14 @@ def _solve(
         asked = replace(asked, chosen=line.chosen, progress=line)
     said: list[bool] = []
 
-    def compiling() -> None:
-        if not said:
+    def compiling(begins: bool) -> None:
+        if begins and not said:
             kept = "kept on disk" if is_kept() else f"in each run anew, as {NOT_KEPT}"
             talk.print(f"compiling kernels for the first use ({kept}; not in the time limit)")
         said.append(True)
 
     try:
-        with listening(compiling):
+        with watching(compiling):
             return follow(instance, course, asked)
     finally:
         if line is not None:

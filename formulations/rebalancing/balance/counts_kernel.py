@@ -8,7 +8,7 @@ import numpy as np
 from optim.util.compiled import kernel
 
 
-@kernel
+@kernel(steps=lambda states, patterns: 10 * len(states) * len(patterns))
 def advance(states, moves, left, digits, patterns, pattern_moves, pattern_left, best, max_moves):
     """Take every pattern of one node out of every state; keep what is not dominated.
 

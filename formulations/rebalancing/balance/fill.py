@@ -180,7 +180,7 @@ def by_height(state):
     return np.argsort(state.deviation, kind="mergesort")
 
 
-@kernel
+@kernel(steps=lambda order: 300 * len(order))
 def mend_some(fixed, begin, state, goal, order, partners, patience, buffer_size, first, work):
     """Bring nodes above the goal within it, the farthest first, by moves and swaps with others.
 

@@ -40,7 +40,7 @@ BEST, STEP, FAILED, LEVEL = 0, 1, 2, 3
 FIRST_STEP = 0.3
 
 
-@kernel
+@kernel(steps=lambda start, goals, levels: 0.6 * len(start) * (len(goals) + levels))
 def lower(
     fixed, state, start, best_place, memory, goals, levels, tries, partners, target, buffer_size
 ):

@@ -8,7 +8,7 @@ import numpy as np
 from optim.util.compiled import helper, kernel
 
 
-@kernel
+@kernel(steps=lambda low: 15 * len(low))
 def least_spending(sums, low, high, closed, share, price):
     """Return a lower bound of what a placement spends whose nodes gain between `low` and `high`.
 

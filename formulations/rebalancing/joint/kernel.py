@@ -268,7 +268,7 @@ def state_at(fixed, place, deviation, room, spare, budget, guard, seed):
     return state
 
 
-@kernel
+@kernel(steps=lambda steps: 65 * steps)
 def anneal(
     fixed,
     place,

@@ -12,7 +12,6 @@ import numpy as np
 from formulations.rebalancing.balance.search import TRIES, Portfolio, changing_part
 from formulations.rebalancing.problem import writable
 from formulations.rebalancing.watch import Watch
-from optim.util.ahead import at_once
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
@@ -102,7 +101,6 @@ def search_joint(
     from formulations.rebalancing.joint.kernel import anneal
 
     began = time.perf_counter()
-    at_once(anneal, SURE if _over(deadline) else first * (2.0 ** min(rounds, 50) - 1.0))
     found, fixed = JointFound(), fixed_part(problem)
     best = np.zeros(problem.balance.num_tasks, np.int64)
     for start in starts:

@@ -1,20 +1,32 @@
-"""The kernel decorator: cached on disk, renewed when a helper changes, and compiling is told."""
+"""Kernels: plain where steps are few, cached on disk, renewed when a helper changes, and told."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
-from optim.errors import StreamplaceError
+from optim.util.compiled import (
+    COMPILING,
+    LOADING,
+    READING,
+    SMALL,
+    Kernel,
+    by_size,
+    helper,
+    kernel,
+    warming,
+)
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 HELPERS = """
 from optim.util.compiled import helper
@@ -32,14 +44,13 @@ def run(x):
     return step(x) * 10
 """
 CALL = """
-from optim.util.compilation import listening, watching
+from optim.util.compilation import watching
 from kernels_of_test import run
-heard, watched = [], []
-with listening(lambda: heard.append(1)), watching(watched.append):
+watched = []
+with watching(watched.append):
     value = run(1)
 assert watched == [True, False] * (len(watched) // 2)
-assert watched or not heard
-print(value, sum(run.compiled.stats.cache_hits.values()), bool(heard))
+print(value, sum(run.compiled.stats.cache_hits.values()), bool(watched))
 """
 
 
@@ -50,17 +61,31 @@ for locator in (caching.InTreeCacheLocator, caching.UserWideCacheLocator):
 """
 
 
+SLOW = """
+from numba.core import event
+import time
+class Slow(event.Listener):
+    def on_start(self, event):
+        time.sleep(1)
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Slow())
+"""
+
+
 def write_modules(folder: Path) -> None:
     (folder / "helpers_of_test.py").write_text(HELPERS.format(1))
     (folder / "kernels_of_test.py").write_text(KERNELS)
 
 
-def call(folder: Path, repository: Path, before: str = "", **variables: str) -> list[str]:
+def call(
+    folder: Path, repository: Path, before: str = "", program: str = CALL, **variables: str
+) -> list[str]:
     path = os.pathsep.join([str(folder), str(repository)])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     environment |= variables
     done = subprocess.run(
-        [sys.executable, "-c", before + CALL],
+        [sys.executable, "-c", before + program],
         env=environment,
         capture_output=True,
         text=True,
@@ -95,6 +120,39 @@ def test_cache_is_renewed_with_helpers_of_other_folders(tmp_path: Path, reposito
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fields", "more", "value"), [("xy", 1, "20"), ("yx", 1, "30"), ("xy", 2, "30")]
+)
+def test_cache_is_renewed_with_constants_and_with_the_fields_of_tuples(
+    fields: str, more: int, value: str, tmp_path: Path, repository: Path
+) -> None:
+    """Numba itself looks at the file of the kernel alone."""
+    pair = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    {}: int\n    {}: int\n"
+    more_ = "MORE = {}\n"
+    helpers, kernels = tmp_path / "helpers_of_test.py", tmp_path / "kernels_of_test.py"
+    step = HELPERS.replace("(x)", "(p)").replace("x + {}", "p.x + MORE")
+    kernels.write_text(KERNELS.replace("(x)", "(p)"))
+    program = CALL.replace("run(1)", "run(__import__('helpers_of_test').Pair(1, 2))")
+    helpers.write_text(pair.format(*"xy") + more_.format(1) + step)
+    assert call(tmp_path, repository, program=program) == ["20", "0", "True"]
+    helpers.write_text("# a comment more\n" + pair.format(*fields) + more_.format(more) + step)
+    same = value == "20"
+    told = call(tmp_path, repository, program=program)
+    assert told == [value, str(int(same)), str(not same)]
+
+
+def test_what_has_no_stamp_is_refused() -> None:
+    table = [1, 2]
+
+    @kernel
+    def run() -> int:
+        return table[0]
+
+    with pytest.raises(TypeError, match="kernels name no list"):
+        run()
+
+
+@pytest.mark.slow
 def test_torn_files_of_the_cache_are_made_again(tmp_path: Path, repository: Path) -> None:
     write_modules(tmp_path)
     assert call(tmp_path, repository) == ["20", "0", "True"]
@@ -125,7 +183,8 @@ def test_where_nothing_may_be_written_it_is_known_that_nothing_is_kept(
     write_modules(tmp_path)
     kept = (
         "from optim.util import compilation\nheld = []\n"
-        "compilation._listeners.append(lambda: held.append(compilation.is_kept()))\n"
+        "look = lambda begins: begins and held.append(compilation.is_kept())\n"
+        "compilation._watchers.append(look)\n"
         "import atexit\natexit.register(lambda: print(sorted(set(held)), compilation.is_kept()))\n"
     )
     (tmp_path / "tmp").mkdir()
@@ -139,7 +198,6 @@ def test_where_nothing_may_be_written_it_is_known_that_nothing_is_kept(
 
 
 def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) -> None:
-    from optim.util.compiled import helper, kernel
     from optim.util.machine_code import twin
 
     @helper
@@ -157,13 +215,10 @@ def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) ->
 @pytest.mark.slow
 def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Path) -> None:
     write_modules(tmp_path)
-    slow = "from optim.util import compilation\ncompilation._listeners.append(lambda: sleep(1))\n"
     with ThreadPoolExecutor(3) as pool:
-        calls = [
-            pool.submit(call, tmp_path, repository, f"from time import sleep\n{slow}")
-            for _ in range(3)
-        ]
-    assert sorted(done.result()[1:] for done in calls) == [["0", "True"]] + 2 * [["1", "False"]]
+        calls = [pool.submit(call, tmp_path, repository, SLOW) for _ in range(3)]
+    hits = sorted(int(done.result()[1]) for done in calls)
+    assert hits == [0, 1, 1]
 
 
 def test_waiting_for_another_process_counts_as_compiling(tmp_path: Path, repository: Path) -> None:
@@ -221,11 +276,19 @@ def test_an_interruption_waits_for_numba_to_be_whole(tmp_path: Path, repository:
     assert call(tmp_path, repository, before) == ["20", "0", "True"]
 
 
-def test_small_work_runs_as_it_stands_and_draws_what_compiled_code_draws() -> None:
-    import numpy as np
+class Either(Kernel):
+    """A kernel whose compiled function says so."""
 
-    from optim.util.compiled import by_size, helper, kernel
+    compiled: Any = property(lambda _: lambda *_: "compiled")
 
+
+@pytest.fixture(autouse=True)
+def nothing_run_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count steps from none on."""
+    monkeypatch.setattr(Kernel, "total", 0.0)
+
+
+def test_small_work_runs_as_plain_python_and_draws_what_compiled_code_draws() -> None:
     @helper
     def some(most: int) -> int:
         return np.random.randint(most)  # noqa: NPY002
@@ -240,85 +303,75 @@ def test_small_work_runs_as_it_stands_and_draws_what_compiled_code_draws() -> No
     before = np.random.get_state()[2]  # noqa: NPY002
     with by_size(0):
         run(3, here)
-        assert not run.left
+        assert "compiled" not in vars(run)
     assert np.random.get_state()[2] == before  # noqa: NPY002
     run(3, there)
-    assert run.left
+    assert "compiled" in vars(run)
     assert here.tolist() == there.tolist()
 
 
-def test_what_takes_too_long_as_it_stands_is_undone_and_left_to_the_twin(
+@pytest.mark.parametrize(
+    ("steps", "on_disk", "loaded", "plain"),
+    [
+        ([COMPILING], False, True, [True]),
+        ([COMPILING, 1], False, True, [True, False]),
+        ([LOADING], True, False, [True]),
+        ([LOADING + 1], True, False, [False]),
+        ([READING, 1, LOADING], True, False, [True, True, False]),
+        ([READING], True, True, [True]),
+        ([READING, 1], True, True, [True, False]),
+    ],
+)
+def test_steps_choose(
+    steps: list[int],
+    on_disk: bool,
+    loaded: bool,
+    plain: list[bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import numpy as np
+    asked = Either(lambda other, more: "plain", lambda more: more)
+    asked.on_disk = on_disk
+    with monkeypatch.context() as only:
+        only.setattr(sys, "modules", {"numba": sys} if loaded else {})
+        with by_size(SMALL):
+            found = [asked("nothing", more) == "plain" for more in steps]
+    assert found == plain
 
-    from optim.util import compiled
-    from optim.util.compiled import by_size, kernel
+
+def test_large_work_and_other_threads_are_compiled() -> None:
+    found: list[str] = []
+    asked = Either(lambda: "plain", lambda: 1)
+
+    def in_thread() -> None:
+        with by_size(0):
+            found.append(asked())
+
+    with by_size(SMALL + 1):
+        found.append(asked())
+        with by_size(SMALL):
+            found.append(asked())
+            with by_size(SMALL + 1):  # a part of what is small
+                found.append(asked())
+    thread = threading.Thread(target=in_thread)
+    thread.start()
+    thread.join()
+    assert found == ["compiled", "plain", "plain", "compiled"]
+
+
+def test_an_interruption_finds_a_plain_kernel_done() -> None:
+    done: list[int] = []
 
     @kernel
-    def count(cells: tuple[np.ndarray[Any, Any], int]) -> int:
-        for _ in range(3_000_000):
-            cells[0][0] += 1
-        return int(cells[0][0])
+    def run() -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append(1)
 
-    monkeypatch.setattr(compiled, "_COMPILED", 0.2)
-    cell = np.zeros(1, dtype=np.int64)
-    with by_size(0):
-        assert count((cell, 0)) == 3_000_000
-    assert count.left
-    assert cell[0] == 3_000_000
+    with by_size(0), pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == [1]
 
 
-def test_a_profiler_goes_on_after_what_took_too_long(tmp_path: Path, repository: Path) -> None:
-    """What is sent and taken back again keeps CPython 3.11 in the first call for ever."""
-    program = (
-        "import sys\nfrom optim.util import compiled\n"
-        "compiled._COMPILED = 0.01\n"
-        "@compiled.kernel\ndef count(most):\n    total = 0\n"
-        "    for i in range(most):\n        total += i\n    return total\n"
-        "count.on_disk, count.compiled = False, lambda most: -1\n"
-        "with compiled.by_size(8):\n"
-        "    print(count(50_000_000))\n"
-        "sys.setprofile(lambda *_: None)\nprint(len(str(1)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(repository), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.split() == ["-1", "1"]
-
-
-def test_methods_answer_the_same_compiled_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    from experiments.generators import generate
-    from optim import solve
-    from optim.util import compiled
-
-    monkeypatch.setattr(compiled, "_COMPILED", 1e9)
-    monkeypatch.setattr(compiled, "_LOADED", 1e9)
-    cases = [generate("cluster", seed=2, nodes=3), generate("community", seed=2, tasks=9, nodes=3)]
-    used: set[bool] = set()
-    for instance in cases:
-        for name in ("flux", "gma", "task-level", "top-down", "partition", "storm-online"):
-            answers = []
-            for size in (10**6, -1):  # what is compiled once stays so
-                monkeypatch.setattr(compiled, "SMALL", size)
-                try:
-                    plan = solve(instance, name, repair=True).plan
-                    answers.append(plan and plan.node_indices(instance).tolist())
-                except StreamplaceError as error:
-                    answers.append(str(error))
-            assert answers[0] == answers[1]
-            used.add(isinstance(answers[0], str))
-    assert False in used
-
-
-def test_nothing_is_warmed_where_kernels_run_as_they_stand() -> None:
-    from optim.util.compiled import by_size, warming
-
+def test_nothing_is_warmed_where_kernels_run_as_plain_python() -> None:
     calls: list[int] = []
     warm_up = warming(lambda: calls.append(1))
     with by_size(0):
