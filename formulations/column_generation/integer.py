@@ -239,7 +239,7 @@ def _add_pattern(table, into, sizes, strides, counts, gain, digits):  # type: ig
 
 def _states_seen(sizes, counts, node_class, owner):  # type: ignore[no-untyped-def]
     """Estimate the steps of `fill_and_trace`: states with room for each pattern, and their rows."""
-    nodes = np.bincount(owner, minlength=node_class.max() + 1)[node_class]
+    nodes = np.bincount(owner, minlength=node_class.max(initial=0) + 1)[node_class]
     room = np.maximum(sizes + 1.0 - counts, 0.0)
     return 0.22 * (room.prod(axis=1) @ nodes) + 1.6 * (room[:, :-1].prod(axis=1) @ nodes)
 
