@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from formulations.task_allocation import brute
-from formulations.task_allocation.brute import least_assignments
+from formulations.task_allocation.brute import least_assignments, next_better
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
 from optim.kernels.classes import node_classes, task_groups
 from optim.referee.evaluate import evaluate_indices
+from optim.util.compiled import Kernel
 from tests.formulations.task_allocation.cases import random_instance, seeds
 from tests.optim.make import instance, nodes
 
@@ -87,18 +89,23 @@ def test_the_estimate_is_a_lower_bound() -> None:
     assert 10 ** least_assignments(groups, classes) <= seen
 
 
-def test_the_walk_goes_on_where_python_leaves_it_to_the_twin(
+def test_the_walk_goes_on_where_python_leaves_it_to_compiled_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = instance(nodes=nodes(3, capacity={"cpu": 100}))
     whole = solve(made, "imc-brute")
     assert int(whole.notes[-1].split()[0]) > 3
-    begun: list[float] = []
     monkeypatch.setattr("formulations.task_allocation.brute._FEW", 3)
-    monkeypatch.setattr(
-        "formulations.task_allocation.brute.at_once", lambda _, steps: begun.append(steps)
-    )
+    fresh, begun = Kernel(next_better.function, next_better.rule), list[float]()
+
+    def plain(*args: Any) -> Any:
+        begun.append(args[-1])
+        return fresh.function(*args)
+
+    monkeypatch.setattr(fresh, "plain", plain)
+    monkeypatch.setattr("formulations.task_allocation.brute.next_better", fresh)
     parted = solve(made, "imc-brute")
-    assert begun
+    assert begun == [3]
+    assert "compiled" in vars(fresh)
     assert parted.notes[-1] == whole.notes[-1]
     assert parted.objective == whole.objective
