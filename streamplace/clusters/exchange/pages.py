@@ -76,9 +76,13 @@ class Page(BaseModel):
         return self
 
 
-def filled(kind: Callable[[], Any] = lambda: None) -> Any:
-    """Declare a field that other pages fill: nothing of the page itself is read into it."""
-    return Field(default_factory=kind, validation_alias="(filled)")
+def filled(start: Any = None) -> Any:
+    """Declare a field that other pages fill: nothing of the page itself is read into it.
+
+    It starts with a value, or with what a function makes.
+    """
+    first = {"default_factory" if callable(start) else "default": start}
+    return Field(validation_alias="(filled)", **first)
 
 
 def read_page(kind: Any, value: Any, path: str, ledger: Ledger) -> Any:

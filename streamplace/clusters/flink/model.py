@@ -415,9 +415,9 @@ def _place(vertex: Vertex, path: str, locator: _Locator, ledger: Ledger) -> None
         subtask.node = locator.find(subtask)
         if subtask.ended and subtask.node is None:
             subtask.node = locator.first  # it uses nothing there
-        elif not subtask.ended and subtask.place[0] not in (None, *locator.ids):
+        elif not subtask.ended and (name := subtask.place[0]) and name not in locator.ids:
             reason = "is a task manager that is not listed: it left or came while pages were read"
-            ledger.problem(f"{path}: subtask {index}", subtask.place[0], reason, "import again")
+            ledger.problem(f"{path}: subtask {index}", name, reason, "import again")
         unknown += subtask.node is None
     if unknown:
         ledger.warn(f"where {unknown} subtasks of {vertex.title} run is not known")

@@ -96,15 +96,15 @@ class Subtask(_Page):
     host: MaybeText = None
     endpoint: MaybeText = None
     metrics: _Counters | None = None
-    past: bool = filled(bool)
+    past: bool = filled(False)
     node: str | None = filled()
 
-    @property
+    @cached_property
     def place(self) -> tuple[str | None, str | None]:
         """Task manager and host, as its page names them."""
-        told = (self.manager, self.endpoint if self.host is None else self.host)
-        manager, host = (None if word == _UNASSIGNED else word for word in told)
-        return manager, host
+        host = self.endpoint if self.host is None else self.host
+        manager = None if self.manager == _UNASSIGNED else self.manager
+        return manager, None if host == _UNASSIGNED else host
 
     @property
     def seconds(self) -> float | None:
@@ -262,9 +262,9 @@ class Job(Listed):
 
     entries: list[Vertex] = Field(validation_alias=AliasChoices("vertices"))
     plan: _Plan | None = None
-    path: str = filled(str)
+    path: str = filled("")
     vertices: dict[str, Vertex] = filled(dict)
-    planned: bool = filled(bool)
+    planned: bool = filled(False)
 
     def everyone(self) -> list[Subtask]:
         """Return all subtasks of its vertices."""

@@ -240,7 +240,7 @@ class Topology(Summarised, _Started):
     spouts: list[Component]
     bolts: list[Bolt]
     processes: Many[Worker] = Field((), alias="workers")
-    path: str = filled(str)
+    path: str = filled("")
     components: dict[str, Component] = filled(dict)
     groupings: dict[tuple[str, str, str], str] = filled(dict)
     reserved: dict[str, tuple[float, float]] = filled(dict)
