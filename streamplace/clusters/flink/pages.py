@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 UNUSED = words(
     """
-    accumulated-idle-time aggregated application-id attempt assignedTasks blocked caching
-    duration end-time endpoint exchange freeMemory hardware isStoppable jmxPort
-    job-configuration job-type jid lastHeartbeat local_strategy managedMemory
-    memoryConfiguration metrics name networkMemory now num operator operator_strategy
-    optimizer_properties other-concurrent-attempts parallelism path pending-operators
-    physicalMemory plan read-bytes read-bytes-complete read-records-complete rescaleHistory
+    accumulated-busy-time accumulated-idle-time aggregated application-id assignedTasks attempt
+    blocked caching dataPort description duration end-time endpoint exchange freeMemory freeSlots
+    hardware isStoppable jid jmxPort job-configuration job-type jobType last-modification
+    lastHeartbeat local_strategy location managedMemory maxParallelism memoryConfiguration metrics
+    name networkMemory now num operator operator_strategy optimizer_properties
+    other-concurrent-attempts parallelism path pending-operators physicalMemory plan read-bytes
+    read-bytes-complete read-records read-records-complete rescaleHistory schedulerType
     slotSharingGroupName start-time start_time state status status-counts status-duration
-    stream-graph subtask subtasks taskHeapMemory taskOffHeapMemory tasks timeSinceLastHeartbeat
-    timestamps type vertices write-bytes write-bytes-complete write-records-complete
-    accumulated-busy-time maxParallelism schedulerType read-records write-records location
-    totalProcessMemory taskmanagers freeSlots dataPort description last-modification jobType
+    stream-graph subtask subtasks taskHeapMemory taskmanagers taskOffHeapMemory tasks
+    timeSinceLastHeartbeat timestamps totalProcessMemory type vertices write-bytes
+    write-bytes-complete write-records write-records-complete
     """
 )
 RUNNING = "RUNNING"

@@ -39,27 +39,26 @@ if TYPE_CHECKING:
 
 UNUSED = words(
     """
-    acked ackedLatency activeControllers assignedCpu assignedMemOffHeap assignedMemOnHeap
-    assignedTotalMem blacklisted bolts boltStats bytesRead completeLatency componentErrors
-    componentNumTasks configuration debug debug-exception-count emitted encodedBoltId
-    encodedComponentId encodedExecutorId encodedId encodedSpoutId encodedTopologyId error
-    errorHost errorLapsedSecs errorPort errorTime errorWorkerLogLink eventLogLink executed
-    executorsTotal executeLatency failed fragmentedCpu fragmentedMem generic-resources
-    genericResources host id isDebugEnabled lastError logLink loggersTotal memory msgTimeout
-    name nimbuses outputStats owner port processLatency profileActionEnabled profilerActive
-    profilingAndDebuggingCapable rebalanceOptions replicationCount requestedCpu
-    requestedGenericResources requestedGenericResourcesComp requestedMemOffHeap
-    requestedMemOnHeap requestedTotalMem samplingPct schedulerDisplayResource schedulerInfo
-    schedulerResources slotsFree slotsUsed spoutSummary spouts stats status statsTranslated
-    stormVersion supervisorId supervisors taskCount tasks tasksTotal topologyId topologyName
-    topologyPage topologyStats topologyStatus topologyVersion totalMem transferred
-    uiActionsEnabled uptime uptimeSeconds usedGenericResources usedMem user version
-    visualizationTable assignedGenericResources assignedRegularOffHeapMemLimit
-    assignedSharedOffHeapMemory assignedSharedOnHeapMemory availCpu availMem
-    availGenericResources usedMemory usedCPU totalCPU totalMemory totalGenericResources
-    supervisorTimeoutSecs weburl window windowHint windowPretty workerLogLink workers
-    workersTotal :capacity :link :latency :uptime_secs :sani-stream :bolt :stats :transferred
-    :type componentType executors
+    :bolt :capacity :latency :link :sani-stream :stats :transferred :type :uptime_secs acked
+    ackedLatency activeControllers assignedCpu assignedGenericResources assignedMemOffHeap
+    assignedMemOnHeap assignedRegularOffHeapMemLimit assignedSharedOffHeapMemory
+    assignedSharedOnHeapMemory assignedTotalMem availCpu availGenericResources availMem blacklisted
+    bolts boltStats bytesRead completeLatency componentErrors componentNumTasks componentType
+    configuration debug debug-exception-count emitted encodedBoltId encodedComponentId
+    encodedExecutorId encodedId encodedSpoutId encodedTopologyId error errorHost errorLapsedSecs
+    errorPort errorTime errorWorkerLogLink eventLogLink executed executeLatency executors
+    executorsTotal failed fragmentedCpu fragmentedMem generic-resources genericResources host id
+    isDebugEnabled lastError loggersTotal logLink memory msgTimeout name nimbuses outputStats owner
+    port processLatency profileActionEnabled profilerActive profilingAndDebuggingCapable
+    rebalanceOptions replicationCount requestedCpu requestedGenericResources
+    requestedGenericResourcesComp requestedMemOffHeap requestedMemOnHeap requestedTotalMem
+    samplingPct schedulerDisplayResource schedulerInfo schedulerResources slotsFree slotsUsed spouts
+    spoutSummary stats statsTranslated status stormVersion supervisorId supervisors
+    supervisorTimeoutSecs taskCount tasks tasksTotal topologyId topologyName topologyPage
+    topologyStats topologyStatus topologyVersion totalCPU totalGenericResources totalMem totalMemory
+    transferred uiActionsEnabled uptime uptimeSeconds usedCPU usedGenericResources usedMem
+    usedMemory user version visualizationTable weburl window windowHint windowPretty workerLogLink
+    workers workersTotal
     """
 )
 
