@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.format.tables import TOGETHER
-from optim.rules import COUNTING, broken, without_limits
+from optim.rules import COUNTING, Form, broken, rules_of, without_limits
 from optim.rules.placement import Placement
 from optim.util.tolerance import TOLERANCE
 
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from optim.rules.violation import Violation
 
 
-FINAL_ONLY = tuple(rule.name for rule in COUNTING)
-"""Rules that only the plan must keep, beside sets that are to be ``together``."""
+FINAL_ONLY = (*(rule.name for rule in COUNTING), *rules_of({Form.NODE_COUNT}))
+"""Rules that only the plan must keep, beside sets that are to be ``together``.
+
+Tasks on their way stand on more nodes, and beside others.
+"""
 
 
 class Between:

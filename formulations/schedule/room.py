@@ -340,11 +340,11 @@ class _Bounds:
         moving = self._between.start < 0
         distance = MAX_LOAD_DISTANCE.present(instance) is not None and bool(moving.any())
         slots = SLOTS.present(instance) is not None
-        slots |= instance.limits.max_tasks_per_slot is not None
+        slots |= instance.limits.max_tasks_per_slot is not None or bool(instance.slot_sets.ids)
         links = LINKS.present(instance) is not None and not summed
         whole = bool(distance or links or instance.crossing_cost.any())
         workers = bool((instance.topologies.workers >= 0).any())
-        return whole or slots, not whole and not workers
+        return whole or slots, not (whole or workers or instance.slot_sets.ids)
 
 
 # Sets on the way: how many members of a set are on each place, and what may be.

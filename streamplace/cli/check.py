@@ -211,10 +211,10 @@ def _traffic(instance: Instance) -> Iterator[Problem]:
 
 def _sets(instance: Instance) -> Iterator[Problem]:
     """Sets that forbid nothing: whatever the plan, they are kept."""
-    table = instance.sets
-    for i, size in enumerate(np.diff(table.indptr).tolist()):
-        rule, limit = SET_RULES[table.rule[i]], int(table.limit[i])
-        path, members = f"sets[{i}]", plural(size, "member")
+    tables = (instance.sets, instance.slot_sets)
+    for table, i in ((each, i) for each in tables for i in range(len(each.ids))):
+        rule, limit, size = SET_RULES[table.rule[i]], int(table.limit[i]), len(table.tasks_of(i))
+        path, members = f"sets[{table.entry[i]}]", plural(size, "member")
         if rule == "apart" and limit >= size:
             yield Problem(f"{path}.at_most", limit, f"binds nothing: the set has {members}")
         elif rule == "spread" and limit <= 1:

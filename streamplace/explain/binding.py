@@ -11,8 +11,9 @@ import numpy as np
 from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.excess import raised
 from optim import solve
+from optim.figures.measures import slot_places
 from optim.format.tables import APART, SPREAD
-from optim.rules import BUDGETS, budgets
+from optim.rules import BUDGETS, budgets, node_counts
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
 from optim.rules.placement import Placement
 from optim.rules.sets import places_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Ints, SetTable
     from optim.referee.result import Result
     from streamplace.explain.explanation import Explanation
 
@@ -109,15 +110,29 @@ def _nodes(placement: Placement) -> Iterator[Bound]:
 
 def _sets(placement: Placement) -> Iterator[Bound]:
     instance, table = placement.instance, placement.instance.sets
-    for i, name in enumerate(table.ids):
+    for i in range(len(table.ids)):
         node = placement.node[table.tasks_of(i)]
-        node = node[node >= 0]
-        counts = np.bincount(np.unique(places_of(instance, i)[node], return_inverse=True)[1])
-        most, limit = int(counts.max(initial=0)), float(table.limit[i])
-        if table.rule[i] == APART and most >= limit and len(node) > 1:
-            yield Bound("sets", f"{name} apart", float(most), limit)
-        elif table.rule[i] == SPREAD and len(counts) <= limit:
-            yield Bound("sets", f"{name} spread", float(len(counts)), limit)
+        yield from _set(table, i, "sets", places_of(instance, i)[node[node >= 0]])
+    table = instance.slot_sets
+    if placement.slot is not None:
+        place = slot_places(placement.node, placement.slot)
+        for i in range(len(table.ids)):
+            at = place[table.tasks_of(i)]
+            yield from _set(table, i, "slot_sets", at[at >= 0])
+    for count in node_counts(instance):
+        used = int(count.nodes(placement.node, instance.num_nodes).sum())
+        if used >= count.limit > 0:
+            yield Bound(count.rule, count.name, float(used), float(count.limit))
+
+
+def _set(table: SetTable, i: int, rule: str, places: Ints) -> Iterator[Bound]:
+    """Whether one more member on a place, or one place less, would break a set."""
+    _, counts = np.unique(places, return_counts=True)
+    most, limit, name = int(counts.max(initial=0)), float(table.limit[i]), table.ids[i]
+    if table.rule[i] == APART and most >= limit and len(places) > 1:
+        yield Bound(rule, f"{name} apart", float(most), limit)
+    elif table.rule[i] == SPREAD and len(counts) <= limit:
+        yield Bound(rule, f"{name} spread", float(len(counts)), limit)
 
 
 _ASKED = 3

@@ -32,6 +32,7 @@ _GIVEN_UP = {
     "allowed": "let {by} of the tasks go elsewhere",
     "leaving": "let {by} tasks onto leaving nodes",
     "sets": "give the set up",
+    "slot_sets": "give the set up",
 }
 
 
