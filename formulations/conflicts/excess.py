@@ -79,7 +79,9 @@ def least_excess(
         return None, 0.0
     nodes = min(_MOST, _SHARED // cells)
     # counts of nodes may stay as they are, at no cost: the bound is the lower
-    atoms = atoms_of(replace(instance, topologies=loose.topologies, slot_sets=loose.slot_sets))
+    limits = replace(instance.limits, max_nodes_used=loose.limits.max_nodes_used)
+    counted = replace(instance, topologies=loose.topologies, slot_sets=loose.slot_sets)
+    atoms = atoms_of(replace(counted, limits=limits))
     paid: dict[int, float] = {}
     most: dict[int, float] = {}
     total = max(1, instance.num_tasks)
