@@ -93,8 +93,8 @@ def test_a_broken_start_is_mended_as_far_as_the_budget_goes(method: str | None) 
 @pytest.mark.parametrize("limits", [{}, {"max_nodes_used": 1}])
 def test_counts_that_cannot_be_mended_yet_do_not_raise_the_bound(limits: dict[str, int]) -> None:
     """One move mends the capacity; the counts of nodes stay broken, at no cost in the bound."""
-    at = {"a/0": "n1", "a/1": "n2", "b/0": "n1", "b/1": "n1"}
-    nodes = [{**NODES[0], "capacity": {"cpu": 8}}, *NODES[1:]]
+    at = {"a/0": "n1", "a/1": "n2", "b/0": "n1", "b/1": "n2"}
+    nodes = [{**NODES[0], "capacity": {"cpu": 5}}, *NODES[1:]]
     tasks = [{"id": t, "node": n} for t, n in at.items()]
     case = made(nodes=nodes, tasks=tasks, limits={"max_migrations": 1, **limits})
     result = solve(case, "imc-milp", time_limit=20)
