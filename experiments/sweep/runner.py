@@ -42,7 +42,7 @@ def run(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
     instance = _instance(document)
     read = time.perf_counter() - began
     before = processor_seconds()
-    result = solve(instance, **asked)
+    result = solve(instance, explain=0.0, **asked)  # a row has no place for what clashes
     busy = processor_seconds() - before
     if insists and claims(result):
         result, _ = insisted(result, document)

@@ -24,7 +24,7 @@ from optim.format.plan import Plan
 from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
 from optim.methods.audit import FOR_EVERY_PLAN, moves_of
-from optim.methods.reduce import scale_of, scaled, with_columns, with_set_columns
+from optim.methods.reduce import in_own_units, scaled, with_columns, with_set_columns
 from optim.methods.registry import from_above
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
@@ -186,8 +186,7 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     seconds = None if time_limit is None else min(_LEVEL_SECONDS, _SHARE * time_limit)
     began = time.perf_counter()
     binding = start.figure.binding(start.rows)
-    scale = scale_of(binding)
-    seen = scaled(binding, scale)
+    seen, scale = in_own_units(binding)
     loose = scaled(start.figure.binding(start.loose(start.instance.tasks.node)), scale)
     weight = start.weight * scale.load
     # what a task has above what it can use is the same in every plan

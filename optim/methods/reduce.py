@@ -463,6 +463,17 @@ def _typical(total: float, values: Floats) -> float:
     return usual if 0 < usual * _OUTLIER < total else total
 
 
+def in_own_units(instance: Instance) -> tuple[Instance, Scale]:
+    """Return an instance in units of its own, and what these are in the file's; made once."""
+    made: dict[str, Any] = vars(instance)
+    if "_in_own_units" not in made:
+        scale = scale_of(instance)
+        changed = scaled(instance, scale)
+        made["_in_own_units"] = None if changed is instance else changed, scale  # no circle
+    changed, scale = made["_in_own_units"]
+    return (instance if changed is None else changed), scale
+
+
 def scaled(instance: Instance, scale: Scale) -> Instance:
     """Return the instance in units of the scale; the same one where nothing changes."""
     nodes, tasks, links, limits = instance.nodes, instance.tasks, instance.links, instance.limits

@@ -21,9 +21,8 @@ from optim.methods.audit import broken_by, settle_assumptions
 from optim.methods.choose import is_suitable
 from optim.methods.reduce import (
     Scale,
+    in_own_units,
     lowered,
-    scale_of,
-    scaled,
     with_bounded_costs,
     without_misfits,
 )
@@ -109,8 +108,7 @@ def view_of(method: Method, instance: Instance, *, scaling: bool = True) -> View
     seen = with_bounded_costs(lowered(instance, method.honours))
     scale = Scale(load=np.ones(instance.num_resources))
     if scaling:
-        scale = scale_of(seen)
-        seen = scaled(seen, scale)
+        seen, scale = in_own_units(seen)
     if "allowed" in method.honours:
         seen = without_misfits(seen, OBJECTIVES[method.objective].binding(seen))
     return View(seen, scale)

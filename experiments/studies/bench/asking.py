@@ -265,7 +265,7 @@ def method_asker(method: Method | str, limit: float, **options: Any) -> Asker:
             with _stdout_aside():
                 result = solve(
                     instance, given, objective=objective if optimised else None,
-                    time_limit=limit, **options,
+                    time_limit=limit, explain=0.0, **options,
                 )  # fmt: skip
         except Exception as error:  # methods of other packages may fail in any way
             found.seconds, found.problem = time.perf_counter() - began, words(error)

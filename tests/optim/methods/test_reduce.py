@@ -10,6 +10,7 @@ import pytest
 from optim import Instance, solve
 from optim.methods.choose import _unhonoured
 from optim.methods.reduce import (
+    in_own_units,
     kept_lowered,
     lowered,
     scale_of,
@@ -168,3 +169,15 @@ def test_a_node_may_be_empty_where_the_distance_is_just_its_share(method: str) -
     }
     result = solve(Instance.from_dict(document), method)
     assert result.evaluation is not None and result.evaluation.feasible
+
+
+def test_an_instance_is_put_in_its_own_units_once() -> None:
+    tasks = [{"id": f"t{i}", "load": {"cpu": 3e6}} for i in range(2)]
+    large = made(tasks, [{"id": "a"}, {"id": "b"}])
+    seen, scale = in_own_units(large)
+    assert seen is not large
+    assert in_own_units(large)[0] is seen
+    assert (seen.tasks.load * scale.load == large.tasks.load).all()
+    again, unit = in_own_units(seen)  # it is in them already, and keeps no copy of itself
+    assert again is seen
+    assert unit.load.tolist() == [1.0]
