@@ -21,64 +21,39 @@ from optim.methods.registry import NEEDS, get_method, method_names
 from optim.rules import CROSSING_COST, SLOTS, budgets, limits_set, without_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from optim.format.instance import Instance
+    from optim.format.tables import Bools
     from optim.methods.registry import Method
 
 
-def _missing_tasks(instance: Instance) -> str | None:
-    return None if instance.num_tasks else "the instance has none"
+def _none(there: object) -> str | None:
+    return None if there else "the instance has none"
 
 
-def _missing_nodes(instance: Instance) -> str | None:
-    return None if instance.num_nodes else "the instance has none"
+def _first(ids: Sequence[str], without: Bools) -> str | None:
+    """Name the first of some that has none."""
+    return f"{ids[int(without.argmax())]} has none" if without.any() else None
 
 
-def _missing_traffic(instance: Instance) -> str | None:
-    return None if instance.has_traffic else "no tasks of the instance communicate"
-
-
-def _missing_current(instance: Instance) -> str | None:
-    without = np.flatnonzero(instance.tasks.node < 0)
-    return f"{instance.tasks.ids[without[0]]} has none" if len(without) else None
-
-
-def _missing_dag(instance: Instance) -> str | None:
+def _cycle(instance: Instance) -> str | None:
     edges = [(s.source, s.target) for s in instance.streams]
     cycle = find_cycle(instance.num_operators, edges)
     names = [instance.operators.ids[o] for o in cycle]
     return f"{' → '.join([*names, names[0]])} is a cycle" if cycle else None
 
 
-def _missing_operators(instance: Instance) -> str | None:
-    without = np.flatnonzero(instance.tasks.operator < 0)
-    return f"{instance.tasks.ids[without[0]]} has none" if len(without) else None
+def _without_operator(instance: Instance) -> str | None:
+    return _first(instance.tasks.ids, instance.tasks.operator < 0)
 
 
-def _missing_topologies(instance: Instance) -> str | None:
-    problem = _missing_operators(instance)
-    if problem:
-        return problem
-    without = np.flatnonzero(instance.operators.topology < 0)
-    return f"{instance.operators.ids[without[0]]} has none" if len(without) else None
+def _without_topology(instance: Instance) -> str | None:
+    operators = instance.operators
+    return _without_operator(instance) or _first(operators.ids, operators.topology < 0)
 
 
-def _missing_slots(instance: Instance) -> str | None:
-    without = np.flatnonzero(instance.nodes.slots < 0)
-    return f"{instance.nodes.ids[without[0]]} has none" if len(without) else None
-
-
-def _missing_links(instance: Instance) -> str | None:
-    return None if instance.links.ids else "the instance has none"
-
-
-def _missing_capacity(instance: Instance) -> str | None:
-    without = np.flatnonzero(~np.isfinite(instance.nodes.capacity[:, 0]))
-    return f"{instance.nodes.ids[without[0]]} has none" if len(without) else None
-
-
-def _missing_bounded_rate(instance: Instance) -> str | None:
+def _bounded_rate(instance: Instance) -> str | None:
     """Without, some placement carries any input: there is no greatest rate."""
     if np.isfinite(instance.thread_rates).any():
         return None
@@ -94,21 +69,21 @@ def _missing_bounded_rate(instance: Instance) -> str | None:
     return f"{instance.nodes.ids[without]} has none of {names}"
 
 
-def _missing_models(instance: Instance) -> str | None:
+def _models(instance: Instance) -> str | None:
     for name, model in zip(instance.operators.ids, instance.operators.model, strict=True):
         if model is None:
             return f"{name} has none"
     return None if instance.num_operators else "the instance has no operators"
 
 
-def _missing_input_rate(instance: Instance) -> str | None:
+def _input_rate(instance: Instance) -> str | None:
     if not instance.input_rate:
         return "it is 0" if instance.input_rate == 0 else "the instance has none"
     without = np.flatnonzero(np.isnan(instance.operators.tuple_rate))
     return f"that of {instance.operators.ids[without[0]]} does not" if len(without) else None
 
 
-def _missing_whole_slots(instance: Instance) -> str | None:
+def _whole_slots(instance: Instance) -> str | None:
     share = instance.limits.max_utilisation
     for name, value in zip(instance.resources, share.tolist(), strict=True):
         if value != 1:
@@ -116,26 +91,22 @@ def _missing_whole_slots(instance: Instance) -> str | None:
     return None
 
 
-def _missing_vm_types(instance: Instance) -> str | None:
-    return None if instance.vm_types else "the instance has none"
-
-
-_MISSING = {
-    "tasks": _missing_tasks,
-    "nodes": _missing_nodes,
-    "traffic": _missing_traffic,
-    "current_placement": _missing_current,
-    "dag": _missing_dag,
-    "operators": _missing_operators,
-    "topologies": _missing_topologies,
-    "slots": _missing_slots,
-    "links": _missing_links,
-    "capacity": _missing_capacity,
-    "bounded_rate": _missing_bounded_rate,
-    "models": _missing_models,
-    "tuple_rates": _missing_input_rate,
-    "vm_types": _missing_vm_types,
-    "whole_slots": _missing_whole_slots,
+_MISSING: dict[str, Callable[[Instance], str | None]] = {
+    "tasks": lambda of: _none(of.num_tasks),
+    "nodes": lambda of: _none(of.num_nodes),
+    "traffic": lambda of: None if of.has_traffic else "no tasks of the instance communicate",
+    "current_placement": lambda of: _first(of.tasks.ids, of.tasks.node < 0),
+    "dag": _cycle,
+    "operators": _without_operator,
+    "topologies": _without_topology,
+    "slots": lambda of: _first(of.nodes.ids, of.nodes.slots < 0),
+    "links": lambda of: _none(of.links.ids),
+    "capacity": lambda of: _first(of.nodes.ids, ~np.isfinite(of.nodes.capacity[:, 0])),
+    "bounded_rate": _bounded_rate,
+    "models": _models,
+    "tuple_rates": _input_rate,
+    "vm_types": lambda of: _none(of.vm_types),
+    "whole_slots": _whole_slots,
 }
 """What an instance lacks of a part that methods may need, in words; ``None`` where it has it."""
 

@@ -11,7 +11,16 @@ import pytest
 
 from optim import InvalidInput, solve
 from optim.errors import RefereeRefused
-from optim.methods.registry import METHODS, Method, Outcome, all_methods, get_method, method_names
+from optim.methods import choose
+from optim.methods.registry import (
+    METHODS,
+    NEEDS,
+    Method,
+    Outcome,
+    all_methods,
+    get_method,
+    method_names,
+)
 from optim.referee.result import Termination
 from tests.conftest import Plug
 from tests.optim.make import instance
@@ -98,3 +107,7 @@ def test_options_that_are_constants_now_are_refused_with_their_value(
     with pytest.raises(InvalidInput, match=f"no longer an option.*always {constant}.*leave it out"):
         get_method(method).read_options({option: constant})
     assert option not in {known.name for known in get_method(method).options}
+
+
+def test_what_may_be_needed_can_be_looked_for() -> None:
+    assert NEEDS.keys() == choose._MISSING.keys()
