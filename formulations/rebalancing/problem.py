@@ -172,6 +172,18 @@ class BalanceProblem:
         """(K,) what migrations may take of each budget, with the tolerance that may be used."""
         return np.array([most_of(budget) for budget in self.budgets])
 
+    @cached_property
+    def counted_budgets(self) -> tuple[Floats, Floats]:
+        """(T, 1 + U), (1 + U,) prices and budgets for kernels.
+
+        The first counts migrations, for all budgets of equal prices; the others have unlike ones.
+        """
+        each = self.price.max(axis=0, initial=0.0)
+        even = ~self.uneven & (each > 0)
+        moves = np.floor(self.budget[even] / each[even] * (1.0 + ROUNDING)).min(initial=np.inf)
+        price = np.column_stack([np.ones(self.num_tasks), self.price[:, self.uneven]])
+        return np.ascontiguousarray(price), np.append(moves, self.budget[self.uneven])
+
     def spent(self, placement: Ints) -> Floats:
         """(K,) what a placement takes of each budget."""
         return np.asarray(self.price[self.rules.migrates(placement)].sum(axis=0))

@@ -76,4 +76,5 @@ def _biggest(fixed, state, a, b, most):
 @helper
 def _is_paid(fixed, state, k, b):
     """Return whether the budgets are enough for k to move to b."""
-    return pays_for(fixed, state, k, away(fixed, k, b), NOBODY, 0)
+    price, budget = fixed.price, state.budget
+    return pays_for(price, budget, k, away(fixed, k, b), NOBODY, 0)

@@ -24,6 +24,7 @@ from formulations.rebalancing.balance.kernel import (
     is_spent,
     may_be,
     pays_for,
+    pays_unlike,
     unlink,
 )
 from optim.util.compiled import helper, kernel
@@ -141,6 +142,7 @@ def fill(fixed, begin, state, goal, rounds):
 @helper
 def give(fixed, begin, state, i, j, goal):
     """Move the best key group of i to j that leaves neither beyond the goal; return how many."""
+    price, budget = fixed.price, state.budget
     most = goal - state.deviation[j]
     if not fixed.leaving[i]:
         most = min(most, state.deviation[i] + goal)
@@ -153,7 +155,7 @@ def give(fixed, begin, state, i, j, goal):
         largest = max(largest, fixed.load[k])
         if fixed.load[k] > most or not may_be(fixed, k, j):
             continue
-        if not pays_for(fixed, state, k, away(fixed, k, j), NOBODY, 0):
+        if not pays_for(price, budget, k, away(fixed, k, j), NOBODY, 0):
             continue
         worth = fixed.load[k]
         if fixed.uneven:
@@ -275,6 +277,8 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
     Both lists are sorted, so the l that keep the shift of load within what is wanted are a window
     that only rises with k.
     """
+    price, budget = fixed.price, state.budget
+    efforts, uneven = fixed.effort, fixed.uneven
     dev_a, dev_b = state.deviation[a], state.deviation[b]
     now_a, now_b = breach_of(fixed, a, dev_a), breach_of(fixed, b, dev_b)
     if hot_gives:
@@ -317,9 +321,12 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
             change_l = 0
             if other != NOBODY:
                 change_l = away(fixed, other, a) - away(fixed, other, b)
-            if not pays_for(fixed, state, k, change_k, other, change_l):
+            change = change_k + change_l
+            if change > 0 and change > budget[0]:
                 continue
-            effort = effort_of(fixed, k, change_k, other, change_l)
+            if uneven and not pays_unlike(price, budget, k, change_k, other, change_l):
+                continue
+            effort = effort_of(efforts, k, change_k, other, change_l) if uneven else float(change)
             gain = max(now_a - goal, 0.0) - max(after_a - goal, 0.0)
             gain += max(now_b - goal, 0.0) - max(after_b - goal, 0.0)
             score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_a, after_b)

@@ -169,6 +169,8 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit, f
     get worse). The score is what both lie less above the goal, per migration or cost it takes;
     changes that take none, or give some back, count as a quarter of one.
     """
+    price, budget = fixed.price, state.budget
+    efforts, uneven = fixed.effort, fixed.uneven
     dev_i, dev_j = state.deviation[i], state.deviation[j]
     now_i = breach_of(fixed, i, dev_i)
     now_j = breach_of(fixed, j, dev_j)
@@ -194,9 +196,12 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit, f
             change_l = 0
             if other != NOBODY:
                 change_l = away(fixed, other, i) - away(fixed, other, j)
-            if not pays_for(fixed, state, k, change_k, other, change_l):
+            change = change_k + change_l
+            if change > 0 and change > budget[0]:
                 continue
-            effort = effort_of(fixed, k, change_k, other, change_l)
+            if uneven and not pays_unlike(price, budget, k, change_k, other, change_l):
+                continue
+            effort = effort_of(efforts, k, change_k, other, change_l) if uneven else float(change)
             gain = now_i - max(after_i, goal) + max(now_j - goal, 0.0) - max(after_j - goal, 0.0)
             score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_i, after_j)
             if score >= limit:
@@ -231,6 +236,7 @@ def ruin(fixed, state, level, nodes, one):
 @helper
 def shake(fixed, state, level, changes, one):
     """Make random moves and swaps that keep every node within the level and spend no budget."""
+    price, budget = fixed.price, state.budget
     n = len(state.deviation)
     for _ in range(changes):
         i, j = draw(state.random, n), draw(state.random, n)
@@ -246,7 +252,7 @@ def shake(fixed, state, level, changes, one):
                 continue
             change = away(fixed, k, j) - away(fixed, k, i)
             change_l = away(fixed, other, i) - away(fixed, other, j)
-            if not pays_for(fixed, state, k, change, other, change_l):
+            if not pays_for(price, budget, k, change, other, change_l):
                 continue
             if not (may_be(fixed, k, j) and may_be(fixed, other, i)):
                 continue
@@ -263,6 +269,7 @@ def water_fill(fixed, state):
     Leaving nodes give first, then the most loaded; a key group goes to the staying node that lies
     lowest, while that does not lift it above the giver or above the highest.
     """
+    price, budget = fixed.price, state.budget
     t, n = len(fixed.load), len(state.deviation)
     order = np.argsort(-fixed.load, kind="mergesort")
     lowest = -1
@@ -270,7 +277,7 @@ def water_fill(fixed, state):
         for at in range(t):
             k = order[at]
             a = state.place[k]
-            if away(fixed, k, a) == 1 or not pays_for(fixed, state, k, 1, NOBODY, 0):
+            if away(fixed, k, a) == 1 or not pays_for(price, budget, k, 1, NOBODY, 0):
                 continue
             if stage == 0 and not fixed.leaving[a]:
                 continue
@@ -291,6 +298,7 @@ def water_fill(fixed, state):
 @kernel
 def drain(fixed, state, level):
     """Move what fits off the leaving nodes, largest first, without breaching the level."""
+    price, budget = fixed.price, state.budget
     order = np.argsort(-fixed.load, kind="mergesort")
     for at in range(len(order)):
         k = order[at]
@@ -298,7 +306,7 @@ def drain(fixed, state, level):
         if not fixed.leaving[a]:
             continue
         change = 1 - away(fixed, k, a)
-        if not pays_for(fixed, state, k, change, NOBODY, 0):
+        if not pays_for(price, budget, k, change, NOBODY, 0):
             continue
         lowest = -1
         for i in range(len(state.deviation)):
@@ -320,7 +328,8 @@ class Fixed(NamedTuple):
     """What does not change during a search; names as in `BalanceProblem`.
 
     `guarded` says whether place rules are to be asked. `effort` is (T,) what a migration takes, in
-    usual ones, `uneven` whether that differs; `least` (K,) the least price of each budget.
+    usual ones, `uneven` whether that differs; `least` (K,) the least price of each budget, of which
+    the first counts migrations.
     """
 
     load: np.ndarray
@@ -409,21 +418,35 @@ def away(fixed, k, node):
 
 
 @inlined
-def pays_for(fixed, state, k, change, other, back):
+def pays_for(price, budget, k, change, other, back):
     """Whether the budgets are enough for migrations more of k and of `other`: -1, 0 or 1 each."""
     if k == NOBODY:
-        return other == NOBODY or affords(fixed.price, state.budget, other, back, NOBODY, 0)
-    return affords(fixed.price, state.budget, k, change, other, back)
+        return other == NOBODY or affords(price, budget, other, back, NOBODY, 0)
+    return affords(price, budget, k, change, other, back)
 
 
 @inlined
-def effort_of(fixed, k, change, other, back):
+def pays_unlike(price, budget, k, change, other, back):
+    """Whether the budgets but the first, of which key groups take unlike amounts, are enough."""
+    enough = True
+    for b in range(1, budget.shape[0]):
+        spent = 0.0
+        if k != NOBODY:
+            spent += change * price[k, b]
+        if other != NOBODY:
+            spent += back * price[other, b]
+        enough = enough and (spent <= 0.0 or spent <= budget[b])
+    return enough
+
+
+@inlined
+def effort_of(efforts, k, change, other, back):
     """Return what these migrations take, in usual ones."""
     total = 0.0
     if k != NOBODY:
-        total += change * fixed.effort[k]
+        total += change * efforts[k]
     if other != NOBODY:
-        total += back * fixed.effort[other]
+        total += back * efforts[other]
     return total
 
 
@@ -602,6 +625,7 @@ def mend_rules(fixed, state, unit):
 
     Of equal ones the move that breaks less of capacities and least loads, then the lowest node.
     """
+    price, budget = fixed.price, state.budget
     guard, n = guard_of(state), len(state.deviation)
     mean = mean_load(fixed, n)
     best, best_k, best_j = -1e300, NOBODY, -1
@@ -613,7 +637,7 @@ def mend_rules(fixed, state, unit):
             if j == i or not may_be(fixed, k, j):
                 continue
             change = away(fixed, k, j) - away(fixed, k, i)
-            if not pays_for(fixed, state, k, change, NOBODY, 0):
+            if not pays_for(price, budget, k, change, NOBODY, 0):
                 continue
             mended = relief_of(guard, k, i, j)
             if mended <= 0:
@@ -650,6 +674,8 @@ def broken_by(fixed, state, node, sign, k, other, unit):
 @helper
 def relieve_node(fixed, state, i, unit, one, two, swaps):
     """Make the best move (or swap) between node i and some partners; return whether there was."""
+    price, budget = fixed.price, state.budget
+    efforts, uneven = fixed.effort, fixed.uneven
     n = len(state.deviation)
     order = np.argsort(state.deviation, kind="mergesort")
     count_i = gather(state, i, one)
@@ -677,7 +703,9 @@ def relieve_node(fixed, state, i, unit, one, two, swaps):
                 if other != NOBODY:
                     back = away(fixed, other, i) - away(fixed, other, j)
                     shift -= fixed.load[other]
-                if not pays_for(fixed, state, k, change, other, back):
+                if change + back > 0 and change + back > budget[0]:
+                    continue
+                if uneven and not pays_unlike(price, budget, k, change, other, back):
                     continue
                 after = broken_by(fixed, state, i, -1.0, k, other, unit)
                 after += broken_by(fixed, state, j, 1.0, k, other, unit)
@@ -685,7 +713,9 @@ def relieve_node(fixed, state, i, unit, one, two, swaps):
                     continue
                 if fixed.guarded and not lets(state, i, j, k, other):
                     continue
-                effort = effort_of(fixed, k, change, other, back)
+                effort = float(change + back)
+                if uneven:
+                    effort = effort_of(efforts, k, change, other, back)
                 high = max(
                     breach_of(fixed, i, state.deviation[i] - shift),
                     breach_of(fixed, j, state.deviation[j] + shift),

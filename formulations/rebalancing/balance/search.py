@@ -529,9 +529,10 @@ def fixed_part(problem: BalanceProblem) -> Fixed:
     from formulations.rebalancing.balance.kernel import Fixed
 
     effort, uneven = _effort(problem)
+    price = problem.counted_budgets[0]
     return Fixed(
         writable(problem.load),
-        writable(problem.price),
+        price,
         writable(problem.home),
         writable(problem.share),
         writable(problem.leaving),
@@ -543,7 +544,7 @@ def fixed_part(problem: BalanceProblem) -> Fixed:
         problem.into_leaving,
         effort,
         uneven,
-        problem.price.min(axis=0, initial=np.inf),
+        price.min(axis=0, initial=np.inf),
         writable(problem.rules.copies_indptr),
         writable(problem.rules.copies),
         problem.rules.restrict,
@@ -566,7 +567,8 @@ def changing_part(
     used = problem.node_usage(placement)
     floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
     floor = np.where(floor > 0, floor, -math.inf)
-    budget = problem.budget - problem.spent(placement)
+    price, most = problem.counted_budgets
+    budget = most - price[problem.rules.migrates(placement)].sum(axis=0)
     room = problem.headroom - used
     placement = writable(placement)
     deviation = problem.node_load(placement) - problem.share

@@ -232,7 +232,7 @@ def fixed_part(problem: JointProblem) -> JointFixed:
     start, partner, rate = problem.adjacency
     return JointFixed(
         writable(balance.load),
-        writable(balance.price),
+        balance.counted_budgets[0],
         writable(balance.home),
         writable(balance.leaving),
         writable(balance.usage),

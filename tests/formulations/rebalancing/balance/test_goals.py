@@ -40,7 +40,8 @@ def test_attempts_keep_limits_and_count_right(seed: int, goal: float, partners: 
         load = problem.node_load(placement) - problem.share
         np.testing.assert_allclose(state.deviation, load, atol=1e-9)
         np.testing.assert_array_equal(state.size, np.bincount(placement, minlength=6))
-        left = problem.budget - problem.spent(placement)
+        price, most = problem.counted_budgets
+        left = most - price[problem.rules.migrates(placement)].sum(axis=0)
         assert state.budget == pytest.approx(left)
         _check_lists(problem, search, order)
 
