@@ -22,6 +22,7 @@ from experiments.replay.deployment import (
 )
 from experiments.replay.scaling import ScalingDecision, ScalingView
 from optim.figures.measures import distance_of_loads
+from optim.rules import budgets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -279,9 +280,7 @@ def _scores(
     moving = np.flatnonzero(moved.any(axis=1))
     loads = node_loads(instance, after, setting.costs)
     loads += _moving_load(instance, setting.costs, before, after, moving)
-    cost, limits = float(instance.tasks.migration_cost[moving].sum()), instance.limits
-    most_moves, most_cost = limits.max_migrations, limits.max_migration_cost
-    over = most_moves is not None and len(moving) > most_moves
+    spent = [(float(b.weight[moving].sum()), b.limit) for b in budgets(instance)]
     return {
         "load_distance": distance_of_loads(instance, loads),
         "collocation_factor": _collocation(instance, after),
@@ -289,8 +288,8 @@ def _scores(
         "mean_load": float(loads.mean()),
         "total_load": float(loads.sum()),
         "migrations": len(moving),
-        "migration_cost": cost,
-        "over_budget": over or (most_cost is not None and cost > most_cost * (1 + 1e-9)),
+        "migration_cost": float(instance.tasks.migration_cost[moving].sum()),
+        "over_budget": any(amount > most * (1 + 1e-9) for amount, most in spent),
     }
 
 
