@@ -134,10 +134,9 @@ def solve(
 
 def _explained(instance: Instance, asked: Settings, result: Result) -> Result:
     """Tell the rules that clash where it is proved that there is no plan, and nothing says why."""
-    find = from_above("conflicts")
     if result.termination is not Termination.INFEASIBLE or result.reasons or not asked.explain:
         return result
-    solved = without_plan(instance, result, asked)
+    find, solved = from_above("conflicts"), without_plan(instance, result, asked)
     if find is None or solved is None:
         return result
     with by_size(solved.num_tasks * solved.num_nodes):

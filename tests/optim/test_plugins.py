@@ -125,6 +125,19 @@ def test_listing_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_a_small_solve_loads_neither_numba_nor_what_explains_conflicts(repository: Path) -> None:
+    script = (
+        "import sys\n"
+        "from streamplace import Instance, solve\n"
+        "assert solve(Instance.load('examples/capsys-q1.json')).feasible\n"
+        "print([m for m in ('scipy', 'numba', 'formulations.conflicts') if m in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=repository
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
 MINE = """
 from dataclasses import dataclass, replace
 from optim.methods.registry import get_method
