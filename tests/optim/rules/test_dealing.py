@@ -214,6 +214,28 @@ def test_many_nodes_and_tasks_of_several_topologies_with_workers() -> None:
     assert all_at_once.proven and all_at_once.slot is None
 
 
+@pytest.mark.parametrize("workers", [4, 5])
+def test_two_sets_to_be_spread_want_a_slot_more_than_there_are_workers(workers: int) -> None:
+    tasks = [{"id": f"t{i}", "operator": "o"} for i in range(5)]
+    spread = {"rule": "spread", "over": "slot", "at_least": 3}
+    case = instance(
+        nodes=[{"id": "n1", "slots": 2}, {"id": "n2", "slots": 3}],
+        topologies=[{"id": "a", "workers": workers}],
+        operators=[{"id": "o", "topology": "a"}],
+        tasks=tasks,
+        sets=[{"id": "s", "tasks": ["t0", "t1", "t4"], **spread},
+              {"id": "u", "tasks": ["t2", "t3", "t4"], **spread}],
+        streams=[],
+    )  # fmt: skip
+    dealing = deal(case, at(1, 1, 0, 0, 1))
+    assert dealing.proven
+    if workers == 5:
+        assert kept(case, at(1, 1, 0, 0, 1), dealing)
+    else:
+        assert dealing.slot is None
+        assert {v.rule for v in dealing.shortage} == {"slot_sets"}
+
+
 # -- against every dealing -----------------------------------------------------------------------
 
 
