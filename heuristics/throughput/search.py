@@ -425,7 +425,7 @@ METHOD = Method(
     objectives=(LOSS, MOVES, NODES),
     run=emptied_first(run),
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
-    needs=("bounded_rate",),
+    needs=("tasks", "nodes", "bounded_rate"),
     forms=KNOWN_FORMS | {Form.SETS, Form.NODE_COUNT},
     options=(Option("effort", "float", 1.0, "times the usual number of steps", minimum=0.001),),
     takes_warm_start=True,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from optim import InvalidInput, UnsuitableMethod, solve
+from optim import Instance, InvalidInput, UnsuitableMethod, solve
 from optim.methods import choose
-from optim.methods.registry import Outcome
+from optim.methods.registry import Outcome, all_methods
 from optim.referee.result import Termination
 from tests.optim.make import instance, nodes
 from tests.optim.methods.test_solve import Maker, fake, placed
@@ -142,3 +142,18 @@ def test_a_search_comes_first_where_a_model_is_not_made_in_time() -> None:
     large = instance(nodes=some, operators=[], streams=[], tasks=moved)
     for seconds, first in ((10.0, "balance-search"), (60.0, "balance-milp")):
         assert choose.choose_method(large, seconds).name == first
+
+
+@pytest.mark.parametrize("without", ["tasks", "nodes", "both"])
+def test_no_method_starts_without_tasks_and_nodes_whatever_it_optimises(without: str) -> None:
+    parts: dict[str, Any] = {
+        "nodes": [{"id": "n0", "capacity": {"cpu": 1}}],
+        "tasks": [{"id": "a"}],
+    }
+    for name in ("tasks", "nodes") if without == "both" else (without,):
+        del parts[name]
+    made = Instance.from_dict({"format": "streamplace.instance/1", "name": "x", **parts})
+    for method in all_methods():
+        for objective in method.objectives:
+            with pytest.raises(InvalidInput):
+                solve(made, method, objective=objective)
