@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers.albic import judges_built as built
@@ -10,7 +9,7 @@ from experiments.studies.papers.albic import judges_collocation as collocation
 from experiments.studies.papers.albic import judges_jobs as jobs
 from experiments.studies.papers.albic import judges_milp as milp
 from experiments.studies.papers.albic.judges_built import verdict
-from experiments.studies.papers.claims import Finding, Judged, read_claims
+from experiments.studies.papers.claims import Finding, Judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,10 +108,3 @@ JUDGES: dict[str, Judged] = {
     "ALBIC-S3": _of(jobs.little_to_collocate, "job-1"),
     "ALBIC-S4": Judged(built.overloads, "overloads"),
 }
-
-CLAIMS = read_claims(Path(__file__).with_name("claims.toml"), JUDGES)
-
-SHOWN = {
-    "paper-size": "Figures 10 and 11 at the paper's own size, one instance a line",
-}
-"""Tables that the page shows whole."""

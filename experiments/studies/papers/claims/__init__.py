@@ -2,8 +2,9 @@
 
 A paper's folder has
 
-- ``claims.toml``: of each claim the paper's words in ours, set-up and predicate in words;
-- ``claims.py``: ``CLAIMS``, the same with the functions that judge, by
+- ``claims.toml``: of each claim the paper's words in ours, set-up and predicate in words; the SQL,
+  the text and the verdict rule that judge it from stored tables (`claims.query`);
+- ``claims.py``, where SQL does not do: functions that judge, by
   ``JUDGES = {"CIKM-A1": Judged(near_optimal, "graphs", "throughput")}``: ``near_optimal`` is called
   with the frames of these two tables and returns a `Finding`;
 - ``tables/``: what they are judged from, each with a record of how it was made (`store_table`);
@@ -22,7 +23,6 @@ from experiments.studies.papers.claims.claim import (
     Judged,
     Verdict,
     read_claims,
-    read_setups,
     verdict_of,
 )
 from experiments.studies.papers.claims.tables import About, about_table, load_table, store_table
@@ -36,7 +36,6 @@ __all__ = [
     "about_table",
     "load_table",
     "read_claims",
-    "read_setups",
     "store_table",
     "verdict_of",
 ]

@@ -84,7 +84,7 @@ class Claim:
     words
         What the paper says, in our words; the half that fails, too.
     setup
-        What it is said of; capital letters are set-ups that `read_setups` gives.
+        What it is said of; capital letters are set-ups of ``[setups]``.
     predicate
         What is computed, in words.
     tables, judge
@@ -106,6 +106,10 @@ class Claim:
     not_checkable: str = ""
 
 
+QUERY = ("tables", "sql", "verdict", "text", "cause", "left_out", "left_out_why")
+"""Keys of a claim that is judged by SQL."""
+
+
 def read_claims(path: Path, judges: Mapping[str, Judged]) -> tuple[Claim, ...]:
     """Return the claims of a paper's ``claims.toml``, in its order, with their judges.
 
@@ -114,17 +118,26 @@ def read_claims(path: Path, judges: Mapping[str, Judged]) -> tuple[Claim, ...]:
     path
         In the folder of the paper.
     judges
-        By the ids of claims; those without one are not shown.
+        By the ids of claims, where SQL does not do (`Query`); those with neither are not shown.
 
     Raises
     ------
     KeyError
         A judge belongs to no claim.
     """
+    from experiments.studies.papers.claims.query import Query
+
     claims = []
     left = dict(judges)
-    for entry in _read(path)["claim"]:
+    told = _read(path)
+    for entry in told["claim"]:
         judged = left.pop(entry["id"], None)
+        if "sql" in entry:
+            query = {name: entry.pop(name) for name in QUERY if name in entry}
+            query["tables"] = tuple(query["tables"])
+            judged = Judged(
+                Query(id=entry["id"], views=told.get("views"), **query), *query["tables"]
+            )
         more: dict[str, Any] = (
             {} if judged is None else {"tables": judged.tables, "judge": judged.judge}
         )
@@ -134,9 +147,13 @@ def read_claims(path: Path, judges: Mapping[str, Judged]) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def read_setups(path: Path) -> dict[str, str]:
-    """Return what the capital letters of the set-ups of ``claims.toml`` mean."""
-    return dict(_read(path).get("setups", {}))
+def read_section(path: Path, name: str) -> dict[str, str]:
+    """Return a table of names and texts of ``claims.toml``.
+
+    ``setups`` tells what the capital letters of set-ups mean, ``shown`` the titles of stored tables
+    that the page shows whole.
+    """
+    return dict(_read(path).get(name, {}))
 
 
 def _read(path: Path) -> dict[str, Any]:

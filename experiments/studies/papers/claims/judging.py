@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import importlib
+import importlib.util
 import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.claims.claim import Claim, Finding
+from experiments.studies.papers.claims.claim import Claim, Finding, read_claims, read_section
 from experiments.studies.papers.claims.tables import PAPERS, about_table, has_table, load_table
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMNS = ("id", "starred", "verdict", "figure", "cause")
+
+
+_SOURCES = PAPERS
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,15 @@ def claiming_papers(name: str | None = None) -> list[str]:
 
 
 def claims_of(paper: str) -> tuple[Claim, ...]:
-    """Return a paper's claims."""
-    claims: tuple[Claim, ...] = importlib.import_module(
-        f"experiments.studies.papers.{paper}.claims"
-    ).CLAIMS
-    return claims
+    """Return a paper's claims: of ``claims.toml``, and ``JUDGES`` of ``claims.py`` if it has it."""
+    module = f"experiments.studies.papers.{paper}.claims"
+    found = importlib.util.find_spec(module) and importlib.import_module(module)
+    return read_claims(_SOURCES / paper / "claims.toml", found.JUDGES if found else {})
 
 
 def shown_tables(paper: str) -> dict[str, str]:
-    """Return the stored tables that the page shows whole, with their titles: ``SHOWN``."""
-    return dict(
-        getattr(importlib.import_module(f"experiments.studies.papers.{paper}.claims"), "SHOWN", {})
-    )
+    """Return the stored tables that the page shows whole, with their titles."""
+    return read_section(_SOURCES / paper / "claims.toml", "shown")
 
 
 def judge(claim: Claim, root: Path = PAPERS, fallback: Path = PAPERS) -> Judgement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.claims.claim import VERDICTS, read_setups
+from experiments.studies.papers.claims.claim import VERDICTS, read_section
 from experiments.studies.papers.claims.judging import judgements, shown_tables
 from experiments.studies.papers.claims.tables import PAPERS, has_table, load_table
 from experiments.studies.papers.texts import LONG, to_csv, to_markdown
@@ -39,7 +39,7 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
     found = judgements([paper], root)
     legend = _LEGEND.format(csv=csv, tables=stored_table(paper))
     parts = ["## The claims", legend, counts([paper], found)]
-    setups = read_setups(PAPERS / paper / "claims.toml")
+    setups = read_section(PAPERS / paper / "claims.toml", "setups")
     if setups:
         told = "\n".join(f"- **{name}**: {text}." for name, text in setups.items())
         parts.append(f"Set-ups that the table of all claims names:\n\n{told}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from experiments.studies.papers.claims import Judged, read_claims
+from experiments.studies.papers.claims import Judged
 from experiments.studies.papers.elastic_allocator import judging, judging_workloads
 
 JUDGES: dict[str, Judged] = {
@@ -30,5 +28,3 @@ JUDGES: dict[str, Judged] = {
     "EOA-G2": Judged(judging.feasible_only, "uplinks", "gaps"),
     "EOA-N3": Judged(judging.trace, "day"),
 }
-
-CLAIMS = read_claims(Path(__file__).with_name("claims.toml"), JUDGES)

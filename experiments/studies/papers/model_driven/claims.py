@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from experiments.studies.papers.claims import Judged, read_claims
+from experiments.studies.papers.claims import Judged
 from experiments.studies.papers.model_driven import judging_models as models
 from experiments.studies.papers.model_driven import judging_rates as rates
 from experiments.studies.papers.model_driven import judging_slots as slots
@@ -68,5 +66,3 @@ JUDGES: dict[str, Judged] = {
     "MD-F13b": Judged(use.latency_of_pairs, "machines"),
     "MD-S1": Judged(slots.summary, "slots", "reached"),
 }
-
-CLAIMS = read_claims(Path(__file__).with_name("claims.toml"), JUDGES)

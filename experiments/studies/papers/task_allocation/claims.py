@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from experiments.studies.papers.claims import Judged, read_claims
+from experiments.studies.papers.claims import Judged
 from experiments.studies.papers.task_allocation import judging_graphs as graphs
 from experiments.studies.papers.task_allocation import judging_jobs as jobs
 
@@ -51,7 +49,3 @@ JUDGES = {
     "CIKM-F9c": Judged(jobs.almost_constant, "fig-9"),
     "CIKM-F9d": Judged(jobs.changes_are_noticed, "varying_rate"),
 }
-
-SHOWN = {"readings": "All readings of TL and TD on the graphs of section 7.3"}
-
-CLAIMS = read_claims(Path(__file__).with_name("claims.toml"), JUDGES)

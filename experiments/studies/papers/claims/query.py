@@ -1,0 +1,170 @@
+"""Claims as data: SQL on the stored tables, a text with values in it, and a verdict rule.
+
+A claim of ``claims.toml`` that has ``tables`` is judged by
+
+- ``sql``: a query (DuckDB) whose ``FROM`` names stored tables and ``[views]`` of the same file;
+- ``verdict``: expressions, which together give the verdict (`verdict_of`), or ``"not shown"``;
+- ``text``: our figures, ``{expression:format}``: SQL, then the number format of Python;
+- ``cause``: a text, or a list of ``{when = expression, text = …}``, of which the first counts;
+- ``left_out``, ``left_out_why``: how many rows the figure does not count, and why.
+
+All expressions are evaluated over the rows of the query, so that they are columns of its only row
+or aggregates of all rows. Beside DuckDB's own functions there are `MACROS`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from experiments.statistics import Estimate, mean_interval, median_interval, paired_sign_test
+from experiments.studies.papers.claims.claim import VERDICTS, Finding, verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    from duckdb import DuckDBPyConnection
+
+FIELD = re.compile(r"""\{((?:[^{}']|'[^']*')+?)(?::([^{}:']*))?\}""")
+"""An expression in a text, with strings in single quotes, and its format."""
+
+ESTIMATE = "STRUCT(value DOUBLE, low DOUBLE, high DOUBLE, seeds BIGINT)"
+
+MACROS = """
+-- mean and median with their 95 % intervals, and the same of rows that meet a condition
+CREATE MACRO mean95(x) AS mean_of(list(x));
+CREATE MACRO median95(x) AS median_of(list(x));
+CREATE MACRO mean95_if(x, condition) AS mean_of(list(x) FILTER (WHERE condition));
+CREATE MACRO median95_if(x, condition) AS median_of(list(x) FILTER (WHERE condition));
+-- p of the sign test on pairs, rank correlation
+CREATE MACRO sign_p(x, y) AS sign_p_of(list(x), list(y));
+CREATE MACRO rank_corr(x, y) AS rank_corr_of(list(x), list(y));
+-- percentage of rows for which a condition holds
+CREATE MACRO share(condition) AS 100.0 * avg(CAST(condition AS INTEGER));
+-- whether y never falls, or never rises, with x
+CREATE MACRO rises(y, x) AS list_sort(list(y)) = list(y ORDER BY x);
+CREATE MACRO falls(y, x) AS list_reverse_sort(list(y)) = list(y ORDER BY x);
+"""
+
+
+@dataclass(frozen=True)
+class Query:
+    """How a claim is judged from stored tables; called with their frames in order of `tables`.
+
+    Raises
+    ------
+    LookupError
+        The tables lack a column or rows that the query needs, or a value that counts is unknown.
+    """
+
+    id: str
+    tables: tuple[str, ...]
+    sql: str
+    text: str
+    verdict: str | Sequence[str]
+    cause: str | Sequence[Mapping[str, str]] = ()
+    left_out: str = "0"
+    left_out_why: str = ""
+    views: Mapping[str, str] | None = None
+
+    def __call__(self, *frames: pd.DataFrame) -> Finding:
+        """Return what the tables say."""
+        causes = [{"text": self.cause}] if isinstance(self.cause, str) else list(self.cause)
+        parts = [] if isinstance(self.verdict, str) else list(self.verdict)
+        texts = [self.text, *(cause["text"] for cause in causes)]
+        wanted = [*parts, self.left_out, *(cause.get("when", "true") for cause in causes)]
+        wanted += [found[1] for text in texts for found in FIELD.finditer(text)]
+        values = self._values(list(dict.fromkeys(wanted)), frames)
+
+        def told(text: str) -> str:
+            return FIELD.sub(lambda at: format(self._known(values, at[1]), at[2] or ""), text)
+
+        holding = (c["text"] for c in causes if self._known(values, c.get("when", "true")))
+        cause = next(holding, None)
+        if isinstance(self.verdict, str):
+            verdict = next(v for v in VERDICTS if v == self.verdict)
+        else:
+            verdict = verdict_of(*(self._known(values, part) for part in parts))
+        left_out = int(self._known(values, self.left_out))
+        why = self.left_out_why
+        return Finding(verdict, told(self.text), None if cause is None else told(cause),
+                       left_out, why)  # fmt: skip
+
+    def _values(self, expressions: list[str], frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
+        import duckdb
+
+        columns = ", ".join(f'({text}) AS "#{at}"' for at, text in enumerate(expressions))
+        with connection() as db:
+            for name, frame in zip(self.tables, frames, strict=True):
+                db.register(name, frame)
+            try:
+                for name in self._needed_views():
+                    db.execute(f'CREATE VIEW "{name}" AS {(self.views or {})[name]}')
+                found = db.execute(f"SELECT {columns} FROM ({self.sql})").fetchall()
+            except duckdb.Error as error:
+                raise LookupError(f"{self.id}: {error}") from error
+        if len(found) != 1:
+            raise LookupError(f"{self.id}: the query gives {len(found)} rows for its texts, not 1")
+        return dict(zip(expressions, map(_plain, found[0]), strict=True))
+
+    def _needed_views(self) -> list[str]:
+        """Return the views that the query names, after those that they name themselves."""
+        views = self.views or {}
+        found: list[str] = []
+
+        def visit(sql: str) -> None:
+            for name in views:
+                if name not in found and re.search(rf"\b{name}\b", sql) and views[name] != sql:
+                    visit(views[name])
+                    found.append(name)
+
+        visit(self.sql)
+        return found
+
+    def _known(self, values: Mapping[str, Any], expression: str) -> Any:
+        value = values[expression]
+        if value is None:
+            raise LookupError(f"{self.id}: {expression} is unknown")
+        return value
+
+
+def connection() -> DuckDBPyConnection:
+    """Return a database in memory with the functions that claims use."""
+    import duckdb
+
+    db = duckdb.connect(config={"threads": 1})
+    numbers = "DOUBLE[]"
+    for name, function, arguments, result in (
+        ("mean_of", lambda x: mean_interval(x)._asdict(), 1, ESTIMATE),
+        ("median_of", lambda x: median_interval(x)._asdict(), 1, ESTIMATE),
+        ("sign_p_of", lambda x, y: paired_sign_test(x, y), 2, "DOUBLE"),
+        ("rank_corr_of", lambda x, y: _rank_correlation(x, y), 2, "DOUBLE"),
+    ):
+        db.create_function(name, function, [numbers] * arguments, result)
+    db.create_function("interval_text", lambda found: str(_estimate(found)), [ESTIMATE], "VARCHAR")
+    db.execute(MACROS)
+    return db
+
+
+def _estimate(found: Mapping[str, Any]) -> Estimate:
+    """Return an interval; a bound that is not known is `NULL` there and ``nan`` here."""
+    return Estimate(**{key: math.nan if v is None else v for key, v in found.items()})
+
+
+def _rank_correlation(x: list[float], y: list[float]) -> float:
+    from scipy import stats
+
+    return float(stats.spearmanr(x, y).statistic)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of DuckDB as Python formats it."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return _estimate(value)
+    return value
