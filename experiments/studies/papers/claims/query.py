@@ -152,7 +152,8 @@ def connection() -> DuckDBPyConnection:
 
 def _estimate(found: Mapping[str, Any]) -> Estimate:
     """Return an interval; a bound that is not known is `NULL` there and ``nan`` here."""
-    return Estimate(**{key: math.nan if v is None else v for key, v in found.items()})
+    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in found.items()}
+    return Estimate(**known)
 
 
 def _rank_correlation(x: list[float], y: list[float]) -> float:
