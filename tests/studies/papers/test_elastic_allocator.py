@@ -16,7 +16,6 @@ from experiments.studies.papers.elastic_allocator import (
     fig_4,
     fig_5,
     gap,
-    judging_workloads,
 )
 from experiments.studies.papers.elastic_allocator.running import (
     BEST_FILL,
@@ -33,6 +32,7 @@ from experiments.studies.papers.elastic_allocator.running import (
     without_links,
 )
 from experiments.studies.papers.running import run_figure
+from tests.studies.papers.test_query import judge_claim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,11 +106,19 @@ def test_figure_5_tells_the_papers_range_from_what_is_beyond() -> None:
 
 def test_a_claim_on_the_testbed_fails_with_one_seed_that_is_not_below() -> None:
     values = dict(zip(LABELS, ([0.9] * 2, [0.1] * 2, [0.2] * 2, [0.3] * 2, [0.4] * 2), strict=True))
-    table = runs(values)
-    assert judging_workloads.cpu_deviation(table).verdict == "same"
+    others = (
+        "capacity in use",
+        "traffic",
+        "CPU, all",
+        "CPU, served",
+        "CPU, highest",
+        "bandwidth, all",
+    )
+    table = runs(values, **dict.fromkeys(others, 0.5))
+    assert judge_claim("elastic_allocator", "EOA-F5a", table).verdict == "same"
     second = table[table[TABLE] == "testbed"].assign(seed=1)
     second.loc[second["method"] == BOTH.label, "CPU deviation"] = 0.35
-    worse = judging_workloads.cpu_deviation(pd.concat([table, second]))
+    worse = judge_claim("elastic_allocator", "EOA-F5a", pd.concat([table, second]))
     assert worse.verdict == "different"
     assert "at 0 of 1 workloads" in worse.figure
 

@@ -8,9 +8,17 @@ import pandas as pd
 import pytest
 
 from experiments.studies.papers.claims import Finding
+from experiments.studies.papers.claims.judging import claims_of
 from experiments.studies.papers.claims.query import Query
 
 TABLE = pd.DataFrame({"seed": [0, 1, 2, 3], "ours": [1.0, 2.0, 3.0, 4.0], "theirs": [2.0] * 4})
+
+
+def judge_claim(paper: str, name: str, *frames: pd.DataFrame) -> Finding:
+    """Return what other tables than the stored ones say of a claim."""
+    judge = next(claim.judge for claim in claims_of(paper) if claim.id == name)
+    assert judge is not None
+    return judge(*frames)
 
 
 def judged(table: pd.DataFrame = TABLE, **changes: Any) -> Finding:

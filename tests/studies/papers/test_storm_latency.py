@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.studies.papers.claims import Finding
-from experiments.studies.papers.claims.judging import claims_of
 from experiments.studies.papers.storm.latency import NEAR, simulated
 from optim.format.instance import Instance
+from tests.studies.papers.test_query import judge_claim
 
 
 def _chain(load: float) -> Instance:
@@ -45,12 +44,6 @@ def test_queues_are_those_of_the_theory() -> None:
     assert _latency(50.0, (0, 1), (0, 0), 0.0) == pytest.approx(4.0, rel=0.15)
 
 
-def _judged(claim: str, table: pd.DataFrame) -> Finding:
-    judge = next(one.judge for one in claims_of("storm") if one.id == claim)
-    assert judge is not None
-    return judge(table)
-
-
 def _told(default: float, online: float) -> pd.DataFrame:
     lines = [("default", default, 80.0), ("online", online, 40.0)]
     return pd.DataFrame(
@@ -71,8 +64,10 @@ def _told(default: float, online: float) -> pd.DataFrame:
 
 def test_simulated_latency_is_never_the_whole_claim() -> None:
     quicker, slower = _told(20.0, 15.0), _told(15.0, 20.0)
-    assert {_judged("STORM-A2", table).verdict for table in (quicker, slower)} == {"not shown"}
-    assert _judged("STORM-L1", quicker).verdict == "in part"
-    assert _judged("STORM-L1", slower).verdict == "different"
-    assert "with 8 of those swept" in (_judged("STORM-A2", quicker).cause or "")
-    assert "with none of those" in (_judged("STORM-A2", slower).cause or "")
+    assert {judge_claim("storm", "STORM-A2", table).verdict for table in (quicker, slower)} == {
+        "not shown"
+    }
+    assert judge_claim("storm", "STORM-L1", quicker).verdict == "in part"
+    assert judge_claim("storm", "STORM-L1", slower).verdict == "different"
+    assert "with 8 of those swept" in (judge_claim("storm", "STORM-A2", quicker).cause or "")
+    assert "with none of those" in (judge_claim("storm", "STORM-A2", slower).cause or "")
