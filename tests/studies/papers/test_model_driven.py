@@ -10,13 +10,9 @@ from experiments.studies.papers import find_figures
 from experiments.studies.papers.claims.rows import TABLE
 from experiments.studies.papers.model_driven import fig_7, fig_9, plans
 from experiments.studies.papers.model_driven.arithmetic import bookings_table, worked_table
-from experiments.studies.papers.model_driven.judging_models import (
-    lsa_numbers,
-    mba_numbers,
-    worked_example,
-)
 from experiments.studies.papers.model_driven.slots import FEWER, RSM_BEST, SAM_ALL, SAM_BEST
 from optim import solve
+from tests.studies.papers.test_query import judge_claim
 
 METHODS = {
     "LSA+RSM": ("lsa+rsm", {}),
@@ -98,15 +94,15 @@ def test_planned_predicted_and_actual_rates() -> None:
 
 
 def test_the_worked_example_is_the_papers() -> None:
-    assert worked_example(worked_table(reduced=True)).verdict == "same"
+    assert judge_claim("model_driven", "MD-F4", worked_table(reduced=True)).verdict == "same"
     broken = worked_table(reduced=True)
     broken.loc[5, "SAM"] = "O4 G5"
-    assert worked_example(broken).verdict == "in part"
+    assert judge_claim("model_driven", "MD-F4", broken).verdict == "in part"
 
 
 def test_books_and_prices_of_the_paper() -> None:
     booked = bookings_table(reduced=True)
-    assert lsa_numbers(booked).verdict == "same"
-    assert mba_numbers(booked).verdict == "same"
+    assert judge_claim("model_driven", "MD-L1", booked).verdict == "same"
+    assert judge_claim("model_driven", "MD-L2", booked).verdict == "same"
     booked.loc[booked["allocation"] == "lsa", "CPU %"] += 5
-    assert lsa_numbers(booked).verdict == "in part"
+    assert judge_claim("model_driven", "MD-L1", booked).verdict == "in part"

@@ -8,6 +8,8 @@ import numpy as np
 
 from experiments.studies.papers.claims import Finding, verdict_of
 from experiments.studies.papers.model_driven.judging_rates import (
+    BASE,
+    EARLY,
     KEYS,
     LSA_PAIRS,
     MBA_PAIRS,
@@ -19,7 +21,6 @@ from experiments.studies.papers.model_driven.judging_rates import (
     squared,
     told_by_dag,
 )
-from experiments.studies.papers.model_driven.judging_slots import BASE, EARLY
 from experiments.studies.papers.model_driven.plans import MICRO
 
 if TYPE_CHECKING:
