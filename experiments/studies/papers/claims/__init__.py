@@ -22,9 +22,9 @@ from experiments.studies.papers.claims.claim import (
     Finding,
     Judged,
     Verdict,
-    read_claims,
     verdict_of,
 )
+from experiments.studies.papers.claims.query import read_claims
 from experiments.studies.papers.claims.tables import About, about_table, load_table, store_table
 
 __all__ = [

@@ -9,7 +9,8 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.claims.claim import Claim, Finding, read_claims, read_section
+from experiments.studies.papers.claims.claim import Claim, Finding
+from experiments.studies.papers.claims.query import read_claims, read_section
 from experiments.studies.papers.claims.tables import PAPERS, about_table, has_table, load_table
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic

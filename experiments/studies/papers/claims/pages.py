@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.claims.claim import VERDICTS, read_section
+from experiments.studies.papers.claims.claim import VERDICTS
 from experiments.studies.papers.claims.judging import judgements, shown_tables
+from experiments.studies.papers.claims.query import read_section
 from experiments.studies.papers.claims.tables import PAPERS, has_table, load_table
 from experiments.studies.papers.texts import LONG, to_csv, to_markdown
 from streamplace.present.table import markdown

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from experiments.statistics import Estimate, mean_interval, median_interval, paired_sign_test
-from experiments.studies.papers.claims.claim import VERDICTS, Finding, verdict_of
+from experiments.studies.papers.claims.claim import VERDICTS, Claim, Finding, Judged, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import pandas as pd
     from duckdb import DuckDBPyConnection
@@ -169,3 +171,55 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return _estimate(value)
     return value
+
+
+QUERY = ("tables", "sql", "verdict", "text", "cause", "left_out", "left_out_why")
+"""Keys of a claim that is judged by SQL."""
+
+
+def read_claims(path: Path, judges: Mapping[str, Judged]) -> tuple[Claim, ...]:
+    """Return the claims of a paper's ``claims.toml``, in its order, with their judges.
+
+    Parameters
+    ----------
+    path
+        In the folder of the paper.
+    judges
+        By the ids of claims, where SQL does not do (`Query`); those with neither are not shown.
+
+    Raises
+    ------
+    KeyError
+        A judge belongs to no claim.
+    """
+    claims = []
+    left = dict(judges)
+    told = _read(path)
+    for entry in told["claim"]:
+        judged = left.pop(entry["id"], None)
+        if "sql" in entry:
+            query = {name: entry.pop(name) for name in QUERY if name in entry}
+            query["tables"] = tuple(query["tables"])
+            judged = Judged(
+                Query(id=entry["id"], views=told.get("views"), **query), *query["tables"]
+            )
+        more: dict[str, Any] = (
+            {} if judged is None else {"tables": judged.tables, "judge": judged.judge}
+        )
+        claims.append(Claim(**{"starred": False, **entry, "paper": path.parent.name, **more}))
+    if left:
+        raise KeyError(f"{path}: judges of unknown claims: {', '.join(left)}")
+    return tuple(claims)
+
+
+def read_section(path: Path, name: str) -> dict[str, str]:
+    """Return a table of names and texts of ``claims.toml``.
+
+    ``setups`` tells what the capital letters of set-ups mean, ``shown`` the titles of stored tables
+    that the page shows whole.
+    """
+    return dict(_read(path).get(name, {}))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
