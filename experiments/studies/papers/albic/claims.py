@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.albic import judges_built as built
 from experiments.studies.papers.albic import judges_collocation as collocation
 from experiments.studies.papers.albic import judges_jobs as jobs
 from experiments.studies.papers.albic import judges_milp as milp
-from experiments.studies.papers.albic.judges_built import verdict
-from experiments.studies.papers.claims import Finding, Judged
+from experiments.studies.papers.claims import Finding, Judged, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +76,7 @@ def _all_of(*frames: pd.DataFrame) -> Finding:
         for level in ("same", "in part", "different")
     }
     return Finding(
-        verdict([level == "same" for level in found.values()]),
+        verdict_of(*[level == "same" for level in found.values()]),
         f"of {len(found)} claims of the figures "
         + "; ".join(
             f"{len(names)} {level}" + (f" ({', '.join(names)})" if level != "same" else "")
@@ -89,16 +87,6 @@ def _all_of(*frames: pd.DataFrame) -> Finding:
 
 JUDGES: dict[str, Judged] = {
     "ALBIC-A1": Judged(_all_of, *_TABLES),
-    "ALBIC-W1": Judged(built.scale_outs, "scale-outs"),
-    "ALBIC-W2": Judged(built.node_periods, "node-periods"),
-    "ALBIC-W3": Judged(built.scale_ins, "scale-ins"),
-    "ALBIC-N1": Judged(built.lemma_1, "lemmas"),
-    "ALBIC-N2": Judged(built.lemma_2, "lemmas", "scale-in"),
-    "ALBIC-N3": Judged(built.weights_of_the_goal, "weighted"),
-    "ALBIC-N4": Judged(built.node_weights, "node-weights"),
-    "ALBIC-N5": Judged(built.rounds_of_a_scale_in, "scale-in"),
-    "ALBIC-N6": Judged(built.joint_model, "joint-model"),
-    "ALBIC-N7": Judged(built.patterns, "patterns"),
     "ALBIC-D1": _of(collocation.part_load, "collocation", "job-2"),
     "ALBIC-D2": Judged(collocation.recalculations, "collocation"),
     "ALBIC-D3": _of(collocation.far_below, "collocation", "job-2", "job-3", "job-4"),
@@ -106,5 +94,4 @@ JUDGES: dict[str, Judged] = {
     "ALBIC-S1": _of(jobs.fewer_moves, "job-2", "job-3", "job-4"),
     "ALBIC-S2": Judged(jobs.from_cola, "after-cola"),
     "ALBIC-S3": _of(jobs.little_to_collocate, "job-1"),
-    "ALBIC-S4": Judged(built.overloads, "overloads"),
 }

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.statistics import mean_interval
-from experiments.studies.papers.albic.judges_built import verdict
 from experiments.studies.papers.albic.judges_jobs import last_third
-from experiments.studies.papers.claims import Finding
+from experiments.studies.papers.claims import Finding, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +71,7 @@ def lower_distance(table: pd.DataFrame) -> Finding:
             f"with {lower} of {len(mine)} seeds"
         )
     return Finding(
-        verdict(parts),
+        verdict_of(*parts),
         f"{_size(table)}, {SAME:g} points asked of both; {'; '.join(told)}",
         **_none(),
     )
@@ -106,7 +105,7 @@ def more_collocated(table: pd.DataFrame) -> Finding:
             )
     parts = [min(leads) >= -2.0, max(leads) >= 5.0]
     return Finding(
-        verdict(parts),
+        verdict_of(*parts),
         f"{_size(table)}, collocated, % of all traffic, seeds in which ALBIC, asked for 10 points, "
         f"keeps maxLD: {'; '.join(told)}; ALBIC ahead by {min(leads):.2g} to {max(leads):.2g}",
         cause="COLA already collocates all that can be at every share and every maxLD tried, which "
@@ -123,7 +122,7 @@ def obtainable(table: pd.DataFrame) -> Finding:
     shares = mine.index.get_level_values("one_to_one").to_numpy()
     off = mine.sub(shares, axis=0).abs().max()
     return Finding(
-        verdict([off["COLA"] <= 1.0, off["ALBIC"] <= 1.0]),
+        verdict_of(*[off["COLA"] <= 1.0, off["ALBIC"] <= 1.0]),
         f"{_size(table)}, all traffic that can be collocated is x % of it by construction; COLA "
         f"ends at most "
         f"{off['COLA']:.2g}, ALBIC {off['ALBIC']:.2g} points from x, in {len(mine)} runs",
@@ -142,7 +141,7 @@ def fewer_parts(table: pd.DataFrame) -> Finding:
     ours = _pairs(full, "parts")["ALBIC"].mean()
     level = _pairs(full, "distance")["ALBIC"].mean()
     return Finding(
-        verdict(fewer),
+        verdict_of(*fewer),
         f"{_size(table)}, x 100: ALBIC has {ours:.0f} parts at a load distance of {level:.2g} "
         f"points; COLA {', '.join(told)}",
     )
@@ -164,7 +163,7 @@ def at_each_size(table: pd.DataFrame) -> Finding:
         )
     whole = bool((collocated["COLA"] >= 49.5).all() and (collocated["ALBIC"] >= 49.5).all())
     return Finding(
-        verdict(parts),
+        verdict_of(*parts),
         "; ".join(told),
         cause="both collocate all of the half that can be" if whole and not all(parts) else None,
     )
@@ -181,7 +180,7 @@ def part_load(table: pd.DataFrame, jobs: pd.DataFrame) -> Finding:
     common = jobs[jobs["period"] <= days]
     ours, theirs = (last_third(common, 2, policy)["collocated"].mean() for policy in policies)
     return Finding(
-        verdict([bool((wide["ALBIC"] >= wide[WIDE] - 2).all()), bool(ours >= theirs - 2)]),
+        verdict_of(*[bool((wide["ALBIC"] >= wide[WIDE] - 2).all()), bool(ours >= theirs - 2)]),
         f"maxPL 25 against 50 points, collocated: {mean_interval(wide['ALBIC'])} against "
         f"{mean_interval(wide[WIDE])} % at x 100 ({len(wide)} seeds), {ours:.4g} against "
         f"{theirs:.4g} % in the last third of {days + 1} days of Real Job 2",
@@ -194,7 +193,7 @@ def recalculations(table: pd.DataFrame) -> Finding:
     share = 100.0 * mine["recalculated"].sum() / mine["rounds"].sum()
     most = int(mine["most recalculations"].max())
     return Finding(
-        verdict([most <= 5, share < 5.0]),
+        verdict_of(*[most <= 5, share < 5.0]),
         f"at most {most} recalculations, any in {share:.2g} % of {int(mine['rounds'].sum())} plans",
         left_out=3,
         left_out_why="Real Jobs 2 to 4: their replays do not record it",
@@ -214,5 +213,5 @@ def far_below(table: pd.DataFrame, jobs: pd.DataFrame) -> Finding:
             f"of {len(mine)} days"
         )
     return Finding(
-        verdict(parts), f"of 10 points: synthetic at worst {worst:.2g}; {'; '.join(told)}"
+        verdict_of(*parts), f"of 10 points: synthetic at worst {worst:.2g}; {'; '.join(told)}"
     )

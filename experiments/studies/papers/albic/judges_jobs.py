@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from experiments.statistics import mean_interval, paired_sign_test
 from experiments.studies.papers.albic.jobs import MILP
-from experiments.studies.papers.albic.judges_built import verdict
-from experiments.studies.papers.claims import Finding
+from experiments.studies.papers.claims import Finding, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +48,7 @@ def reaches_optimum(jobs: pd.DataFrame) -> Finding:
     first = float(mine["collocated"].iloc[0])
     moves, own = mine["migrations"].mean(), ours["migrations"].mean()
     return Finding(
-        verdict([first >= 99.0, 150 <= moves <= 200, own <= 10.0]),
+        verdict_of(*[first >= 99.0, 150 <= moves <= 200, own <= 10.0]),
         f"COLA {first:.4g} % in the first period; {moves:.0f} moves a period, ALBIC {own:.3g}",
     )
 
@@ -66,7 +65,7 @@ def climbs(job: int, least: float | None = None) -> Callable[[pd.DataFrame], Fin
         reached = all_of[all_of["collocated"] >= wanted]["period"].min()
         when = "never" if reached != reached else f"first on day {reached:.0f}"
         return Finding(
-            verdict([bool(now >= wanted), bool(following >= met)]),
+            verdict_of(*[bool(now >= wanted), bool(following >= met)]),
             f"last third: ALBIC {now:.4g} %, {following:.4g} % as met on the next day; COLA "
             f"{theirs['collocated'].mean():.4g} and {theirs['collocated next'].mean():.4g} %; "
             f"{wanted:.4g} % {when}",
@@ -88,7 +87,7 @@ def _lower(jobs: pd.DataFrame, job: int) -> tuple[Verdict, str]:
     met = float(100.0 * (following["albic"] < following["cola"]).mean())
     means = now["albic"].mean(), now["cola"].mean()
     return (
-        verdict([lower == 100.0, bool(means[0] < means[1])]),
+        verdict_of(*[lower == 100.0, bool(means[0] < means[1])]),
         f"lower on {lower:.0f} % of {len(now)} days, {met:.0f} % as met on the next; mean "
         f"{means[0]:.3g} against {means[1]:.3g} "
         f"(p {paired_sign_test(now['albic'], now['cola']):.1g}), "
@@ -102,7 +101,7 @@ def halves(jobs: pd.DataFrame) -> Finding:
     end = 100.0 * mine.tail(len(mine) // 12)["load index"].mean()
     least = 100.0 * mine["load index"].rolling(30).mean().min()
     return Finding(
-        verdict([45.0 <= end <= 55.0]),
+        verdict_of(*[45.0 <= end <= 55.0]),
         f"load index {end:.3g} % in the last month, {least:.3g} % in its best 30 days",
     )
 
@@ -116,7 +115,7 @@ def less_saved(jobs: pd.DataFrame) -> Finding:
         higher.append(ends["cola"] > ends["albic"] + 0.05)
         told.append(f"{charge:g}: {ends['cola']:.3g} against {ends['albic']:.3g} %")
     return Finding(
-        verdict(higher[1:]),
+        verdict_of(*higher[1:]),
         f"load index of COLA and of ALBIC on days {last - DAYS + 1} to {last}, by what a move "
         f"costs in mean loads of a key group: {', '.join(told)}",
     )
@@ -140,7 +139,7 @@ def half_of_job_2(jobs: pd.DataFrame) -> Finding:
     best = _of(jobs, 3, "cola")["collocated"].mean()
     holds = [0.45 <= ratio <= 0.55 for ratio in ratios.values()]
     return Finding(
-        verdict(holds),
+        verdict_of(*holds),
         f"ratio {ratios['albic']:.3g} with ALBIC, {ratios['cola']:.3g} with COLA",
         cause=f"COLA collocates {best - 50:.3g} points more than the half of the traffic that "
         "goes to the airplanes' operator: some of that to the routes, too"
@@ -155,7 +154,7 @@ def same_trend(jobs: pd.DataFrame) -> Finding:
     level, figure = _lower(jobs, 3)
     parts = [climbing.verdict == "same", level == "same"]
     some = "different" not in (climbing.verdict, level) or any(parts)
-    return Finding(verdict([*parts, some]), f"{climbing.figure}; load distance {figure}")
+    return Finding(verdict_of(*[*parts, some]), f"{climbing.figure}; load distance {figure}")
 
 
 def bears_half(jobs: pd.DataFrame) -> Finding:
@@ -172,7 +171,7 @@ def bears_half(jobs: pd.DataFrame) -> Finding:
         told.append(f"{charge:g}: {theirs[0]:.0f} and {theirs[1]:.0f} %, ALBIC {ours[0]:.0f} %")
     beside = ", ".join(f"{_index(jobs, 'cola', charge):.0f} % at {charge:g}" for charge in shown)
     return Finding(
-        verdict([bool(shown), False]),
+        verdict_of(*[bool(shown), False]),
         "days with a node of COLA above its capacity at all and at half of the input, and one of "
         "ALBIC at all, by what a move costs in mean loads of a key group: " + "; ".join(told),
         cause="the cost of a move and the use of the cluster are not given; where COLA bears half "
@@ -194,7 +193,7 @@ def random_starts(table: pd.DataFrame) -> Finding:
     """F14a: COLA on Real Job 4 from random placements."""
     spread, mean = float(table["collocated"].std()), mean_interval(table["collocated"])
     return Finding(
-        verdict([spread <= 1.0, 59.0 <= mean.value <= 63.0]),
+        verdict_of(*[spread <= 1.0, 59.0 <= mean.value <= 63.0]),
         f"collocated {mean} %, standard deviation {spread:.2g}, from {len(table)} random starts",
     )
 
@@ -206,7 +205,7 @@ def cheap_and_even(jobs: pd.DataFrame) -> Finding:
     within = int((mine["distance"] <= 10.0 + 1e-6).sum())
     moves = mine["migrations"].mean()
     return Finding(
-        verdict([bool(index < 75.0), within == len(mine), bool(9.9 <= moves <= 10.0)]),
+        verdict_of(*[bool(index < 75.0), within == len(mine), bool(9.9 <= moves <= 10.0)]),
         f"load index {index:.3g} % in the last month; load distance mean "
         f"{mine['distance'].mean():.3g}, at most 10 on {within} of {len(mine)} days (worst "
         f"{mine['distance'].max():.3g}); {moves:.3g} moves a day",
@@ -220,7 +219,7 @@ def fewer_moves(jobs: pd.DataFrame) -> Finding:
         ours, theirs = (_of(jobs, job, policy)["migrations"].mean() for policy in ("albic", "cola"))
         ratios[job] = float(ours / theirs), float(ours), float(theirs)
     return Finding(
-        verdict([ratio <= 0.1 for ratio, _, _ in ratios.values()]),
+        verdict_of(*[ratio <= 0.1 for ratio, _, _ in ratios.values()]),
         "moves a day: "
         + ", ".join(f"Real Job {j} {a:.3g} of {b:.3g}" for j, (_, a, b) in ratios.items()),
     )
@@ -235,7 +234,7 @@ def from_cola(table: pd.DataFrame) -> Finding:
     }
     lost = [start - value > 5.0 for name, value in ends.items() if name != "albic"]
     return Finding(
-        verdict([ends["albic"] >= start - 5.0, *lost]),
+        verdict_of(*[ends["albic"] >= start - 5.0, *lost]),
         f"from {start:.3g} % on: "
         + ", ".join(f"{name.partition(':')[0]} {value:.3g} %" for name, value in ends.items())
         + f" in the last ten of {table['period'].max() + 1} days",
@@ -250,7 +249,7 @@ def little_to_collocate(jobs: pd.DataFrame) -> Finding:
     noise = 100.0 * theirs["mean load"].std() / theirs["mean load"].mean()
     most = _of(jobs, 1, "cola")["collocated"].max()
     return Finding(
-        verdict([bool(best <= 6.0), bool(saved < noise)]),
+        verdict_of(*[bool(best <= 6.0), bool(saved < noise)]),
         f"ALBIC at most {best:.3g} %, COLA {most:.3g} %; ALBIC saves {saved:.2g} % of the load, "
         f"which varies by {noise:.2g} % (standard deviation)",
     )

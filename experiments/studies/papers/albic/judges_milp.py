@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from experiments.statistics import mean_interval, median_interval, paired_sign_test
 from experiments.studies.papers.albic.jobs import MILP
-from experiments.studies.papers.albic.judges_built import verdict
 from experiments.studies.papers.albic.measuring import MOVES
 from experiments.studies.papers.albic.planning import DRAINED, FIRST, INTEGRATED, SOLVERS
 from experiments.studies.papers.albic.solving_time import TIME
-from experiments.studies.papers.claims import Finding
+from experiments.studies.papers.claims import Finding, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +70,7 @@ def _ahead(table: pd.DataFrame, nodes: int) -> tuple[Verdict, str, str | None, i
                 f"Flux in {below} of {len(wide)} clusters (median {model.median():.3g} against "
                 f"{flux.median():.3g}, p {paired_sign_test(model, flux):.1g})"
             )
-    level = verdict([all(parts), any(parts)])
+    level = verdict_of(*[all(parts), any(parts)])
     limit = table["limit"].iloc[0]
     spent = table[(table["nodes"] == nodes) & table["way"].isin(COLD)]["cpu"].median()
     return (
@@ -94,7 +93,7 @@ def largest(
         early, late = (_best(_at(idle, seconds)) for seconds in (5.0, 60.0))
         pays[nodes] = int((early > 1.1 * late).sum()), len(late)
     only = pays[60][0] > 0 and pays[20][0] == pays[40][0] == 0
-    level = verdict([level == "same", level != "different", only])
+    level = verdict_of(*[level == "same", level != "different", only])
     told = ", ".join(f"{n} of {count} at {nodes} nodes" for nodes, (n, count) in pays.items())
     return Finding(
         level,
@@ -126,7 +125,7 @@ def quickly_near(small: pd.DataFrame, middle: pd.DataFrame, large: pd.DataFrame)
         ours += int((early["balance-search"] <= 1.1 * late["balance-search"]).sum())
         settings += len(late)
     return Finding(
-        verdict([near == all_of and not missing, near > 0]),
+        verdict_of(*[near == all_of and not missing, near > 0]),
         f"LD(5 s) <= 1.1 LD(60 s) in {near} of {all_of} runs of free solvers, cold; balance-search "
         f"on the same model in {ours} of {settings} settings; one instance a size",
         left_out=missing,
@@ -145,7 +144,7 @@ def budgets(table: pd.DataFrame) -> Finding:
     )
     moves = ", ".join(f"{m}" for m in means.columns)
     seeds = table["seed"].nunique()
-    return Finding(verdict([down, up]), f"mean of {seeds} at {moves} moves: {told}")
+    return Finding(verdict_of(*[down, up]), f"mean of {seeds} at {moves} moves: {told}")
 
 
 def _first_rounds(rounds: pd.DataFrame, column: str, limit: float) -> pd.DataFrame:
@@ -161,7 +160,7 @@ def balanced_sooner(rounds: pd.DataFrame) -> Finding:
     ratio = median_interval(good[INTEGRATED] / good[FIRST])
     never = good[FIRST] > rounds["round"].max()
     return Finding(
-        verdict([ratio.value <= 0.5]),
+        verdict_of(*[ratio.value <= 0.5]),
         f"round within {GOOD:g} points: {mean_interval(good[INTEGRATED])} integrated, "
         f"{mean_interval(good[FIRST])} scale-in first; ratio {ratio}, median of {len(good)} "
         f"scale-ins; p {paired_sign_test(good[INTEGRATED], good[FIRST]):.1g}",
@@ -204,7 +203,7 @@ def emptied_as_soon(rounds: pd.DataFrame, figure: pd.DataFrame) -> Finding:
         kept = int((last[DRAINED] > EMPTY).sum())
         beside = f"; ours, drained at the end: {mean_interval(done[DRAINED])}"
     return Finding(
-        verdict([ratio.value <= 1.2, full == 0]),
+        verdict_of(*[ratio.value <= 1.2, full == 0]),
         f"round that finds the leaving nodes empty: {mean_interval(done[INTEGRATED])} integrated, "
         f"{mean_interval(done[FIRST])} scale-in first; ratio {ratio}, median of {len(done)} "
         f"scale-ins, of which {full} are never emptied by the integrated way{beside}",
@@ -225,7 +224,7 @@ def by_budget(table: pd.DataFrame) -> Finding:
     falling = bool(means.sort_index().is_monotonic_decreasing)
     ratio = worst[10] / worst[worst.columns.max()]
     return Finding(
-        verdict([falling, median_interval(ratio).value > 3.0]),
+        verdict_of(*[falling, median_interval(ratio).value > 3.0]),
         "mean load distance: "
         + ", ".join(f"{moves} moves {value:.3g}" for moves, value in means.items())
         + f"; worst of a run with 10 {mean_interval(worst[10])}, unrestricted "
@@ -240,7 +239,7 @@ def pauses(table: pd.DataFrame) -> Finding:
     free, some = float(moves[moves.index.max()]), float(moves[13])
     shares = {pause: 100.0 * some / 300 * pause / 300 for pause in (0.5, 2.5, 10.0)}
     return Finding(
-        verdict([free > 5 * some, max(shares.values()) < 1.0]),
+        verdict_of(*[free > 5 * some, max(shares.values()) < 1.0]),
         f"{free:.0f} key groups of 300 paused a period without a limit, {some:.0f} with 13: "
         + ", ".join(f"{share:.2g} % of processing at {p:g} s" for p, share in shares.items())
         + " a migration, of periods of 300 s",
@@ -258,7 +257,7 @@ def milp_even(table: pd.DataFrame) -> Finding:
     mine, search = rows["distance"], _job(table, "balance-search")["distance"]
     below = int((mine < 1.0).sum())
     return Finding(
-        verdict([below == len(mine), below > 0.9 * len(mine)]),
+        verdict_of(*[below == len(mine), below > 0.9 * len(mine)]),
         f"load distance at most {mine.max():.3g} points, below 1 in {below} of {len(mine)} "
         f"periods, mean {mine.mean():.3g}; the MILP's model by balance-search: at most "
         f"{search.max():.3g}, below 1 in {int((search < 1.0).sum())}; synthetic edits, one "
@@ -295,7 +294,7 @@ def flux_uneven(table: pd.DataFrame) -> Finding:
     ours, theirs = _job(table, MILP), _job(table, "flux")
     times = theirs["distance"].max() / ours["distance"].max()
     return Finding(
-        verdict([bool(times > 3.0), bool((theirs["migrations"] >= 0.9 * 13).mean() > 0.9)]),
+        verdict_of(*[bool(times > 3.0), bool((theirs["migrations"] >= 0.9 * 13).mean() > 0.9)]),
         f"Flux up to {theirs['distance'].max():.3g} points, {times:.3g} times the MILP's worst, "
         f"mean {theirs['distance'].mean():.3g} against {ours['distance'].mean():.3g}, with "
         f"{theirs['migrations'].mean():.1f} against {ours['migrations'].mean():.1f} moves",
@@ -307,7 +306,7 @@ def potc_uneven(table: pd.DataFrame) -> Finding:
     ours, theirs = _job(table, MILP), _job(table, "potc")
     more = theirs["load index"].mean() / ours["load index"].mean()
     return Finding(
-        verdict([bool(theirs["distance"].max() > 5.0), bool(more > 1.0)]),
+        verdict_of(*[bool(theirs["distance"].max() > 5.0), bool(more > 1.0)]),
         f"PoTC up to {theirs['distance'].max():.3g} points; its load index is "
         f"{100 * theirs['load index'].mean():.1f} %, that of the MILP "
         f"{100 * ours['load index'].mean():.1f} %",
@@ -320,7 +319,7 @@ def less_overhead(table: pd.DataFrame) -> Finding:
     moves = ours["migrations"].mean(), flux["migrations"].mean()
     index = ours["load index"].mean(), potc["load index"].mean()
     return Finding(
-        verdict([bool(moves[0] < moves[1]), bool(index[0] < index[1])]),
+        verdict_of(*[bool(moves[0] < moves[1]), bool(index[0] < index[1])]),
         f"{moves[0]:.1f} moves a period against Flux's {moves[1]:.1f} under the same budget of 13; "
         f"load index {100 * index[0]:.1f} % against PoTC's {100 * index[1]:.1f} %",
         cause=f"a budget of 13 is used up by both; per move the MILP takes the load distance to "
