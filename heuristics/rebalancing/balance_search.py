@@ -35,6 +35,7 @@ from formulations.rebalancing.watch import Watch
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.rules.base import Form
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ METHOD = Method(
     summary="Compiled search: small load distance in milliseconds; proofs and more when given time",
     source="ours",
     needs=BALANCE_MILP.needs,
-    forms=BALANCE_MILP.forms,
+    forms=BALANCE_MILP.forms - {Form.NODE_COUNT},
     objectives=("load_distance", COST),
     options=(
         Option(

@@ -19,6 +19,7 @@ from formulations.rebalancing.joint.model import collocation_bound
 from formulations.rebalancing.joint.start import Effort, find
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.rules.base import Form
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ METHOD = Method(
     summary="Fast search for collocated traffic within a load distance and a budget of migrations",
     source="ours",
     needs=JOINT_MILP.needs,
-    forms=JOINT_MILP.forms,
+    forms=JOINT_MILP.forms - {Form.NODE_COUNT},
     options=(
         _OPTIONS["max_load_distance"],
         Option(
