@@ -130,10 +130,12 @@ def in_unit(instance: Instance, factor: float) -> Instance:
         for name in ("capacity", "min_load", "background", "slot_capacity"):
             if name in node:
                 node[name] = {r: value * factor for r, value in node[name].items()}
-    for some in (*text.get("tasks", ()), *(o.get("group", {}) for o in text.get("operators", ()))):
-        if "load" in some:
-            some["load"] = {r: value * factor for r, value in some["load"].items()}
-    for operator in text.get("operators", ()):
+    operators = text.get("operators", ())
+    for some in (*text.get("tasks", ()), *operators, *(o.get("group", {}) for o in operators)):
+        for name in ("load", "max_load"):
+            if name in some:
+                some[name] = {r: value * factor for r, value in some[name].items()}
+    for operator in operators:
         if "cpu_per_tuple" in operator:
             operator["cpu_per_tuple"] *= factor
     for cost in text.get("crossing_cost", {}).values():
