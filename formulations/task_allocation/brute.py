@@ -17,7 +17,8 @@ import numpy as np
 
 from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, STARTS
 from optim.errors import Problem, UnsuitableMethod
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.figures.expression import in_units
 from optim.kernels.classes import TaskGroups, node_classes, task_groups
 from optim.kernels.guard import NOBODY, broken, enter, make_guard, may_enter, pays
 from optim.kernels.place_rules import no_rules, place_rules
@@ -25,7 +26,7 @@ from optim.kernels.room import move_budgets
 from optim.kernels.state import NOWHERE
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Outcome
-from optim.referee.result import Termination
+from optim.referee.result import Level, Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOT_SETS, SLOTS, keeps_all
 from optim.rules.base import Form
 from optim.rules.placement import Placement
@@ -35,6 +36,7 @@ from optim.util.progress import ProgressRecorder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.kernels.classes import NodeClasses
     from optim.methods.registry import Request
@@ -323,6 +325,7 @@ def _compile() -> None:
 
 # `imc-brute` for any figure but traffic inside nodes: every assignment judged by itself.
 
+_ROUNDING = 1e-9
 MOST = 500_000
 """Assignments, each judged in some 50 µs."""
 
@@ -357,7 +360,9 @@ def best_of_all(instance: Instance, request: Request) -> Outcome | None:
 def _best_of(
     instance: Instance, request: Request, objective: str, places: list[list[int]]
 ) -> Outcome:
-    figure, count = OBJECTIVES[objective], math.prod(map(len, places))
+    figure = in_units(find_objective(objective), request.scale.of)
+    count = math.prod(map(len, places))
+    best: list[Any] | None = None
     binding = figure.binding(instance)
     outcome = Outcome(Termination.OPTIMAL, notes=[f"{count:,} assignments"])
     for nodes in itertools.product(*places):
@@ -365,22 +370,34 @@ def _best_of(
         if request.remaining() == 0.0:
             outcome.termination = Termination.TIME_LIMIT
             return outcome
-        value = None if figure.value is None else figure.value(placement)
-        # a figure is cheap beside the rules
-        best = outcome.claimed
-        if best is not None and value is not None and not figure.better(value, best):
+        values = [None if f.value is None else f.value(placement) for f in figure.levels]
+        # figures are cheap beside the rules
+        if best is not None and None not in values and not _better(figure, values, best):
             continue
         if not keeps_all(placement if figure.hard is None else Placement(binding, placement.node)):
             continue
-        if value is None:
+        if None in values:
             reason = "is unknown of this instance's plans, or of plans without slots"
             raise UnsuitableMethod(Problem("--objective", objective, reason, "choose another"))
-        outcome.node, outcome.claimed = placement.node, float(value)
+        outcome.node, best = placement.node, values
         request.offer(placement.node)
-    outcome.bound = outcome.claimed
+    if best is not None:
+        outcome.claimed = outcome.bound = float(best[0])
+        outcome.levels = tuple(
+            Level(f.name, str(f.sense), value, value, f.unit)
+            for f, value in zip(figure.further, best[1:], strict=True)
+        )
     if outcome.node is None:
         outcome.termination = Termination.INFEASIBLE
     return outcome
+
+
+def _better(figure: Figure, values: list[Any], best: list[Any]) -> bool:
+    """Whether a plan is better by the first level that is not equal up to rounding."""
+    for level, value, known in zip(figure.levels, values, best, strict=True):
+        if len(values) == 1 or abs(value - known) > _ROUNDING * max(abs(value), abs(known)):
+            return level.better(value, known)
+    return False
 
 
 def _places(instance: Instance, task: int) -> list[int]:
@@ -395,6 +412,7 @@ METHOD = Method(
     kind="exact",
     objective="imc_gain",
     objectives=JUDGED,
+    combines=True,
     run=emptied_or_any(run, best_of_all),
     summary="All assignments, identical nodes and tasks counted once; a judge for small instances",
     source="",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def certified(
         return replace(result, notes=(*result.notes, told)), written.document
     if infeasible:
         return replace(result, bound_by="certificate"), written.document
-    bound, figure = float(written.bound), OBJECTIVES[objective]
+    bound, figure = float(written.bound), find_objective(objective)
     assert result.evaluation is not None and result.objective is not None
     reference = figure.reference_of(result.evaluation)
     apart = figure.gap(result.bound, bound, reference)

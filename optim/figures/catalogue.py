@@ -8,10 +8,12 @@ are made from `FIGURES`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput
 from optim.figures import leaving, load, loss, machines, places, rate, traffic
+from optim.figures.expression import read_objective
 
 if TYPE_CHECKING:
     from optim.figures.figure import Figure
@@ -71,20 +73,40 @@ OBJECTIVES: dict[str, Figure] = {figure.name: figure for figure in FIGURES if fi
 """Figures that a method can optimise, by name."""
 
 
+@cache
 def find_objective(name: str) -> Figure:
-    """Return an objective by its name, or by what earlier versions called it.
+    """Return what an expression asks to optimise: a figure, a weighted sum of some, or levels.
+
+    Parameters
+    ----------
+    name
+        As `optim.figures.expression` reads it; figures also by what earlier versions called them.
 
     Raises
     ------
     InvalidInput
-        There is none of that name.
+        It is no such expression.
+
+    Examples
+    --------
+    >>> find_objective("load_distance").sense
+    'min'
+    >>> find_objective("0.7 * collocation_factor - 0.3*load_distance").name
+    '0.7*collocation_factor-0.3*load_distance'
+    >>> [level.name for level in find_objective("load_distance, migrations").levels]
+    ['load_distance', 'migrations']
     """
     former = {figure.former: figure for figure in OBJECTIVES.values() if figure.former}
-    found = OBJECTIVES.get(name) or former.get(name)
-    if found is None:
-        known = f"one of {', '.join(OBJECTIVES)}"
-        raise InvalidInput(Problem("--objective", name, "is no figure to optimise", known))
-    return found
+    return OBJECTIVES.get(name) or read_objective(name, OBJECTIVES | former)
+
+
+def is_objective(name: str) -> bool:
+    """Whether an expression is one that `find_objective` can read."""
+    try:
+        find_objective(name)
+    except InvalidInput:
+        return False
+    return True
 
 
 def figures_of(placement: Placement, asked: str = "") -> dict[str, Any]:
@@ -92,10 +114,11 @@ def figures_of(placement: Placement, asked: str = "") -> dict[str, Any]:
 
     Of a placement that lacks tasks only what does not need the whole job.
     """
+    wanted = {figure.name for figure in find_objective(asked).singles} if asked else set()
     return {
         figure.name: figure.value(placement)
         for figure in FIGURES
         if figure.value is not None
-        and (not figure.costly or figure.name == asked)
+        and (not figure.costly or figure.name in wanted)
         and (placement.complete or not figure.whole)
     }

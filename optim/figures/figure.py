@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
 Sense = Literal["max", "min"]
 Unit = Literal[
-    "rate", "multiple", "resource", "share", "count", "state", "price", "flag", "text", "table"
+    "rate",
+    "multiple",
+    "resource",
+    "share",
+    "count",
+    "state",
+    "price",
+    "number",
+    "flag",
+    "text",
+    "table",
 ]
 
 RELATIVE_GAP = 1e-6
@@ -42,8 +52,9 @@ class Figure:
         What it is, in a sentence.
     unit
         ``rate``, ``multiple`` (of the current input rate), ``resource`` (the first one's),
-        ``share`` (1 is 100 %), ``count``, ``state`` (of a migration's cost), ``price``, ``flag``,
-        ``text``, or ``table``: no single value, but one for each node, link or the like.
+        ``share`` (1 is 100 %), ``count``, ``state`` (of a migration's cost), ``price``, ``number``
+        (of several units, in a sum), ``flag``, ``text``, or ``table``: no single value, but one for
+        each node, link or the like.
     value
         What it is of a placement; ``None`` for those that only another kind of plan has.
     sense
@@ -81,6 +92,11 @@ class Figure:
         What options and files of earlier versions call it.
     constant
         Why all plans of an instance have the same value; ``None`` where plans may differ.
+    parts
+        Weights and figures of which it is the sum; empty for any other.
+    first, further
+        The first of several levels, of which this figure has value and sense, and those that decide
+        among plans which are equal by it; ``None`` and empty for any other.
     """
 
     name: str
@@ -103,6 +119,33 @@ class Figure:
     costly: bool = False
     former: str | None = None
     constant: Callable[[Instance], str | None] | None = None
+    parts: tuple[tuple[float, Figure], ...] = ()
+    first: Figure | None = None
+    further: tuple[Figure, ...] = ()
+
+    @property
+    def levels(self) -> tuple[Figure, ...]:
+        """The levels by which plans are compared, each where they are equal by those before."""
+        return (self,) if self.first is None else (self.first, *self.further)
+
+    @property
+    def singles(self) -> tuple[Figure, ...]:
+        """The figures that it is made of: itself, unless it is a sum or has levels."""
+        if self.first is not None:
+            return tuple(dict.fromkeys(one for level in self.levels for one in level.singles))
+        return tuple(figure for _, figure in self.parts) or (self,)
+
+    def read(self, figures: Any) -> float | None:
+        """Return its value from the figures of a plan; ``None`` where one of them is unknown."""
+        if self.first is not None:
+            return self.first.read(figures)
+        if not self.parts:
+            found: float | None = getattr(figures, self.name)
+            return found
+        values = [(weight, figure.read(figures)) for weight, figure in self.parts]
+        if any(value is None for _, value in values):
+            return None
+        return sum(weight * value for weight, value in values if value is not None)
 
     def fixed(
         self, instance: Instance, value: float | None = None, bound: float | None = None

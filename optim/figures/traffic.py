@@ -83,4 +83,7 @@ COLLOCATION_FACTOR = Figure(
     "share of the traffic between tasks that meets on one node and never crosses the network",
     "share",
     _collocated,
+    sense="max",
+    same_as="imc_gain",
+    constant=_silent,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective, is_objective
 from optim.figures.measures import migrated_tasks, moved_tasks
 from optim.format.plan import Plan
 from optim.kernels.room import at_the_edge
@@ -314,11 +314,12 @@ def judge(
     if method.decides == "threads":
         return judge_threads(instance, relaxed, method, request, outcome, ignored=ignored)
     began = time.perf_counter()
-    objective = OBJECTIVES[outcome.objective or method.objective]
+    objective = find_objective(outcome.objective or method.objective)
     node, evaluation = _plan_in_hand(relaxed, method, request, outcome, start, objective, repaired)
     stands = _stands(objective, relaxed, node, outcome.slot, evaluation)
     if stands and not repaired and node is not None and method.kind != "heuristic":
         node, evaluation = _worth_making(relaxed, method, outcome, objective, node, evaluation)
+    outcome.levels = _levels_of(objective, outcome, evaluation)
     unplaced: tuple[str, ...] = ()
     if node is None and outcome.node is not None:
         unplaced = tuple(relaxed.tasks.ids[t] for t in np.flatnonzero(outcome.node < 0))
@@ -346,6 +347,18 @@ def judge(
         unplaced=unplaced,
         versions=versions,
     )
+
+
+def _levels_of(
+    objective: Figure, outcome: Outcome, evaluation: Evaluation | None
+) -> tuple[Level, ...]:
+    """Return the further levels, with those of the objective as the referee has them."""
+    told = {level.name: level for level in outcome.levels}
+    for figure in objective.further:
+        value = None if evaluation is None else evaluation.objective(figure.name)
+        level = told.get(figure.name, Level(figure.name, str(figure.sense), value))
+        told[figure.name] = replace(level, value=value)
+    return tuple(told.values())
 
 
 def _plan_in_hand(
@@ -417,8 +430,9 @@ def _worth_making(
     if outcome.slot is not None:
         return node, evaluation
     known = not exact or all(map(_known, outcome.levels))
-    later = [OBJECTIVES[level.name] for level in outcome.levels if _known(level)] if exact else []
-    binding, ranked = objective.binding(instance), [objective, *later]
+    later = [find_objective(level.name) for level in outcome.levels if exact and _known(level)]
+    ranked = list(dict.fromkeys([*objective.levels, *later]))
+    binding = objective.binding(instance)
     fewer = staying_if_as_good(binding, node, ranked) if known else node
     fewer = nearer_home(binding, fewer, ranked) if known else fewer
     fewer = exchanged_back(binding, fewer, ranked, same_loads=not known)
@@ -485,13 +499,22 @@ def _by(
     weighed = objective.weighs_leaving or not instance.nodes.leaving.any()
 
     def rank(node: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
-        value = evaluation.objective(objective.name)
-        if value is None:
+        ranks = ranks_of(objective, evaluation)
+        if ranks is None:
             return None
         left = 0 if weighed else int((instance.nodes.leaving[node] & instance.has_open_node).sum())
-        return left, float(f"{value if objective.sense == 'min' else -value:.9e}")
+        return left, *ranks
 
     return rank
+
+
+def ranks_of(objective: Figure, evaluation: Evaluation) -> tuple[float, ...] | None:
+    """Return the levels of a plan, each smaller for the better one and without its rounding."""
+    values = [(level.sense, level.read(evaluation)) for level in objective.levels]
+    if any(value is None for _, value in values):
+        return None
+    signed = [-v if sense == "max" else v for sense, v in values if v is not None]
+    return tuple(float(f"{value:.9e}") for value in signed)
 
 
 def _beats(objective: Figure, found: Evaluation, outcome: Outcome) -> bool:
@@ -585,7 +608,7 @@ def judge_threads(
         The method promises feasible plans and this one is not.
     """
     began = time.perf_counter()
-    objective = OBJECTIVES[outcome.objective or request.objective or method.objective]
+    objective = find_objective(outcome.objective or request.objective or method.objective)
     versions = versions_of(method, request.solver)
     plan, evaluation = None, None
     if outcome.threads is not None:
@@ -611,7 +634,7 @@ def judge_threads(
 
 
 def _known(level: Level) -> bool:
-    return level.name in OBJECTIVES
+    return is_objective(level.name)
 
 
 def _told(level: Level, evaluation: Evaluation) -> Level:

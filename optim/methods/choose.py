@@ -144,8 +144,9 @@ def is_suitable(method: Method, instance: Instance, *, repair: bool = False) -> 
 
 
 def _unmet_needs(method: Method, instance: Instance) -> Iterable[Problem]:
+    asked = {figure.name for figure in find_objective(method.objective).singles}
     for need in method.needs:
-        if method.objective not in _ONLY_FOR.get(need, (method.objective,)):
+        if need in _ONLY_FOR and not asked.intersection(_ONLY_FOR[need]):
             continue
         missing = _MISSING[need](instance)
         if missing is not None:
@@ -203,10 +204,12 @@ def aim(
     if any(o.name == "objective" and objective in o.choices for o in method.options):
         return method, {**options, "objective": objective}
     figure = find_objective(objective)
-    if figure.name not in method.objectives:
+    if not method.optimises(figure.name):
         verb = "maximise" if figure.sense == "max" else "minimise"
         reason = f"is nothing for {method.name}, which does not {verb} {figure.name}"
         remedy = f"it can: {', '.join(method.objectives)}"
+        if method.combines:
+            remedy += ", weighted sums of these and lists of levels"
         raise InvalidInput(Problem("--objective", objective, reason, remedy))
     return method.aimed_at(figure.name), dict(options)
 
@@ -287,7 +290,7 @@ def choices(
     for repair in (False, True):
         for name, why in candidates:
             method = get_method(name)
-            if objective is not None and objective not in method.objectives:
+            if objective is not None and not method.optimises(objective):
                 continue
             if method.name in taken or (repair and method.decides == "threads"):
                 continue  # plans of threads hold no tasks to mend
@@ -352,6 +355,8 @@ def _candidates(
     yield from _rebalancing(instance, time_limit)
     if instance.num_tasks <= _EXACT_UNLIKE:  # it counts them, and refuses where there are too many
         yield "imc-brute", "few assignments"
+    if objective is not None:
+        yield "plan-search", "it takes any objective and keeps every limit"
 
 
 def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
     def both(instance: Instance, request: Request) -> Outcome:
         outcome, assumed = run(instance, request), emptied(instance)
         if outcome.termination is Termination.INFEASIBLE and assumed:
-            found, figure = None, OBJECTIVES.get(request.objective or "")
+            found = None
+            figure = None if request.objective is None else find_objective(request.objective)
             if figure is not None and figure.of_staying:
                 found = every(instance, request) if every else None
             elif may_be_rewritten(instance):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, SolverError, UnsuitableMethod
-from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.figures.catalogue import find_objective
 from optim.methods.choose import Choice, choices
 from optim.methods.registry import get_method
 from optim.referee.result import Result, Termination
@@ -76,7 +76,7 @@ def run_portfolio(
         return None
     began = time.perf_counter()
     runs: list[_Run] = []
-    figure = OBJECTIVES[get_method(suited[0].name).aimed_at(objective or "").objective]
+    figure = find_objective(get_method(suited[0].name).aimed_at(objective or "").objective)
     stopped = False
     for choice, share, again in _order(suited):
         spent = time.perf_counter() - began - sum(r.result.times.get("compile", 0) for r in runs)

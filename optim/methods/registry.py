@@ -425,6 +425,8 @@ class Method:
         All that it can be asked to optimise, `objective` first; only that if left out.
     pose
         Returns its linear model of an instance, to be written; ``None`` where it has no such.
+    combines
+        Whether it takes weighted sums and lists of levels of its objectives, too.
     """
 
     name: str
@@ -448,6 +450,7 @@ class Method:
     decides: Literal["nodes", "threads"] = "nodes"
     objectives: tuple[str, ...] = ()
     pose: Callable[[Instance, Request], PosedModel] | None = None
+    combines: bool = False
 
     def __post_init__(self) -> None:
         """Put what it optimises by default first; no method can break what no placement changes."""
@@ -461,14 +464,22 @@ class Method:
 
     def aimed_at(self, objective: str) -> Method:
         """Return the method with another of its objectives for its default, if it has that."""
-        return replace(self, objective=objective) if objective in self.objectives else self
+        return replace(self, objective=objective) if self.optimises(objective) else self
+
+    def optimises(self, objective: str) -> bool:
+        """Whether it can be asked to optimise this, or where it combines, all of its figures."""
+        if objective in self.objectives or not self.combines or not objective:
+            return objective in self.objectives
+        from optim.figures.catalogue import find_objective
+
+        return all(figure.name in self.objectives for figure in find_objective(objective).singles)
 
     @property
     def sense(self) -> str:
         """``max`` or ``min``."""
-        from optim.figures.catalogue import OBJECTIVES
+        from optim.figures.catalogue import find_objective
 
-        return str(OBJECTIVES[self.objective].sense)
+        return str(find_objective(self.objective).sense)
 
     def read_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return typed options with defaults; all that is wrong is told at once.
@@ -488,6 +499,7 @@ class Method:
             "kind": self.kind,
             "objective": {"name": self.objective, "sense": self.sense},
             "objectives": list(self.objectives),
+            "combines": self.combines,
             "summary": self.summary,
             "source": self.source,
             "needs": list(self.needs),

@@ -16,7 +16,7 @@ from optim.errors import (
     StreamplaceError,
     UnsuitableMethod,
 )
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective
 from optim.methods.audit import broken_by, settle_assumptions
 from optim.methods.choose import is_suitable
 from optim.methods.reduce import (
@@ -110,7 +110,7 @@ def view_of(method: Method, instance: Instance, *, scaling: bool = True) -> View
     if scaling:
         seen, scale = in_own_units(seen)
     if "allowed" in method.honours:
-        seen = without_misfits(seen, OBJECTIVES[method.objective].binding(seen))
+        seen = without_misfits(seen, find_objective(method.objective).binding(seen))
     return View(seen, scale)
 
 
@@ -140,7 +140,7 @@ def run_method(
     An interruption or a failure ends in the plans in hand; a failure without any, in those of the
     family's heuristics.
     """
-    objective = OBJECTIVES[method.objective]
+    objective = find_objective(method.objective)
     if request.model is not None:
         request = _written(method, instance, request)
     reasons = hopeless(objective.binding(instance))
@@ -172,7 +172,7 @@ def run_method(
             raise
     if outcome.threads is None:
         outcome.threads = request.incumbents.threads if outcome.node is None else None
-    view.outcome(outcome, OBJECTIVES[outcome.objective or method.objective])
+    view.outcome(outcome, find_objective(outcome.objective or method.objective))
     settle_assumptions(method, instance, outcome)
     _take_starts(method, asked, outcome)
     compiled = compilation.seconds() - compiled  # what no warm-up foresaw, too
@@ -191,7 +191,7 @@ def _written(method: Method, instance: Instance, request: Request) -> Request:
     """
     from optim.solvers.mps import write_model
 
-    objective, path = OBJECTIVES[method.objective], request.model
+    objective, path = find_objective(method.objective), request.model
     view = view_of(method, instance, scaling=False)
     asked = replace(
         view.request(method, request, objective), objective=method.objective, progress=None
@@ -281,7 +281,7 @@ def _starter(
 
     @cache
     def run() -> Incumbent | None:
-        objective = OBJECTIVES[method.objective]
+        objective = find_objective(method.objective)
         best, kept = None, None
         try:
             for name in method.starts:
@@ -335,7 +335,7 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Incumbe
             request.incumbents.offer(*held)
         raise KeyboardInterrupt
     until = None if limit is None else asked.started + limit
-    finish(OBJECTIVES[starter.objective].binding(instance), outcome, until)
+    finish(find_objective(starter.objective).binding(instance), outcome, until)
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         return None
     asked.incumbents.offer(starter.name, outcome.node, outcome.slot)

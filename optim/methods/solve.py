@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.audit import judge, moves_of
@@ -160,7 +160,7 @@ def without_plan(instance: Instance, result: Result, asked: Settings) -> Instanc
         return None
     solved = asked_of(instance, result.ignored, asked.target_rate)
     if result.objective is not None:
-        solved = OBJECTIVES[result.objective.name].binding(solved)
+        solved = find_objective(result.objective.name).binding(solved)
     if asked.options.get("drain") == "hard":
         return without_leaving(solved, may_stay=False) if may_be_rewritten(solved) else None
     return solved
@@ -212,7 +212,7 @@ def _other_resource(
     told = result.objective
     if asked.objective not in (None, "load_distance") or not result.feasible or told is None:
         return None
-    figure, chosen = OBJECTIVES[told.name], OBJECTIVES["load_distance"]
+    figure, chosen = find_objective(told.name), find_objective("load_distance")
     loaded = np.flatnonzero(instance.total_load > 0)
     if not len(loaded) or chosen.fixed(instance) is None or _stopped(result):
         return None
@@ -266,8 +266,8 @@ def _other_objective(instance: Instance, asked: Settings, result: Result) -> str
     """
     if asked.objective is not None or not result.feasible or result.objective is None:
         return None
-    told, chosen = result.objective, OBJECTIVES["load_distance"]
-    figure, relaxed = OBJECTIVES[told.name], asked_of(instance, asked.ignore, asked.target_rate)
+    told, chosen = result.objective, find_objective("load_distance")
+    figure, relaxed = find_objective(told.name), asked_of(instance, asked.ignore, asked.target_rate)
     if figure.fixed(relaxed, told.value, result.whole_bound) is None or chosen.fixed(relaxed):
         return None
     return None if figure is chosen else chosen.name
@@ -278,7 +278,7 @@ def _mended(instance: Instance, method: str | None, asked: Settings) -> Result |
     chosen, dropped = _chosen(instance, method, asked)
     if chosen is None or chosen.decides == "threads":
         return None
-    start = broken_start(without_limits(instance, dropped), OBJECTIVES[chosen.objective])
+    start = broken_start(without_limits(instance, dropped), find_objective(chosen.objective))
     if start is None:
         return None
     repair = asked.repair
@@ -514,7 +514,9 @@ def _is_last(result: Result, first: Result | None) -> bool:
 def _carries_less(result: Result) -> bool:
     """Whether there is a plan, for an objective that measures what it does not keep."""
     told = result.objective
-    return result.plan is not None and told is not None and OBJECTIVES[told.name].hard is not None
+    if result.plan is None or told is None:
+        return False
+    return find_objective(told.name).hard is not None
 
 
 def _solve_by(
@@ -541,7 +543,7 @@ def _solve_by(
         outcome = run_method(chosen, relaxed, request, start)
         repaired = False
         if asked.repair and outcome.termination is not Termination.INFEASIBLE and not threads:
-            repaired = finish(OBJECTIVES[chosen.objective].binding(relaxed), outcome)
+            repaired = finish(find_objective(chosen.objective).binding(relaxed), outcome)
     outcome.notes[:0] = [*([] if why is None else [f"method {method.name}: {why}"]), *notes]
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds
@@ -634,7 +636,7 @@ def _request(method: Method, asked: Settings) -> Request:
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < 1e9):
         problems.append(Problem("--time-limit", time_limit, "must be a number of seconds above 0"))
     try:
-        gap = _gap(asked.gap, OBJECTIVES[method.objective])
+        gap = _gap(asked.gap, find_objective(method.objective))
     except InvalidInput as error:
         problems += error.problems
     if not isinstance(seed, int) or not 0 <= seed < 2**31:

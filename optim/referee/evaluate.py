@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
 
 
-def evaluate(instance: Instance, plan: Plan, ignore: Iterable[str] = ()) -> Evaluation:
+def evaluate(
+    instance: Instance, plan: Plan, ignore: Iterable[str] = (), *, objective: str | None = None
+) -> Evaluation:
     """Judge a plan.
 
     Parameters
@@ -39,6 +41,9 @@ def evaluate(instance: Instance, plan: Plan, ignore: Iterable[str] = ()) -> Eval
         The only sources of every figure.
     ignore
         Limits that do not count (`optim.rules.RULE_NAMES`).
+    objective
+        What is asked of the evaluation (`Evaluation.objective`), where that is of figures that take
+        long.
 
     Returns
     -------
@@ -67,7 +72,7 @@ def evaluate(instance: Instance, plan: Plan, ignore: Iterable[str] = ()) -> Eval
     judged = without_limits(instance, ignore)
     node = plan.node_indices(instance)
     slot = plan.slot_indices(instance)
-    return evaluate_indices(judged, node, slot)
+    return evaluate_indices(judged, node, slot, objective or "")
 
 
 def evaluate_indices(

@@ -25,15 +25,14 @@ class Evaluation(Figures):
     violations: tuple[Violation, ...]
 
     def objective(self, name: str) -> float | None:
-        """Return the value of an objective by its name.
+        """Return the value of an objective, as `find_objective` reads it.
 
         Raises
         ------
         InvalidInput
             There is no such objective.
         """
-        value: float | None = getattr(self, find_objective(name).name)
-        return value
+        return find_objective(name).read(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as plain data."""

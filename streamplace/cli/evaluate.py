@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim import Plan, evaluate
 from optim.exit_codes import ExitCode
+from optim.figures.catalogue import find_objective
 from optim.format.altered import altered
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import without_limits
@@ -31,6 +32,7 @@ from streamplace.present.tables import (
 if TYPE_CHECKING:
     import argparse
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.referee.evaluation import Evaluation
 
@@ -46,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
     parser.add_argument("plan", metavar="PLAN", help="a plan file")
+    parser.add_argument(
+        "--objective",
+        metavar="EXPR",
+        help="show the value of a figure, a weighted sum, or levels (docs/figures.md), too",
+    )
     add_ignore(parser)
     add_what_if(parser, replace=True)
     add_json(parser)
@@ -55,18 +62,21 @@ def run(args: argparse.Namespace) -> int:
     """Have the referee judge a plan, and print all it found."""
     instance = load_instance(args.instance)
     plan = load_plan(args.plan)
-    evaluation = evaluate(instance, plan, args.ignore)
+    asked = None if args.objective is None else find_objective(args.objective)
+    evaluation = evaluate(instance, plan, args.ignore, objective=args.objective)
     cases = _cases(args, instance, plan)
     columns = [("plan", evaluation), *((case.name, case.evaluation) for case in cases)]
     if args.json and cases:
-        print_json([{"case": "plan", **evaluation.to_dict()}, *(case.to_dict() for case in cases)])
+        plain = [{"case": "plan", **evaluation.to_dict()}, *(case.to_dict() for case in cases)]
+        told = zip(plain, columns, strict=True)
+        print_json([found | _levels(asked, seen) for found, (_, seen) in told])
     elif args.json:
-        print_json(evaluation.to_dict())
+        print_json(evaluation.to_dict() | _levels(asked, evaluation))
     else:
         console = answer_console()
         print_undrained(console, evaluation)
         console.print(size_line(instance), soft_wrap=True)
-        print_measured(console, instance, plan, columns)
+        print_measured(console, instance, plan, columns, args.objective)
         print_verdict(console, evaluation)
         for case in cases:
             console.print(f"\nwhat if {case.name}")
@@ -74,6 +84,17 @@ def run(args: argparse.Namespace) -> int:
             print_verdict(console, case.evaluation)
     good = all(found.feasible for _, found in columns)
     return int(ExitCode.OK if good else ExitCode.NO_PLAN)
+
+
+def _levels(asked: Figure | None, evaluation: Evaluation) -> dict[str, Any]:
+    """Tell an objective that was asked for as results do."""
+    if asked is None:
+        return {}
+    first, *further = (
+        {"name": level.name, "value": level.read(evaluation), "sense": level.sense}
+        for level in asked.levels
+    )
+    return {"objective": {**first, "name": asked.name}, "objective_levels": further}
 
 
 class _Case(NamedTuple):
@@ -100,6 +121,6 @@ def _cases(args: argparse.Namespace, instance: Instance, plan: Plan) -> list[_Ca
     for case in cases_of(args):
         changed = without_limits(altered(instance, case), args.ignore)
         carried = carry(instance, changed, plan, replace=args.replace)
-        judged = evaluate_indices(changed, carried.node, carried.slot)
+        judged = evaluate_indices(changed, carried.node, carried.slot, args.objective or "")
         found.append(_Case(words(case), changed, carried, judged))
     return found

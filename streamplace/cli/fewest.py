@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective
 from optim.figures.rate import carrying
 from optim.format.plan import Plan
 from optim.kernels.undo import fewer_moves, point_of
@@ -165,7 +165,7 @@ class Asking:
     def objective(self) -> Figure:
         """What the result was solved for."""
         assert self.result.objective is not None
-        return OBJECTIVES[self.result.objective.name]
+        return find_objective(self.result.objective.name)
 
     @cached_property
     def relaxed(self) -> Instance:
@@ -426,7 +426,7 @@ def check_moves(instance: Instance, flag: str, value: str) -> None:
 def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: Any = None) -> Result:
     """Return the result with another plan, judged anew: within a share of the best, if not best."""
     assert result.objective is not None
-    objective = OBJECTIVES[result.objective.name]
+    objective = find_objective(result.objective.name)
     found = evaluate_indices(without_limits(instance, result.ignored), node, slot, objective.name)
     value = objective.of(found.objective(objective.name))
     gap = objective.gap(value.value, result.bound, objective.reference_of(found))

@@ -283,13 +283,24 @@ def _complete() -> None:
     argcomplete.autocomplete(build_parser(chosen))
 
 
+def _with_signs(arguments: list[str]) -> list[str]:
+    """Join ``--objective`` with a sum that begins with a minus: argparse takes it for an option."""
+    found: list[str] = []
+    for word in arguments:
+        if found and found[-1] == "--objective" and word[:1] == "-" and word[1:2] != "-":
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
+
+
 def _dispatch(arguments: list[str], debug: bool) -> int:
     names = {command.name for command in commands()}
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     parser = build_parser(chosen)
     if chosen is not None and chosen not in names:
         parser.error(_unknown_command(chosen, sorted(names)))
-    args = parser.parse_args(arguments)
+    args = parser.parse_args(_with_signs(arguments))
     if args.version:
         from streamplace.cli.versions import own_version
 

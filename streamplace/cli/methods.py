@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective
 from optim.methods.reduce import kept_lowered
 from optim.methods.registry import METHODS
 from streamplace.present.arguments import add_json
@@ -70,7 +70,7 @@ def _print_one(console: Console, method: Method) -> None:
     console.print(f"{method.name}: {method.summary}", soft_wrap=True)
     rows = [
         ("family", f"{method.family}, {method.kind}"),
-        ("objective", ", or ".join(f"{OBJECTIVES[n].sense} {n}" for n in method.objectives)),
+        ("objective", ", or ".join(f"{find_objective(n).sense} {n}" for n in method.objectives)),
         ("source", method.source or "–"),
         ("needs", ", ".join(method.needs)),
         ("honours", ", ".join(sorted(method.honours))),

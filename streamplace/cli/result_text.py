@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from optim.errors import StreamplaceError
-from optim.figures.catalogue import BY_NAME, OBJECTIVES
+from optim.figures.catalogue import BY_NAME, find_objective
 from optim.methods.choose import choose_method
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
@@ -107,10 +107,13 @@ def _status(instance: Instance, result: Result) -> Text:
         text.append(": no plan")
     if result.objective is None:
         return text
-    objective = OBJECTIVES[result.objective.name]
+    objective = find_objective(result.objective.name)
     value = figure(instance, objective.unit, result.objective.value)
     if result.objective.value is not None:
-        text.append(f"  {objective.name} {value}")
+        text.append(f"  {objective.levels[0].name} {value}")
+        for level in objective.further:
+            later = None if result.evaluation is None else level.read(result.evaluation)
+            text.append(f", then {level.name} {figure(instance, level.unit, later)}")
     bound = figure(instance, objective.unit, result.bound)
     of = " (of the restricted problem)" if result.bound_of == "restricted" else ""
     if result.bound is not None:
@@ -238,10 +241,12 @@ def print_cases(
             answer_console().print(departs_line(result.departs, words(case)), soft_wrap=True)
     for case, instance, result in found:
         told, seen = result.objective, result.evaluation
-        value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)
+        value = (
+            "–" if told is None else figure(instance, find_objective(told.name).unit, told.value)
+        )
         broken = result.mending is not None and not result.feasible
         ended = f"{result.termination}, still broken" if broken else str(result.termination)
-        label = "" if told is None else f"{BY_NAME[told.name].label} "
+        label = "" if told is None else f"{find_objective(told.name).label} "
         table.add_row(
             words(case), result.method, ended,
             f"{label}{value}" if result.plan else "no plan", number(result.bound),

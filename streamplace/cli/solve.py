@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from optim.certificates import grade
 from optim.errors import InvalidInput, Problem, SolverError, raise_any
 from optim.exit_codes import ExitCode
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import find_objective
 from optim.format.altered import altered
 from optim.methods.pinned import Course, aim_of, course_of, follow
 from optim.methods.portfolio import PORTFOLIO
@@ -107,8 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     method.completer = lambda **_: method_names()  # type: ignore[attr-defined]
     parser.add_argument(
         "--objective",
-        metavar="NAME",
-        help="what to optimise: a figure that the method can (`streamplace methods METHOD`)",
+        metavar="EXPR",
+        help="what to optimise: a figure (docs/figures.md), a weighted sum that is maximised "
+        "(0.7*FIGURE-0.3*FIGURE), or levels, by commas; some methods take a few figures alone",
     )
     aims = parser.add_mutually_exclusive_group()
     aims.add_argument(
@@ -222,7 +223,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.curve and result.plan:
         assert result.objective is not None
         curve = curve_of(_asking(args, instance, result), args.curve)
-        objective = OBJECTIVES[result.objective.name]
+        objective = find_objective(result.objective.name)
         more["curve"] = curve.to_dict()
         if args.plot is not None:
             draw_curve(curve, objective, unit_of(instance, objective.unit), args.plot)
@@ -326,7 +327,7 @@ class _Announced:
             return
         on = f" on {solver}" if solver else ""
         self._talk.print(f"method {method.name}{on}: {why}")
-        objective = OBJECTIVES[method.objective]
+        objective = find_objective(method.objective)
         unit = unit_of(self._instance, objective.unit)
         reference = objective.reference_of(self._instance)
         self._line = ProgressLine(objective, unit, reference, hint=self._hint)
@@ -443,7 +444,7 @@ def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result
     if again is None or result.objective is None:
         note = f"no cross-check: {result.method} has no second solver that suits"
         return replace(result, notes=(*result.notes, note))
-    figure, pair = OBJECTIVES[result.objective.name], (result, again)
+    figure, pair = find_objective(result.objective.name), (result, again)
     for mine, other in (pair, pair[::-1]):
         if mine.bound is None or other.objective is None or other.evaluation is None:
             continue

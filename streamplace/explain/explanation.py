@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.conflicts.remedies import clashes_of_threads, remedies
 from formulations.conflicts.why import find_conflicts, violation_of
-from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.figures.catalogue import find_objective
 from optim.figures.measures import moved_tasks
 from optim.kernels.warm import warm_up
 from optim.methods.registry import get_method, method_names
@@ -223,9 +223,9 @@ def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figu
     if asked is not None:
         return find_objective(asked)
     if method in method_names():
-        return OBJECTIVES[get_method(method).objective]
+        return find_objective(get_method(method).objective)
     name = "imc_gain" if evaluation.total_traffic else "load_distance"
-    return OBJECTIVES[name]
+    return find_objective(name)
 
 
 class Worth(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from rich.measure import Measurement
 from rich.text import Text
 
-from optim.figures.catalogue import FIGURES
+from optim.figures.catalogue import BY_NAME, FIGURES, find_objective
 from optim.util.tolerance import slack
 from streamplace.present.console import name, plain_table
 from streamplace.present.numbers import bar, is_bytes, number, percent, plural, quantity
@@ -228,13 +228,19 @@ def metric_table(
 ) -> Table:
     """Lay out the figures of one evaluation, or of several side by side, under headings.
 
-    What was optimised is told even where it is a figure that tables leave out.
+    What was optimised is told even where it is a figure that tables leave out; sums come first.
     """
+    asked = find_objective(objective) if objective and objective not in BY_NAME else None
+    shown = {one.name for one in asked.singles} if asked else {objective}
     headings = [heading for heading, _ in columns]
     table = plain_table(["", *headings], right=headings)
+    for level in asked.levels if asked else ():
+        if level.parts:
+            sums = (figure(instance, level.unit, level.read(found)) for _, found in columns)
+            table.add_row(printable(level.label), *sums)
     for told in FIGURES:
         values = [getattr(evaluation, told.name) for _, evaluation in columns]
-        left_out = not told.single or (told.quiet and told.name != objective)
+        left_out = not told.single or (told.quiet and told.name not in shown)
         if left_out or all(value is None for value in values):
             continue
         table.add_row(told.label, *(figure(instance, told.unit, value) for value in values))

@@ -37,6 +37,22 @@ def test_every_figure_by_hand(streamplace: Run, plan_file: Path) -> None:
     assert figures["interslot_traffic"] is None
 
 
+def test_an_objective_of_figures_is_told(streamplace: Run, plan_file: Path) -> None:
+    text = "collocation_factor-0.25*migrations,load_distance"
+    done = streamplace("evaluate", "pairs.json", "best.json", "--objective", text, "--json")
+    told = json.loads(done.stdout)
+    assert told["objective"] == {"name": text, "value": 0.5, "sense": "max"}
+    assert told["objective_levels"] == [{"name": "load_distance", "value": 0.0, "sense": "min"}]
+    shown = streamplace("evaluate", "pairs.json", "best.json", "--objective", text).stdout
+    assert "collocation_factor-0.25*migrations" in shown
+
+
+def test_an_objective_that_is_none_is_refused(streamplace: Run, plan_file: Path) -> None:
+    done = streamplace("evaluate", "pairs.json", "best.json", "--objective", "-load_distence")
+    assert done.returncode == ExitCode.USAGE
+    assert "'load_distence' is no figure to optimise (did you mean load_distance?)" in done.stderr
+
+
 def test_the_text_has_units(streamplace: Run, plan_file: Path) -> None:
     done = streamplace("evaluate", "pairs.json", "best.json")
     assert done.returncode == ExitCode.OK

@@ -1,0 +1,401 @@
+"""One placement under a search for any objective: its arrays, from an instance and figures.
+
+All whole numbers are in one array and all others in a second, for a call that is not inlined counts
+references to each array it is given, which in a search takes longer than all else. The first
+entries of `ints` say how many there are and where each part of either array begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from optim.kernels.guard import make_guard
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import (
+    counted_floor,
+    counted_loads,
+    distance_room,
+    link_room,
+    move_budgets,
+    placing_masks,
+)
+from optim.util.tolerance import over
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.kernels.guard import Guard
+    from optim.kernels.place_rules import PlaceRules
+
+    Whole = NDArray[np.int64]
+    Real = NDArray[np.float64]
+
+#: Counts: tasks, nodes, resources, places, links, figures, levels; what of traffic is followed;
+#: whether the mean load depends on the placement; values that a figure has of nodes and links;
+#: budgets of moves.
+(TASKS, NODES, RESOURCES, PLACES, LINKS, FIGURES, LEVELS, TRAFFIC, MEAN_MOVES, WIDTH,
+ BUDGETS) = range(11)  # fmt: skip
+#: Where parts of `ints` begin.
+(NODE, HELD, FIRST, AFTER, BEFORE, KIND, MAY, LEAVES, HOME, STARTS, OTHER, SIDE_STARTS, SIDES,
+ SIDE_TASKS_STARTS, SIDE_TASKS, MEMBERS, AROUND_STARTS, AROUND, INSIDE_OF, LINK_STARTS, LINKS_AT,
+ DIRECTION, STAYS, FIGURE_KINDS) = range(11, 35)  # fmt: skip
+#: Where parts of `reals` begin, after the sums.
+(AGGREGATES, VALUES, LOAD, ROOM, FLOOR, SCALE, COST, RATE, SIDE_RATE, TOTAL, PRICE, TOLL, TAKEN,
+ MOST, USED, CROSSING, BROKEN_AT, LINK_BROKEN_AT, LINK_BACKGROUND, LINK_CAPACITY, LINK_ROOM,
+ LINK_LEFT, BACKGROUND, CAPACITY, RATE_ROOM, WEIGHT, HEAT, PARAMETERS,
+ WEIGHTS) = range(35, 64)  # fmt: skip
+HEADER = 64
+
+#: Sums at the beginning of `reals`: traffic inside nodes, moves, their cost, amounts by which rules
+#: are broken, how many rows are, tasks left where they may not stay, members of sets in the wrong
+#: place, the mean load.
+INSIDE, MOVES, SPENT, AMOUNT, ROWS, LEFT, MISPLACED, MEAN = range(8)
+SUMS = 8
+#: Of each figure in `AGGREGATES`: the greatest value, the sum of powers, whether the greatest is to
+#: be looked for anew, and a further sum.
+GREATEST, POWERS, STALE, FURTHER, EACH = 0, 1, 2, 3, 4
+#: Of each figure in `PARAMETERS`.
+FIRST_OF, SECOND_OF, REFERENCE, THREADS = 0, 1, 2, 3
+#: At the end of `PARAMETERS`: the most load distance, all weight, all traffic.
+MOST_DISTANCE, ALL_WEIGHT, ALL_TRAFFIC = range(3)
+
+#: What of traffic is followed.
+NOTHING, ONLY_INSIDE, ALL_CROSSING = 0, 1, 2
+
+#: Kinds of figures.
+(K_INSIDE, K_MOVES, K_COST, K_USED, K_USED_CAPACITY, K_USED_SHARE, K_DISTANCE, K_SHARE, K_LINK,
+ K_RATE, K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION) = range(13)  # fmt: skip
+BY_GREATEST = (K_DISTANCE, K_SHARE, K_LINK, K_RATE)
+
+_KINDS = {
+    "imc_gain": K_INSIDE,
+    "internode_traffic": K_INSIDE,
+    "collocation_factor": K_INSIDE,
+    "migrations": K_MOVES,
+    "migration_cost": K_COST,
+    "nodes_used": K_USED,
+    "used_capacity": K_USED_CAPACITY,
+    "used_utilisation": K_USED_SHARE,
+    "load_distance": K_DISTANCE,
+    "max_utilisation": K_SHARE,
+    "max_link_utilisation": K_LINK,
+    "sustainable_rate": K_RATE,
+    "cpu_deviation": K_DEVIATION,
+    "mean_absolute_deviation": K_MEAN_DEVIATION,
+    "resource_deviation": K_RESOURCE_DEVIATION,
+}
+SEARCHED = tuple(_KINDS)
+"""Figures whose changes the search follows."""
+
+_UNLIMITED = 1e300
+_ROUNDING = 1e-13
+"""Of all that moves may take, what adding and subtracting is off by."""
+
+
+class PlanState(NamedTuple):
+    """A placement and all that its moves need; see the module."""
+
+    ints: Whole
+    reals: Real
+    guard: Guard
+
+
+class _Parts:
+    """Parts of an array, and where each begins."""
+
+    def __init__(self, begin: int) -> None:
+        self.parts: list[Any] = []
+        self.begins: list[int] = []
+        self.end = begin
+
+    def add(self, values: Any) -> None:
+        """Add a part."""
+        flat = np.asarray(values).ravel()
+        self.begins.append(self.end)
+        self.parts.append(flat)
+        self.end += len(flat)
+
+
+def weights_of(objective: Figure) -> tuple[tuple[str, ...], Real]:
+    """Return the figures of an objective, and (levels, figures) their weights: less is better."""
+    names = tuple(figure.name for figure in objective.singles)
+    weights = np.zeros((len(objective.levels), len(names)))
+    for row, level in zip(weights, objective.levels, strict=True):
+        for weight, figure in level.parts or ((1.0, level),):
+            row[names.index(figure.name)] += -weight if level.sense == "max" else weight
+    return names, weights
+
+
+def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any) -> PlanState:
+    """Return the state of a placement of all tasks; `fill` of `plan_walk` adds it up.
+
+    Parameters
+    ----------
+    instance, binding
+        What is measured; what limits are kept: without those that the objective measures, maybe
+        with further resources at the end.
+    objective
+        Of figures in `SEARCHED`.
+    node
+        (T,) nodes.
+    """
+    names, weights = weights_of(objective)
+    rules = place_rules(binding)
+    kinds = [_KINDS[name] for name in names]
+    crossed = bool(instance.crossing_cost.any() or np.isfinite(binding.links.capacity).any())
+    crossed = crossed or any(kind in (K_LINK, K_RESOURCE_DEVIATION) for kind in kinds)
+    crossed = crossed or (K_RATE in kinds and bool(np.isfinite(instance.links.capacity).any()))
+    follows = ONLY_INSIDE if K_INSIDE in kinds else NOTHING
+    follows = ALL_CROSSING if crossed and instance.has_traffic else follows
+    inside, place_of_link = _places(instance) if follows == ALL_CROSSING else _no_places(instance)
+    load, room = counted_loads(binding)
+    shape = (len(kinds), len(weights), follows)
+    ints = _ints(instance, binding, rules, node, kinds, inside, place_of_link, shape, load.shape[1])
+    width = instance.num_nodes + len(instance.links.ids)
+    reals = _reals(instance, binding, names, kinds, weights, load, room, len(inside), width)
+    head = np.zeros(HEADER, dtype=np.int64)
+    head[: BUDGETS + 1] = (
+        instance.num_tasks, instance.num_nodes, load.shape[1], instance.num_nodes + len(inside),
+        len(place_of_link), len(kinds), len(weights), follows,
+        follows == ALL_CROSSING and bool(instance.crossing_cost[:, 0].any()),
+        width, len(move_budgets(binding)[1]),
+    )  # fmt: skip
+    head[NODE:AGGREGATES] = ints.begins
+    head[AGGREGATES:HEADER] = reals.begins
+    guard = make_guard(rules, np.asarray(node, dtype=np.int64))
+    whole = np.concatenate([head, *ints.parts]).astype(np.int64)
+    real = np.concatenate([np.zeros(SUMS), *reals.parts]).astype(np.float64)
+    return PlanState(whole, real, guard)
+
+
+def _ints(
+    instance: Instance,
+    binding: Instance,
+    rules: PlaceRules,
+    node: Any,
+    kinds: list[int],
+    inside: Any,
+    place_of_link: Any,
+    shape: tuple[int, int, int],
+    width: int,
+) -> _Parts:
+    tasks, nodes = instance.num_tasks, instance.num_nodes
+    places, follows = nodes + len(inside), shape[2]
+    kind, allowed, target = placing_masks(binding)
+    starts, other, _ = _pairs(instance) if follows else _pairs(None, tasks)
+    side_starts, sides, _ = _sides(instance) if follows else (np.zeros(tasks + 1), [], [])
+    blocks = instance.flows.blocks if follows else ()
+    members = [side for block in blocks for side in (block.sources, block.targets)]
+    around_node, around_place = np.nonzero(inside.T)
+    order = np.argsort(place_of_link, kind="stable")
+    parts = _Parts(HEADER)
+    parts.add(node)
+    parts.add(np.zeros(nodes))
+    parts.add(np.full(nodes, -1))
+    parts.add(np.full(tasks, -1))
+    parts.add(np.full(tasks, -1))
+    parts.add(kind)
+    parts.add(target + 2 * allowed)
+    parts.add(_may_stay(binding))
+    parts.add(rules.home)
+    parts.add(starts)
+    parts.add(other)
+    parts.add(side_starts)
+    parts.add(sides)
+    parts.add(np.concatenate([[0], np.cumsum([len(side) for side in members])]))
+    parts.add(np.concatenate([np.zeros(0), *members]))
+    parts.add(np.zeros((len(members), places)))
+    parts.add(_starts(around_node, nodes))
+    parts.add(around_place + nodes)
+    parts.add(inside)
+    parts.add(_starts(place_of_link, places))
+    parts.add(order)
+    parts.add(instance.links.direction[: len(place_of_link)])
+    parts.add(instance.open_nodes)
+    parts.add(kinds)
+    return parts
+
+
+def _may_stay(instance: Instance) -> Any:
+    """(T,) tasks that may be on leaving nodes, though they are to be taken off them."""
+    home, leaving = instance.tasks.node, instance.nodes.leaving
+    if instance.limits.into_leaving:
+        return np.ones(instance.num_tasks, dtype=np.bool_)
+    return (home >= 0) & leaving[home]
+
+
+def _reals(
+    instance: Instance,
+    binding: Instance,
+    names: tuple[str, ...],
+    kinds: list[int],
+    weights: Real,
+    load: Any,
+    room: Any,
+    several: int,
+    width: int,
+) -> _Parts:
+    nodes, links, limits = instance.nodes, instance.links, binding.limits
+    count, resources = load.shape[1], instance.num_resources
+    more = count - resources
+    mean = load.sum(axis=0) / max(1, len(load))
+    floor = counted_floor(binding, count)
+    _, _, rate = _pairs(instance)
+    _, _, side_rate = _sides(instance)
+    places = instance.num_nodes + several
+    parts = _Parts(SUMS)
+    parts.add(np.zeros((len(kinds), EACH)))
+    parts.add(np.zeros((len(kinds), width)))
+    parts.add(load)
+    parts.add(np.minimum(room, _UNLIMITED))
+    parts.add(np.maximum(floor, -_UNLIMITED))
+    parts.add(np.where(mean > 0, 1.0 / np.where(mean > 0, mean, 1.0), 1.0))
+    parts.add(np.hstack([instance.crossing_cost, np.zeros((2, more))]))
+    parts.add(rate)
+    parts.add(side_rate)
+    parts.add(_totals(instance))
+    parts.add(instance.tasks.migration_cost)
+    toll, most_taken = move_budgets(binding)
+    parts.add(toll)
+    parts.add(np.zeros(len(most_taken)))
+    parts.add(most_taken + _ROUNDING * toll.sum(axis=0))
+    parts.add(np.zeros((instance.num_nodes, count)))
+    parts.add(np.zeros((places, 2)))
+    parts.add(np.zeros(instance.num_nodes))
+    parts.add(np.zeros(len(links.ids)))
+    parts.add(links.background)
+    parts.add(np.where(links.capacity > 0, links.capacity, np.inf))
+    parts.add(link_room(binding))
+    parts.add(
+        np.maximum(links.capacity * instance.limits.max_link_utilisation - links.background, 0)
+    )
+    parts.add(np.hstack([nodes.background, np.zeros((instance.num_nodes, more))]))
+    parts.add(np.hstack([nodes.capacity, np.full((instance.num_nodes, more), np.inf)]))
+    parts.add(np.hstack([_rate_room(instance), np.full((instance.num_nodes, more), np.inf)]))
+    parts.add(nodes.weight)
+    parts.add(np.zeros(instance.num_nodes))
+    far = limits.max_load_distance
+    most = np.inf if far is None else distance_room(far, instance.due)
+    stay = float(nodes.weight[instance.open_nodes].sum())
+    own = [_parameters(instance, name, kind) for name, kind in zip(names, kinds, strict=True)]
+    parts.add(np.array([*np.ravel(own), most, stay, instance.total_traffic]))
+    parts.add(weights)
+    return parts
+
+
+def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float, float, float]:
+    """Two numbers of a figure, the size of its powers, and what threads make of it."""
+    total = instance.total_traffic
+    if kind == K_INSIDE:
+        sign = {"imc_gain": (0.0, 1.0), "internode_traffic": (total, -1.0)}
+        found = sign.get(name, (0.0, 1.0 / total if total > 0 else 0.0))
+        return (*found, 1.0, 0.0)
+    if kind == K_USED_CAPACITY:
+        whole = float(instance.nodes.capacity[:, 0].sum())
+        return (whole, 0.0, 1.0, 0.0)
+    if kind == K_USED:
+        usual = instance.num_tasks / max(1, instance.num_nodes)
+        return (2.0 * usual, 0.0, 1.0, 0.0)
+    if kind in (K_DEVIATION, K_RESOURCE_DEVIATION):
+        known = np.isfinite(instance.nodes.capacity) & (instance.nodes.capacity > 0)
+        first = int(np.argmax((known & instance.open_nodes[:, None]).any(axis=0)))
+        room = instance.nodes.capacity[known[:, first] & instance.open_nodes, first].sum()
+        usual = float(instance.totals[first]) / float(room) if room > 0 else 0.0
+        return (float(first), usual, 1.0, 0.0)
+    if kind == K_RATE:
+        least = float(instance.thread_rates.min(initial=np.inf))
+        return (0.0, 0.0, 1.0, 1.0 / least if least > 0 else np.inf)
+    return (0.0, 0.0, 1.0, 0.0)
+
+
+def _rate_room(instance: Instance) -> Any:
+    """(N, R) load that saturates: ``inf`` where none does, -1 where all is too much."""
+    driven = list(instance.rate_driven)
+    room = np.full((instance.num_nodes, instance.num_resources), np.inf)
+    room[:, driven] = np.maximum(instance.headroom[:, driven], 0.0)
+    most = (instance.nodes.capacity * instance.limits.max_utilisation)[:, driven]
+    room[over(instance.nodes.background[:, driven], most).any(axis=1)] = -1.0
+    return room
+
+
+def _pairs(instance: Instance | None, tasks: int = 0) -> tuple[Any, Any, Any]:
+    """CSR of the single task pairs, each in both directions: (E, 2) sent and received."""
+    if instance is None:
+        return np.zeros(tasks + 1), np.zeros(0), np.zeros((0, 2))
+    flows, count = instance.flows, instance.num_tasks
+    low = np.minimum(flows.source, flows.target).astype(np.int64)
+    high = np.maximum(flows.source, flows.target)
+    key, where = np.unique(low * count + high, return_inverse=True)
+    upwards = flows.source == low
+    up = np.bincount(where.reshape(-1), np.where(upwards, flows.rate, 0.0), len(key))
+    down = np.bincount(where.reshape(-1), np.where(upwards, 0.0, flows.rate), len(key))
+    u, v = np.divmod(key, max(1, count))
+    some = u != v
+    u, v, up, down = u[some], v[some], up[some], down[some]
+    here, there = np.concatenate([u, v]), np.concatenate([v, u])
+    sent, got = np.concatenate([up, down]), np.concatenate([down, up])
+    order = np.argsort(here, kind="stable")
+    return _starts(here, count), there[order], np.stack([sent, got], axis=1)[order]
+
+
+def _sides(instance: Instance) -> tuple[Any, Any, Any]:
+    """CSR of the sides of full blocks that tasks are on: 2·block where they send, one more where
+    they receive; and the rate of a pair of each block."""
+    blocks = instance.flows.blocks
+    tasks, sides = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for b, block in enumerate(blocks):
+        for side, some in ((2 * b, block.sources), (2 * b + 1, block.targets)):
+            tasks.append(some.astype(np.int64))
+            sides.append(np.full(len(some), side))
+    owner = np.concatenate(tasks)
+    order = np.argsort(owner, kind="stable")
+    rates = np.array([block.pair_rate for block in blocks], dtype=np.float64)
+    return _starts(owner, instance.num_tasks), np.concatenate(sides)[order], rates
+
+
+def _totals(instance: Instance) -> Any:
+    """(T, 2) all that a task sends to others, and receives."""
+    flows, count = instance.flows, instance.num_tasks
+    others = flows.source != flows.target
+    ends = ((flows.source, 0), (flows.target, 1))
+    total = np.zeros((count, 2))
+    for end, column in ends:
+        total[:, column] = np.bincount(end[others], flows.rate[others], count)
+    for block in flows.blocks:
+        both = np.intersect1d(block.sources, block.targets)
+        total[block.sources, 0] += block.pair_rate * len(block.targets)
+        total[block.targets, 1] += block.pair_rate * len(block.sources)
+        total[both] -= block.pair_rate
+    return total
+
+
+def _places(instance: Instance) -> tuple[Any, Any]:
+    """(Q, N) nodes that links of several nodes enclose, and (L,) the place of each link."""
+    links, count = instance.links, instance.num_nodes
+    found: dict[bytes, int] = {}
+    masks, place = [np.zeros((0, count), dtype=np.bool_)], []
+    for i in range(len(links.ids)):
+        listed = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
+        mask = np.zeros(count, dtype=np.bool_)
+        mask[listed] = True
+        if mask.sum() == 1:
+            place.append(int(listed[0]))
+            continue
+        if mask.tobytes() not in found:
+            found[mask.tobytes()] = count + len(found)
+            masks.append(mask[None])
+        place.append(found[mask.tobytes()])
+    return np.concatenate(masks), np.array(place, dtype=np.int64)
+
+
+def _no_places(instance: Instance) -> tuple[Any, Any]:
+    return np.zeros((0, instance.num_nodes), dtype=np.bool_), np.zeros(0, dtype=np.int64)
+
+
+def _starts(owner: Any, count: int) -> Any:
+    counted = np.bincount(np.asarray(owner, dtype=np.int64), minlength=count)
+    return np.concatenate([[0], np.cumsum(counted)]).astype(np.int64)

@@ -1,0 +1,822 @@
+"""Annealing of a placement for any objective, compiled: moves, exchanges, chains and groups.
+
+What a change touches is reckoned anew: its nodes, and the links around them. Figures that are the
+greatest value of a node or link are followed together with the sum of the 16th powers of all, so
+that a plan whose next values are smaller is the better one of two with the same greatest. Limits
+that are broken cost an amount for each broken row, which may be so for a while; only where a task
+may be at all is never broken. A placement is kept as the best only where nothing is broken.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+
+from optim.kernels.guard import broken, enter, pays, relevant
+from optim.kernels.plan_moves import MOST_TASKS, propose
+from optim.kernels.plan_state import (
+    AFTER,
+    AGGREGATES,
+    ALL_CROSSING,
+    ALL_TRAFFIC,
+    ALL_WEIGHT,
+    AMOUNT,
+    AROUND,
+    AROUND_STARTS,
+    BACKGROUND,
+    BEFORE,
+    BROKEN_AT,
+    BUDGETS,
+    CAPACITY,
+    COST,
+    CROSSING,
+    DIRECTION,
+    EACH,
+    FIGURE_KINDS,
+    FIGURES,
+    FIRST,
+    FIRST_OF,
+    FLOOR,
+    FURTHER,
+    GREATEST,
+    HEAT,
+    HELD,
+    INSIDE,
+    INSIDE_OF,
+    K_COST,
+    K_DEVIATION,
+    K_DISTANCE,
+    K_INSIDE,
+    K_LINK,
+    K_MEAN_DEVIATION,
+    K_MOVES,
+    K_RATE,
+    K_RESOURCE_DEVIATION,
+    K_SHARE,
+    K_USED,
+    K_USED_CAPACITY,
+    K_USED_SHARE,
+    KIND,
+    LEAVES,
+    LEFT,
+    LEVELS,
+    LINK_BACKGROUND,
+    LINK_BROKEN_AT,
+    LINK_CAPACITY,
+    LINK_LEFT,
+    LINK_ROOM,
+    LINK_STARTS,
+    LINKS,
+    LINKS_AT,
+    LOAD,
+    MAY,
+    MEAN,
+    MEAN_MOVES,
+    MEMBERS,
+    MISPLACED,
+    MOST,
+    MOST_DISTANCE,
+    MOVES,
+    NODE,
+    NODES,
+    NOTHING,
+    ONLY_INSIDE,
+    OTHER,
+    PARAMETERS,
+    PLACES,
+    POWERS,
+    PRICE,
+    RATE,
+    RATE_ROOM,
+    REFERENCE,
+    RESOURCES,
+    ROOM,
+    ROWS,
+    SCALE,
+    SECOND_OF,
+    SIDE_RATE,
+    SIDE_STARTS,
+    SIDE_TASKS,
+    SIDE_TASKS_STARTS,
+    SIDES,
+    SPENT,
+    STALE,
+    STARTS,
+    STAYS,
+    TAKEN,
+    TASKS,
+    THREADS,
+    TOLL,
+    TOTAL,
+    TRAFFIC,
+    USED,
+    VALUES,
+    WEIGHT,
+    WEIGHTS,
+    WIDTH,
+)
+from optim.util.compiled import helper, inlined, kernel
+
+NEVER = 1e30
+"""Of what carries nothing: a need without room."""
+_NOISE = 1e-9
+_NOTHING = 1e-12
+"""Traffic, and load, up to which there is none: what sums leave that cancel."""
+_HIGHEST = 3.0
+"""Times the reference up to which powers are told apart."""
+
+#: What a walk is told (`walk`): temperatures, steps, seed, level, weight of the objective, price of
+#: what is broken, share of the sum of powers, whether no step is taken, whether it stops at the
+#: first better placement.
+(HOT, COLD, STEPS, SEED, LEVEL, AIM, PRICE_OF_BROKEN, BLEND, STILL, STOPS) = range(10)
+TOLD = 10
+
+
+@inlined
+def power(value, reference):
+    """The 16th power of a value in parts of a reference."""
+    share = value / reference
+    share = share if share < _HIGHEST else _HIGHEST
+    share *= share
+    share *= share
+    share *= share
+    return share * share
+
+
+@kernel
+def fill(i, x, guard):
+    """Add up everything from the nodes of the tasks; the guard is of the same placement."""
+    tasks, nodes, resources, places = i[TASKS], i[NODES], i[RESOURCES], i[PLACES]
+    node, may, kind = i[NODE], i[MAY], i[KIND]
+    for n in range(nodes):
+        i[i[HELD] + n], i[i[FIRST] + n] = 0, -1
+    x[i[USED] : i[USED] + nodes * resources] = 0.0
+    x[i[CROSSING] : i[CROSSING] + 2 * places] = 0.0
+    x[: i[AGGREGATES] + EACH * i[FIGURES]] = 0.0
+    x[i[VALUES] : i[VALUES] + i[FIGURES] * i[WIDTH]] = 0.0
+    x[i[BROKEN_AT] : i[BROKEN_AT] + nodes] = 0.0
+    x[i[TAKEN] : i[TAKEN] + i[BUDGETS]] = 0.0
+    x[i[LINK_BROKEN_AT] : i[LINK_BROKEN_AT] + i[LINKS]] = 0.0
+    i[i[MEMBERS] : i[AROUND_STARTS]] = 0
+    for task in range(tasks):
+        at = i[node + task]
+        link_in(i, task, at)
+        for r in range(resources):
+            x[i[USED] + at * resources + r] += x[i[LOAD] + task * resources + r]
+        if pays(guard, task, at) > 0:
+            x[MOVES] += 1.0
+            x[SPENT] += x[i[PRICE] + task]
+            for b in range(i[BUDGETS]):
+                x[i[TAKEN] + b] += x[i[TOLL] + task * i[BUDGETS] + b]
+        if i[may + i[kind + task] * nodes + at] % 2 == 0:
+            x[LEFT] += 1.0
+        for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
+            side = i[i[SIDES] + e]
+            i[i[MEMBERS] + side * places + at] += 1
+            for k in range(i[i[AROUND_STARTS] + at], i[i[AROUND_STARTS] + at + 1]):
+                i[i[MEMBERS] + side * places + i[i[AROUND] + k]] += 1
+    if i[TRAFFIC] != NOTHING:
+        _fill_traffic(i, x)
+    if guard.active:
+        x[MISPLACED] = broken(guard)
+    load_mean(i, x)
+    for n in range(nodes):
+        refresh(i, x, n)
+    for p in range(places):
+        _settle_links(i, x, p)
+    for k in range(i[FIGURES]):
+        x[i[AGGREGATES] + EACH * k + STALE] = 1.0
+
+
+@helper
+def _fill_traffic(i, x):
+    """Add up what crosses each place, and what stays inside nodes."""
+    nodes, places = i[NODES], i[PLACES]
+    for task in range(i[TASKS]):
+        at = i[i[NODE] + task]
+        for e in range(i[i[STARTS] + task], i[i[STARTS] + task + 1]):
+            to = i[i[NODE] + i[i[OTHER] + e]]
+            sent, got = x[i[RATE] + 2 * e], x[i[RATE] + 2 * e + 1]
+            if to != at:
+                x[i[CROSSING] + 2 * at] += sent
+                x[i[CROSSING] + 2 * at + 1] += got
+            for k in range(i[i[AROUND_STARTS] + at], i[i[AROUND_STARTS] + at + 1]):
+                p = i[i[AROUND] + k]
+                if i[i[INSIDE_OF] + (p - nodes) * nodes + to] == 0:
+                    x[i[CROSSING] + 2 * p] += sent
+                    x[i[CROSSING] + 2 * p + 1] += got
+    sides = i[SIDE_TASKS] - i[SIDE_TASKS_STARTS] - 1
+    for side in range(0, sides, 2):
+        senders = i[i[SIDE_TASKS_STARTS] + side + 1] - i[i[SIDE_TASKS_STARTS] + side]
+        receivers = i[i[SIDE_TASKS_STARTS] + side + 2] - i[i[SIDE_TASKS_STARTS] + side + 1]
+        rate = x[i[SIDE_RATE] + side // 2]
+        for p in range(places):
+            send, take = i[i[MEMBERS] + side * places + p], i[i[MEMBERS] + (side + 1) * places + p]
+            x[i[CROSSING] + 2 * p] += rate * send * (receivers - take)
+            x[i[CROSSING] + 2 * p + 1] += rate * take * (senders - send)
+    inside = x[i[PARAMETERS] + EACH * i[FIGURES] + ALL_TRAFFIC]
+    for n in range(nodes):
+        inside -= x[i[CROSSING] + 2 * n]
+    x[INSIDE] = inside
+
+
+@inlined
+def link_in(i, task, at):
+    """Put a task first in the list of its node."""
+    head = i[i[FIRST] + at]
+    i[i[AFTER] + task] = head
+    i[i[BEFORE] + task] = -1
+    if head >= 0:
+        i[i[BEFORE] + head] = task
+    i[i[FIRST] + at] = task
+    i[i[HELD] + at] += 1
+
+
+@inlined
+def link_out(i, task, at):
+    """Take a task out of the list of its node."""
+    ahead, behind = i[i[BEFORE] + task], i[i[AFTER] + task]
+    if ahead < 0:
+        i[i[FIRST] + at] = behind
+    else:
+        i[i[AFTER] + ahead] = behind
+    if behind >= 0:
+        i[i[BEFORE] + behind] = ahead
+    i[i[HELD] + at] -= 1
+
+
+@helper
+def load_mean(i, x):
+    """Reckon the mean load of the first resource."""
+    total, resources = 0.0, i[RESOURCES]
+    for n in range(i[NODES]):
+        total += need_of(i, x, n, 0) + x[i[BACKGROUND] + n * resources]
+    weight = x[i[PARAMETERS] + EACH * i[FIGURES] + ALL_WEIGHT]
+    x[MEAN] = total / weight if weight > 0.0 else 0.0
+
+
+@inlined
+def need_of(i, x, n, r):
+    """Load that the tasks of a node bring, with what their traffic costs."""
+    resources = i[RESOURCES]
+    need = x[i[USED] + n * resources + r]
+    if i[TRAFFIC] == ALL_CROSSING:
+        leaves, enters = x[i[CROSSING] + 2 * n], x[i[CROSSING] + 2 * n + 1]
+        if leaves > _NOISE:
+            need += x[i[COST] + r] * leaves
+        if enters > _NOISE:
+            need += x[i[COST] + resources + r] * enters
+    return need
+
+
+@inlined
+def share_of(need, room):
+    """Return a need over the room for it."""
+    if need <= 0.0 or room == np.inf:
+        return 0.0
+    return need / room if room > 0.0 else NEVER
+
+
+@helper
+def note(i, x, k, where, value):
+    """Note what a figure has at a node or link."""
+    at, base = i[VALUES] + k * i[WIDTH] + where, i[AGGREGATES] + EACH * k
+    old, reference = x[at], x[i[PARAMETERS] + EACH * k + REFERENCE]
+    if value == old:
+        return
+    x[at] = value
+    x[base + POWERS] += power(value, reference) - power(old, reference)
+    if value >= x[base + GREATEST]:
+        x[base + GREATEST] = value
+        x[base + STALE] = 0.0
+    elif old >= x[base + GREATEST] * (1.0 - 1e-12):
+        x[base + STALE] = 1.0
+
+
+@helper
+def refresh(i, x, n):
+    """Reckon anew what a node breaks, and what figures have there."""
+    resources, limits = i[RESOURCES], i[PARAMETERS] + EACH * i[FIGURES]
+    row, held = n * resources, i[i[HELD] + n]
+    amount, fullest, highest, worst = 0.0, 0.0, 0.0, 0.0
+    for r in range(resources):
+        need = need_of(i, x, n, r)
+        room, floor = x[i[ROOM] + row + r], x[i[FLOOR] + row + r]
+        if need > room:
+            amount += (need - room) * x[i[SCALE] + r]
+        elif need < floor:
+            amount += (floor - need) * x[i[SCALE] + r]
+        fullest = max(fullest, share_of(need, room))
+        if x[i[CAPACITY] + row + r] > 0.0:
+            highest = max(highest, (need + x[i[BACKGROUND] + row + r]) / x[i[CAPACITY] + row + r])
+        if held > 0:
+            most = x[i[RATE_ROOM] + row + r]
+            worst = NEVER if most < 0.0 else max(worst, share_of(need, most))
+    off = need_of(i, x, n, 0) + x[i[BACKGROUND] + row] - x[i[WEIGHT] + n] * x[MEAN]
+    distance = abs(off) if i[i[STAYS] + n] != 0 else max(off, 0.0)
+    far = x[limits + MOST_DISTANCE]
+    if distance > far:
+        amount += (distance - far) * x[i[SCALE]]
+    heat = fullest
+    for k in range(i[FIGURES]):
+        kind = i[i[FIGURE_KINDS] + k]
+        if kind == K_DISTANCE:
+            note(i, x, k, n, distance)
+            heat = off / max(x[i[WEIGHT] + n], 1e-300)
+        elif kind == K_SHARE:
+            note(i, x, k, n, highest)
+            heat = highest
+        elif kind == K_RATE:
+            note(i, x, k, n, worst)
+            heat = worst
+        elif kind >= K_DEVIATION or kind in (K_USED, K_USED_CAPACITY, K_USED_SHARE):
+            _note_further(i, x, k, kind, n)
+    x[i[HEAT] + n] = heat
+    old = x[i[BROKEN_AT] + n]
+    # amounts are sums, and off by rounding: what is broken is counted in whole rows
+    x[AMOUNT] += amount - old
+    x[ROWS] += (1.0 if amount > 0.0 else 0.0) - (1.0 if old > 0.0 else 0.0)
+    x[i[BROKEN_AT] + n] = amount
+
+
+@helper
+def _note_further(i, x, k, kind, n):
+    """Note a figure of sums over nodes; `VALUES` holds what the node had of it."""
+    own, base = i[PARAMETERS] + EACH * k, i[AGGREGATES] + EACH * k
+    at, held = i[VALUES] + k * i[WIDTH] + n, i[i[HELD] + n]
+    row = n * i[RESOURCES]
+    value = x[at]
+    if kind == K_USED:
+        now = held * 1.0
+        x[base + FURTHER] += (1.0 if now > 0.0 else 0.0) - (1.0 if value > 0.0 else 0.0)
+        usual = x[own + FIRST_OF]
+        x[base + POWERS] += np.sqrt(min(1.0, now / usual)) - np.sqrt(min(1.0, value / usual))
+        x[at] = now
+    elif kind == K_USED_CAPACITY:
+        now = x[i[CAPACITY] + row] if held > 0 else 0.0
+        now = now if now < np.inf else 0.0
+        x[base + FURTHER] += now - value
+        x[at] = now
+    elif kind == K_USED_SHARE:
+        room = x[i[CAPACITY] + row]
+        now = 0.0
+        if held > 0 and 0.0 < room < np.inf:
+            now = need_of(i, x, n, 0) + x[i[BACKGROUND] + row]
+        x[base + FURTHER] += now - value
+        x[at] = now
+    elif kind in (K_DEVIATION, K_RESOURCE_DEVIATION):
+        r, usual = int(x[own + FIRST_OF]), x[own + SECOND_OF]
+        now = 0.0
+        if _deviates(i, x, n, r):
+            now = _share(i, x, n, r) - usual
+        x[base + POWERS] += now * now - value * value
+        x[at] = now
+    elif kind == K_MEAN_DEVIATION:
+        x[at] = _share(i, x, n, 0) if _deviates(i, x, n, 0) else 0.0
+
+
+@inlined
+def _deviates(i, x, n, r):
+    """Whether a node counts in deviations: it stays, and has a capacity, or none and no load."""
+    capacity = x[i[CAPACITY] + n * i[RESOURCES] + r]
+    none = (
+        capacity == 0.0
+        and need_of(i, x, n, r) + x[i[BACKGROUND] + n * i[RESOURCES] + r] <= _NOTHING
+    )
+    return i[i[STAYS] + n] != 0 and (none or 0.0 < capacity < np.inf)
+
+
+@inlined
+def _share(i, x, n, r):
+    """The share of a node's capacity that is in use; 0 of no capacity."""
+    row = n * i[RESOURCES] + r
+    capacity = x[i[CAPACITY] + row]
+    return (need_of(i, x, n, r) + x[i[BACKGROUND] + row]) / capacity if capacity > 0.0 else 0.0
+
+
+@helper
+def refresh_link(i, x, p, link):
+    """Reckon anew what a link of a place breaks, and what figures have there."""
+    nodes = i[NODES]
+    direction = i[i[DIRECTION] + link]
+    leaves, enters = x[i[CROSSING] + 2 * p], x[i[CROSSING] + 2 * p + 1]
+    need = 0.0
+    if direction != 2 and leaves > _NOISE:
+        need += leaves
+    if direction != 1 and enters > _NOISE:
+        need += enters
+    load = need + x[i[LINK_BACKGROUND] + link]
+    room = x[i[LINK_ROOM] + link]
+    amount = 0.0
+    if load > room:
+        scale = x[i[PARAMETERS] + EACH * i[FIGURES] + ALL_TRAFFIC]
+        amount = (load - room) * i[TASKS] / max(scale, 1e-300)
+    old = x[i[LINK_BROKEN_AT] + link]
+    x[AMOUNT] += amount - old
+    x[ROWS] += (1.0 if amount > 0.0 else 0.0) - (1.0 if old > 0.0 else 0.0)
+    x[i[LINK_BROKEN_AT] + link] = amount
+    for k in range(i[FIGURES]):
+        kind = i[i[FIGURE_KINDS] + k]
+        share = load / x[i[LINK_CAPACITY] + link]
+        if kind == K_LINK:
+            note(i, x, k, nodes + link, share)
+        elif kind == K_RATE:
+            note(i, x, k, nodes + link, share_of(need, x[i[LINK_LEFT] + link]))
+        elif kind == K_RESOURCE_DEVIATION:
+            x[i[VALUES] + k * i[WIDTH] + nodes + link] = share
+
+
+@helper
+def _with(i, x, task, p):
+    """Return what a task, which is on no list of sides, sends to and gets from those in a place."""
+    sent, got, nodes = 0.0, 0.0, i[NODES]
+    for e in range(i[i[STARTS] + task], i[i[STARTS] + task + 1]):
+        at = i[i[NODE] + i[i[OTHER] + e]]
+        if at == p or (p >= nodes and i[i[INSIDE_OF] + (p - nodes) * nodes + at] != 0):
+            sent += x[i[RATE] + 2 * e]
+            got += x[i[RATE] + 2 * e + 1]
+    for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
+        side = i[i[SIDES] + e]
+        rate = x[i[SIDE_RATE] + side // 2]
+        if side % 2 == 0:
+            sent += rate * i[i[MEMBERS] + (side + 1) * i[PLACES] + p]
+        else:
+            got += rate * i[i[MEMBERS] + (side - 1) * i[PLACES] + p]
+    return sent, got
+
+
+@helper
+def _shift_inside(i, x, task, source, target):
+    """Follow what stays inside nodes as a task moves that is on no list of sides."""
+    change = 0.0
+    for e in range(i[i[STARTS] + task], i[i[STARTS] + task + 1]):
+        at = i[i[NODE] + i[i[OTHER] + e]]
+        if at == source:
+            change -= x[i[RATE] + 2 * e] + x[i[RATE] + 2 * e + 1]
+        elif at == target:
+            change += x[i[RATE] + 2 * e] + x[i[RATE] + 2 * e + 1]
+    for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
+        side = i[i[SIDES] + e]
+        row = i[MEMBERS] + (side + 1 if side % 2 == 0 else side - 1) * i[PLACES]
+        change += x[i[SIDE_RATE] + side // 2] * (i[row + target] - i[row + source])
+    x[INSIDE] += change
+
+
+@helper
+def _shift_crossing(i, x, task, source, target):
+    """Follow what crosses places as a task moves that is on no list of sides."""
+    nodes = i[NODES]
+    for step in range(2):
+        here, there = (source, target) if step == 0 else (target, source)
+        sign = -1.0 if step == 0 else 1.0
+        sent, got = _with(i, x, task, here)
+        leaves = sign * (x[i[TOTAL] + 2 * task] - sent - got)
+        x[i[CROSSING] + 2 * here] += leaves
+        x[i[CROSSING] + 2 * here + 1] += sign * (x[i[TOTAL] + 2 * task + 1] - got - sent)
+        x[INSIDE] -= leaves
+        for k in range(i[i[AROUND_STARTS] + here], i[i[AROUND_STARTS] + here + 1]):
+            p = i[i[AROUND] + k]
+            if i[i[INSIDE_OF] + (p - nodes) * nodes + there] == 0:
+                sent, got = _with(i, x, task, p)
+                x[i[CROSSING] + 2 * p] += sign * (x[i[TOTAL] + 2 * task] - sent - got)
+                x[i[CROSSING] + 2 * p + 1] += sign * (x[i[TOTAL] + 2 * task + 1] - got - sent)
+
+
+@helper
+def _list_sides(i, task, at, sign):
+    """Enter a task into the lists of sides of its node and the places around, or take it out."""
+    for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
+        row = i[MEMBERS] + i[i[SIDES] + e] * i[PLACES]
+        i[row + at] += sign
+        for k in range(i[i[AROUND_STARTS] + at], i[i[AROUND_STARTS] + at + 1]):
+            i[row + i[i[AROUND] + k]] += sign
+
+
+@helper
+def shift(i, x, guard, task, target):
+    """Move a task; loads, traffic, lists, budgets and sets follow, nodes are not refreshed."""
+    source, resources, nodes = i[i[NODE] + task], i[RESOURCES], i[NODES]
+    if i[TRAFFIC] != NOTHING:
+        _list_sides(i, task, source, -1)
+        if i[TRAFFIC] == ONLY_INSIDE:
+            _shift_inside(i, x, task, source, target)
+        else:
+            _shift_crossing(i, x, task, source, target)
+        _list_sides(i, task, target, 1)
+    for r in range(resources):
+        load = x[i[LOAD] + task * resources + r]
+        x[i[USED] + source * resources + r] -= load
+        x[i[USED] + target * resources + r] += load
+    link_out(i, task, source)
+    link_in(i, task, target)
+    paid = pays(guard, task, target) - pays(guard, task, source)
+    x[MOVES] += paid
+    x[SPENT] += paid * x[i[PRICE] + task]
+    for b in range(i[BUDGETS]):
+        x[i[TAKEN] + b] += paid * x[i[TOLL] + task * i[BUDGETS] + b]
+    row = i[MAY] + i[i[KIND] + task] * nodes
+    x[LEFT] += (i[row + source] % 2 - i[row + target] % 2) * 1.0
+    if guard.active:
+        before = relevant(guard, task, source, target)
+        enter(guard, task, source, target)
+        x[MISPLACED] += relevant(guard, task, source, target) - before
+    i[i[NODE] + task] = target
+
+
+@helper
+def settle(i, x, touched, count):
+    """Reckon anew what some nodes have, and the links around them."""
+    if i[MEAN_MOVES] != 0:
+        load_mean(i, x)
+        for n in range(i[NODES]):
+            refresh(i, x, n)
+    for t in range(count):
+        n = touched[t]
+        if i[MEAN_MOVES] == 0:
+            refresh(i, x, n)
+        if i[LINKS] > 0:
+            _settle_links(i, x, n)
+            for k in range(i[i[AROUND_STARTS] + n], i[i[AROUND_STARTS] + n + 1]):
+                _settle_links(i, x, i[i[AROUND] + k])
+
+
+@helper
+def _settle_links(i, x, p):
+    for k in range(i[i[LINK_STARTS] + p], i[i[LINK_STARTS] + p + 1]):
+        refresh_link(i, x, p, i[i[LINKS_AT] + k])
+
+
+@helper
+def _look_anew(i, x, k, begin, end):
+    """Find the greatest value of a figure, and the sum of powers."""
+    base = i[AGGREGATES] + EACH * k
+    reference = x[i[PARAMETERS] + EACH * k + REFERENCE]
+    greatest, powers, at = 0.0, 0.0, i[VALUES] + k * i[WIDTH]
+    for where in range(begin, end):
+        value = x[at + where]
+        greatest = max(greatest, value)
+        powers += power(value, reference)
+    x[base + GREATEST], x[base + POWERS], x[base + STALE] = greatest, powers, 0.0
+
+
+@helper
+def figure_of(i, x, k, blend):
+    """Return the value of a figure, and what leads a search to it."""
+    kind, base, own = i[i[FIGURE_KINDS] + k], i[AGGREGATES] + EACH * k, i[PARAMETERS] + EACH * k
+    if kind == K_INSIDE:
+        value = x[own + FIRST_OF] + x[own + SECOND_OF] * x[INSIDE]
+        return value, value
+    if kind == K_MOVES:
+        return x[MOVES], x[MOVES]
+    if kind == K_COST:
+        return x[SPENT], x[SPENT]
+    if kind == K_USED:
+        value = x[base + FURTHER]
+        return value, (1.0 - blend) * value + blend * x[base + POWERS]
+    if kind == K_USED_CAPACITY:
+        value = x[base + FURTHER] / x[own + FIRST_OF]
+        return value, value
+    if kind == K_USED_SHARE:
+        return _used_share(i, x, k)
+    if kind in (K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION):
+        value = _deviation(i, x, k, kind)
+        return value, value
+    if x[base + STALE] != 0.0:
+        _look_anew(i, x, k, 0, i[WIDTH])
+    greatest = x[base + GREATEST]
+    smooth = greatest
+    if blend > 0.0:
+        root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, x[base + POWERS])))))
+        smooth = (1.0 - blend) * greatest + blend * root * x[own + REFERENCE]
+    if kind == K_RATE:
+        threads = x[own + THREADS]
+        return 1.0 / max(greatest, threads, 1e-30), 1.0 / max(smooth, threads, 1e-30)
+    return greatest, smooth
+
+
+@helper
+def _used_share(i, x, k):
+    room, base = 0.0, i[AGGREGATES] + EACH * k
+    for n in range(i[NODES]):
+        capacity = x[i[CAPACITY] + n * i[RESOURCES]]
+        if i[i[HELD] + n] > 0 and capacity < np.inf:
+            room += capacity
+    value = x[base + FURTHER] / room if room > 0.0 else 0.0
+    return value, value
+
+
+@helper
+def _deviation(i, x, k, kind):
+    """Return a deviation of nodes, and of links where it is of both."""
+    base, nodes = i[AGGREGATES] + EACH * k, i[NODES]
+    own, at = i[PARAMETERS] + EACH * k, i[VALUES] + k * i[WIDTH]
+    r = 0 if kind == K_MEAN_DEVIATION else int(x[own + FIRST_OF])
+    count, total = 0.0, 0.0
+    for n in range(nodes):
+        if _deviates(i, x, n, r):
+            count += 1.0
+            total += x[at + n]
+    if count == 0.0:
+        return 0.0
+    mean = total / count
+    if kind == K_MEAN_DEVIATION:
+        off = 0.0
+        for n in range(nodes):
+            if _deviates(i, x, n, 0):
+                off += abs(x[at + n] - mean)
+        return off / count
+    squares = max(0.0, x[base + POWERS] - count * mean * mean)
+    if kind == K_DEVIATION:
+        return np.sqrt(squares)
+    count, total = 0.0, 0.0
+    for link in range(i[LINKS]):
+        if x[i[LINK_CAPACITY] + link] < np.inf:
+            count += 1.0
+            total += x[at + nodes + link]
+    for link in range(i[LINKS]):
+        if x[i[LINK_CAPACITY] + link] < np.inf:
+            off = x[at + nodes + link] - total / count
+            squares += off * off
+    return np.sqrt(squares)
+
+
+@helper
+def measure(i, x, levels, blend, level):
+    """Write the levels of the placement; return what leads a search to the given one."""
+    figures, lead = i[FIGURES], 0.0
+    for j in range(i[LEVELS]):
+        levels[j] = 0.0
+    for k in range(figures):
+        value, smooth = figure_of(i, x, k, blend)
+        for j in range(i[LEVELS]):
+            weight = x[i[WEIGHTS] + j * figures + k]
+            if weight != 0.0:
+                levels[j] += weight * value
+                if j == level:
+                    lead += weight * smooth
+    return lead
+
+
+@kernel
+def levels_of(i, x, guard, levels):
+    """Write the levels of the placement."""
+    measure(i, x, levels, 0.0, 0)
+
+
+@inlined
+def over_budget(i, x):
+    """By how much the budgets of moves are exceeded, in usual moves."""
+    amount = 0.0
+    for b in range(i[BUDGETS]):
+        taken, most = x[i[TAKEN] + b], x[i[MOST] + b]
+        if taken > most:
+            amount += (taken - most) * max(1.0, x[MOVES]) / taken
+    return amount
+
+
+@helper
+def _better(i, x, levels, record, noise):
+    """Whether a placement is better than the record: fewer tasks left, then level by level."""
+    if x[LEFT] != record[i[LEVELS]]:
+        return x[LEFT] < record[i[LEVELS]]
+    for j in range(i[LEVELS]):
+        if abs(levels[j] - record[j]) > noise[j] + 1e-9 * abs(record[j]):
+            return levels[j] < record[j]
+    return False
+
+
+@helper
+def _allowed(i, tasks, targets, count):
+    """Whether all tasks may be where they go, and at least one moves."""
+    nodes, moves = i[NODES], False
+    for t in range(count):
+        may = i[i[MAY] + i[i[KIND] + tasks[t]] * nodes + targets[t]]
+        if may == 0 or (may == 2 and i[i[LEAVES] + tasks[t]] == 0):
+            return False
+        moves = moves or i[i[NODE] + tasks[t]] != targets[t]
+    return moves
+
+
+@helper
+def _move_all(i, x, guard, tasks, targets, sources, touched, count):
+    """Move tasks, and reckon anew what they touch; their sources are written."""
+    seen = 0
+    for t in range(count):
+        sources[t] = i[i[NODE] + tasks[t]]
+        if sources[t] == targets[t]:
+            continue
+        shift(i, x, guard, tasks[t], targets[t])
+        for step in range(2):
+            n = sources[t] if step == 0 else targets[t]
+            known = False
+            for k in range(seen):
+                known = known or touched[k] == n
+            if not known:
+                touched[seen] = n
+                seen += 1
+    settle(i, x, touched, seen)
+
+
+@kernel(steps=lambda told: 50 * told[STEPS])
+def walk(i, x, guard, told, best, record, noise, keep, change):
+    """Walk a number of steps while it cools; the best placement is written to `best`.
+
+    Parameters
+    ----------
+    i, x, guard
+        The state; changed in place.
+    told
+        See `TOLD`.
+    best
+        (T,) output: the best placement that breaks nothing, where one beats the record.
+    record
+        (levels + 1,) levels of the best so far, and tasks left where they may not stay; changed.
+    noise
+        (levels,) differences that are rounding.
+    keep
+        (2, levels) price of any difference by which an earlier level is worse than its record, and
+        of each unit of it.
+    change
+        (5 + levels,) output, added up: steps that broke nothing, steps taken, the sum of the
+        changes of what leads the search and their number, steps proposed, and sums of changes of
+        the levels.
+
+    Returns
+    -------
+    bool
+        Whether a placement was written.
+    """
+    np.random.seed(int(told[SEED]))  # noqa: NPY002
+    level, blend, still = int(told[LEVEL]), told[BLEND], told[STILL] != 0.0
+    steps, aim, price = int(told[STEPS]), told[AIM], told[PRICE_OF_BROKEN]
+    levels, before = np.zeros(i[LEVELS]), np.zeros(i[LEVELS])
+    tasks, targets = np.zeros(MOST_TASKS, np.int64), np.zeros(MOST_TASKS, np.int64)
+    sources, touched = np.zeros(MOST_TASKS, np.int64), np.zeros(2 * MOST_TASKS, np.int64)
+    found = False
+    lead = measure(i, x, before, blend, level)
+    energy = _energy(i, x, before, lead, record, keep, level, aim, price)
+    stops = told[STOPS] != 0.0
+    if not stops and _is_whole(i, x) and _better(i, x, before, record, noise):
+        found = True
+        _take(i, x, best, before, record)
+    heat, cooling = told[HOT], 1.0
+    if steps > 0 and told[HOT] > 0.0:
+        cooling = (told[COLD] / told[HOT]) ** (1.0 / steps)
+    for _ in range(steps):
+        if found and stops:
+            break
+        heat *= cooling
+        change[4] += 1.0
+        count = propose(i, x, guard, tasks, targets)
+        if not _allowed(i, tasks, targets, count):
+            continue
+        _move_all(i, x, guard, tasks, targets, sources, touched, count)
+        now = measure(i, x, levels, blend, level)
+        after = _energy(i, x, levels, now, record, keep, level, aim, price)
+        grown = after - energy
+        if still:
+            change[2] += abs(now - lead)
+            change[3] += 1.0
+            for j in range(i[LEVELS]):
+                change[5 + j] += abs(levels[j] - before[j])
+        if still or (grown > 0.0 and np.random.random() >= np.exp(-grown / heat)):  # noqa: NPY002
+            _move_all(i, x, guard, tasks, sources, targets, touched, count)
+            continue
+        energy = after
+        change[1] += 1.0
+        if _is_whole(i, x):
+            change[0] += 1.0
+            if _better(i, x, levels, record, noise):
+                found = True
+                _take(i, x, best, levels, record)
+                energy = _energy(i, x, levels, now, record, keep, level, aim, price)
+    return found
+
+
+@helper
+def _is_whole(i, x):
+    """Whether the placement breaks nothing."""
+    return x[ROWS] < 0.5 and x[MISPLACED] < 0.5 and over_budget(i, x) == 0.0
+
+
+@helper
+def _energy(i, x, levels, lead, record, keep, level, aim, price):
+    """What the walk makes small."""
+    energy = aim * lead
+    for j in range(level):
+        worse = levels[j] - record[j]
+        if worse > 1e-9 * abs(record[j]):
+            energy += keep[0, j] + keep[1, j] * worse
+    rows = x[ROWS] if x[ROWS] > 0.5 else 0.0
+    amount = x[AMOUNT] if rows > 0.0 else 0.0
+    return energy + price * (amount + 0.1 * rows + x[MISPLACED] + over_budget(i, x) + 2.0 * x[LEFT])
+
+
+@helper
+def _take(i, x, best, levels, record):
+    """Write the placement down as the best."""
+    for task in range(i[TASKS]):
+        best[task] = i[i[NODE] + task]
+    for j in range(i[LEVELS]):
+        record[j] = levels[j]
+    record[i[LEVELS]] = x[LEFT]
