@@ -41,6 +41,7 @@ _CASES: list[tuple[str, str, str | None]] = [
     ("gma", "community", None), ("imc-brute", "eoa", None), ("imc-exact", "eoa", None),
     ("imc-exact", "random_graphs", None), ("imc-milp", "random_graphs", None),
     ("imc-search", "eoa", None), ("joint-search", "drain", None),
+    ("plan-search", "drain", "load_distance,migrations"),
     ("slots-milp", "micro_dag", None), ("storm-milp", "drain", None),
     ("storm-milp", "community", None), ("task-level", "community", None),
     ("throughput-exact", "eoa", None), ("throughput-exact", "random_graphs", None),
