@@ -85,6 +85,8 @@ _OF_SLOTS = (SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
 _OTHERS = ("partition", "storm-even")
 """Methods whose plans are walked from, too: traffic kept inside, tasks spread evenly."""
 _MANY = 20_000
+_JUDGED_BYTES = 1 << 26
+"""Of placements that the referee has judged and is not asked about again."""
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -125,6 +127,7 @@ class _Search:
         self.noise = np.full(levels, 1e-300)
         self.keep, self.price, self.usual = np.ones((2, levels)), 1.0, np.ones(levels)
         self.walks = 0
+        self.judged: set[bytes] = set()
 
     @property
     def out_of_time(self) -> bool:
@@ -238,8 +241,12 @@ class _Search:
     def _take(self, found: Any) -> None:
         """Take a placement that is better by the referee's own figures and keeps all that binds."""
         node = found.astype(np.int32)
-        if self.best is not None and (node == self.best).all():
+        seen = node.tobytes()
+        if seen in self.judged:  # refused before, or no better than the best, which only improves
             return
+        if len(self.judged) * len(seen) > _JUDGED_BYTES:
+            self.judged.clear()
+        self.judged.add(seen)
         if not evaluate_indices(self.binding, node).feasible:
             return
         values = self._values(node)

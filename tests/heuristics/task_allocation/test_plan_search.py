@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heuristics.task_allocation import plan_search
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import find_objective
 from optim.figures.placement import Placement
@@ -231,3 +232,30 @@ def test_tasks_left_on_leaving_nodes_count_first() -> None:
     result = solve(made, "plan-search", objective="max_utilisation")
     assert result.plan is not None
     assert sorted(result.plan.assignment.values()) == ["new", "new", "old"]
+
+
+def test_the_referee_judges_no_placement_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where slots bind only it knows whether a placement is feasible, and walks come back."""
+    judged: list[bytes] = []
+
+    def counted(instance: Instance, node: Any) -> Any:
+        judged.append(np.asarray(node).tobytes())
+        return evaluate_indices(instance, node)
+
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "slots",
+        "nodes": [
+            {"id": f"n{i}", "slots": 2, "slot_capacity": {"cpu": 5}, "capacity": {"cpu": 10}}
+            for i in range(3)
+        ],
+        "tasks": [{"id": f"t{i}", "load": {"cpu": 3}} for i in range(6)],
+        "traffic": [[f"t{i}", f"t{(i + 1) % 6}", 1 + i] for i in range(6)],
+    }
+    made = Instance.from_dict(document)
+    monkeypatch.setattr(plan_search, "evaluate_indices", counted)
+    monkeypatch.setattr(plan_search._Search, "_starts", lambda _: iter([np.zeros(6, np.int32)]))
+    plan = solve(made, "plan-search").plan
+    assert plan is not None
+    assert len(judged) > 10
+    assert len(judged) == len(set(judged))
