@@ -74,6 +74,8 @@ _ROUNDS = ((1.0, 1e-3, 0.5), (0.1, 1e-5, 0.5), (0.02, 1e-6, 0.0))
 1; and the share of the smooth figures in what leads the walk."""
 _FIRST, _EACH, _MOST = 10_000, 300, 400_000
 """Steps of a round: for any instance, for each task, and at most."""
+_A_PLACEMENT = 20
+"""Steps of a round for each placement that there is, where these are few."""
 _CHUNK = 25_000
 _CYCLES, _PATIENCE = 12, 3
 """Times that the rounds are walked at most, and without any gain before the search ends."""
@@ -140,7 +142,7 @@ class _Search:
         self._check_known(starts[0])
         effort = float(self.request.options["effort"])
         tasks = self.instance.num_tasks
-        steps = max(100, int(min(_MOST, _FIRST + _EACH * tasks)))
+        steps = min(_MOST, _FIRST + _EACH * tasks, _A_PLACEMENT * self._placements())
         cycles, idle = max(1, round(_CYCLES * effort)), 0
         for cycle in range(cycles):
             before = self.best
@@ -152,6 +154,12 @@ class _Search:
             stuck = self.best is not None and idle >= max(1, round(_PATIENCE * effort))
             if stuck or self.out_of_time:
                 return
+
+    def _placements(self) -> int:
+        """Return how many placements the masks allow, at most a million."""
+        kind, allowed, _ = placing_masks(self.binding)
+        choices = np.maximum(1, allowed.sum(axis=1))[kind]
+        return int(min(1e6, np.exp(min(14.0, float(np.log(choices).sum())))))
 
     def _cycle(self, begin: Ints, steps: int, cycle: int) -> None:
         """Walk the rounds of every level."""
