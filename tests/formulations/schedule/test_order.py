@@ -22,7 +22,10 @@ from tests.fuzz.generate import generate
 from tests.fuzz.product import known_fields
 
 COUNT = 100
-ENDS = ("max_migrations", "max_migration_cost", "max_inflow", "exclusive_nodes")
+ENDS = (
+    "max_migrations", "max_migration_cost", "max_migration_state", "max_inflow", "max_nodes_used",
+    "exclusive_nodes",
+)  # fmt: skip
 
 
 def cases(count: int, first: int = 0, fields: frozenset[str] | None = None) -> Any:
