@@ -206,37 +206,43 @@ PERCENT = names_where(lambda figure: figure.percent)
 _MAX, _MIN = (names_where(lambda figure, s=s: figure.sense == s) for s in ("max", "min"))  # type: ignore[misc]
 _SHARES = names_where(lambda figure: figure.unit == "share")
 _OF_SIZE = " ".join(
-    f"WHEN name IN ({names_where(lambda figure, size=size: figure.reference == size)}) "  # type: ignore[misc]
+    f"WHEN level1(name) IN ({names_where(lambda figure, size=size: figure.reference == size)}) "  # type: ignore[misc]
     f"THEN struct_extract(sizes, '{size}')"
     for size in SIZES
 )
 
 MACROS = (
+    "level1(name) AS split_part(name, ',', 1)",
+    f"""is_max(name) AS level1(name) IN ({_MAX})
+          OR regexp_matches(level1(name), '[-+*]')""",
     "finite(x) AS CASE WHEN isfinite(x) THEN x END",
     f"size_of(name, sizes) AS CASE {_OF_SIZE} END",
-    f"""tolerance(name, a, b, sizes) AS CASE WHEN name IN ({PERCENT})
+    f"""tolerance(name, a, b, sizes) AS CASE WHEN level1(name) IN ({PERCENT})
           THEN {PERCENT_GAP!r}::DOUBLE * coalesce(size_of(name, sizes) / 100, 1)
         ELSE greatest(
           {RELATIVE_GAP!r}::DOUBLE * greatest(abs(a), abs(b), coalesce(size_of(name, sizes), 0)),
-          CASE WHEN name IN ({_SHARES}) THEN {SHARE_NOISE!r}::DOUBLE ELSE 0 END) END""",
+          CASE WHEN level1(name) IN ({_SHARES}) THEN {SHARE_NOISE!r}::DOUBLE ELSE 0 END) END""",
     f"""gap_of(name, a, b, sizes) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL
           WHEN a = b THEN 0
-          WHEN a > b AND name IN ({_MAX}) THEN 0
-          WHEN a < b AND name IN ({_MIN}) THEN 0
-          WHEN name IN ({PERCENT}) THEN CASE
+          WHEN a > b AND is_max(name) THEN 0
+          WHEN a < b AND level1(name) IN ({_MIN}) THEN 0
+          WHEN level1(name) IN ({PERCENT}) THEN CASE
             WHEN size_of(name, sizes) IS NULL THEN abs(a - b)
             WHEN size_of(name, sizes) > 0 THEN 100 * abs(a - b) / size_of(name, sizes)
             ELSE 'Infinity'::DOUBLE END
           ELSE abs(a - b) / greatest(abs(a), abs(b)) END""",
     f"""gap_share(name, a, b, sizes) AS
-          gap_of(name, a, b, sizes) / CASE WHEN name IN ({PERCENT}) THEN 100 ELSE 1 END""",
+          gap_of(name, a, b, sizes) / CASE WHEN level1(name) IN ({PERCENT}) THEN 100 ELSE 1 END""",
     """share_of(part, whole) AS
           CASE WHEN whole = 0 AND part = 0 THEN 1 ELSE part / nullif(whole, 0) END""",
-    f"""beats(name, a, b, sizes) AS CASE WHEN name IN ({_MAX})
+    """beats(name, a, b, sizes) AS CASE WHEN is_max(name)
           THEN a - b > tolerance(name, a, b, sizes)
         ELSE b - a > tolerance(name, a, b, sizes) END""",
 )
-"""How differences are seen; what `optim.figures.figure.Figure` says, in SQL."""
+"""How differences are seen; what `optim.figures.figure.Figure` says, in SQL.
+
+Sums of figures are maximised; of levels the first is seen.
+"""
 
 
 # -- questions -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.report.database import SIZES, ask
 from experiments.report.queries import define_comparisons
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import OBJECTIVES, find_objective
 from tests.experiments.report.synthetic import plan
 
 if TYPE_CHECKING:
@@ -21,7 +21,13 @@ def _pairs() -> list[tuple[str, float, float, dict[str, float | None]]]:
     """Return random values and bounds, far and near, of every objective, sizes known or not."""
     rng = np.random.default_rng(1)
     found = []
-    for name in OBJECTIVES:
+    sums = ("0.7*collocation_factor-0.3*load_distance", "imc_gain-migrations,load_distance")
+    for name in (
+        *OBJECTIVES,
+        *sums,
+        "load_distance,migrations",
+        "collocation_factor,load_distance",
+    ):
         for size in (None, 0.0, 50.0, 1e9, 1e-9):
             scale = size or 1.0
             value = float(rng.uniform(0, scale))
@@ -50,7 +56,7 @@ def test_sql_agrees_with_the_package(read: Callable[..., Any]) -> None:
     )
     assert len(told) == len(pairs)
     for (name, a, b, known), row in zip(pairs, told, strict=True):
-        figure = OBJECTIVES[name]
+        figure = find_objective(name)
         reference = known.get(figure.reference) if figure.reference else None
         gap = figure.gap(a, b, reference)
         assert gap is not None
