@@ -294,8 +294,8 @@ def rest_of(before, after, step_rows, step_width):  # type: ignore[no-untyped-de
 # little, since losses add up, and goes to the solver.
 
 _LARGEST = 2.0**62
-MOST_STEPS = 50_000_000
-"""Columns that are tried, after which the filter gives up."""
+SHORT_STEPS, MOST_STEPS = 20_000, 50_000_000
+"""Columns that are tried at first, and after which the filter gives up."""
 
 
 @kernel(steps=lambda loss, nodes, most_steps: min(most_steps, len(loss) ** float(nodes.sum())))
@@ -439,7 +439,7 @@ def in_good_allocations(
     if empty and len(nodes) == 1:  # that many are empty, and not looked at
         gap -= empty * max(0.0, float(of_empty[0]))
         nodes = nodes - empty
-    used, steps = find_covers(
+    asked = (
         np.ascontiguousarray(counts[rows]),
         np.maximum(loss[rows], 0.0),
         kinds,
@@ -452,8 +452,11 @@ def in_good_allocations(
         nodes,
         of_empty,
         float(gap),
-        MOST_STEPS,
     )
+    for most in (SHORT_STEPS, MOST_STEPS):  # mostly few are enough, in plain Python, too
+        used, steps = find_covers(*asked, most)
+        if steps < most:
+            break
     if steps >= MOST_STEPS:
         return pool
     return pool.only(np.sort(np.concatenate([rows[used], np.flatnonzero(~holds)])))
