@@ -9,6 +9,7 @@ import numpy as np
 from formulations.throughput.problem import NEVER, Places, places_of
 from heuristics.throughput.kernel import Fixed, State
 from optim.figures.measures import migrated_tasks
+from optim.kernels.flow_arrays import csr_starts, pairs_of, sides_of, totals_of
 from optim.kernels.room import move_budgets, placing_floor, placing_masks, placing_room
 
 if TYPE_CHECKING:
@@ -18,58 +19,23 @@ if TYPE_CHECKING:
 
 def fixed_of(binding: Instance, instance: Instance) -> Fixed:
     """Return what a search never changes; `binding` is without the limits that are measured."""
-    places, count = places_of(instance), instance.num_tasks
+    places = places_of(instance)
     kind, _, target = placing_masks(binding)
-    flows = instance.flows
-    source, goal, rate = flows.source, flows.target, flows.rate
-    low, high = np.minimum(source, goal).astype(np.int64), np.maximum(source, goal)
-    key, where = np.unique(low * count + high, return_inverse=True)
-    up = np.bincount(where.reshape(-1), np.where(source == low, rate, 0.0), len(key))
-    down = np.bincount(where.reshape(-1), np.where(source == low, 0.0, rate), len(key))
-    u, v = np.divmod(key, max(1, count))
-    here, there = np.concatenate([u, v]), np.concatenate([v, u])
-    sent = np.concatenate([up, down])
-    got = np.concatenate([down, up])
-    order = np.argsort(here, kind="stable")
-    block_starts, sides, rates = _blocks(instance)
-    total: Any = np.stack([np.bincount(here, some, count) for some in (sent, got)], axis=1)
-    total = total.astype(np.float64)
-    for b, block in enumerate(flows.blocks):
-        total[block.sources, 0] += rates[b] * len(block.targets)
-        total[block.targets, 1] += rates[b] * len(block.sources)
+    pair_starts, partners, pair_rates = pairs_of(instance)
+    block_starts, sides, rates = sides_of(instance)
     around_starts, around = _around(places)
     return Fixed(
         instance.tasks.load.astype(np.float64), np.array(instance.crossing_cost),
         placing_room(binding), placing_floor(binding), places.room, places.link,
         places.barred, around_starts, around, places.inside,
-        _starts(here, count), there[order].astype(np.int64),
-        np.stack([sent, got], axis=1, dtype=np.float64)[order], block_starts, sides, rates, total,
+        pair_starts, partners, pair_rates, block_starts, sides, rates, totals_of(instance),
         kind.astype(np.int64), target, *move_budgets(binding),
     )  # fmt: skip
 
 
-def _blocks(instance: Instance) -> tuple[Any, Any, Any]:
-    """Blocks of each task in CSR form, and the rate of their pairs."""
-    blocks = instance.flows.blocks
-    tasks = [np.zeros(0, dtype=np.int64)]
-    sides = [np.zeros(0, dtype=np.int64)]
-    for b, block in enumerate(blocks):
-        for side, some in ((2 * b, block.sources), (2 * b + 1, block.targets)):
-            tasks.append(some.astype(np.int64))
-            sides.append(np.full(len(some), side))
-    owner = np.concatenate(tasks)
-    order = np.argsort(owner, kind="stable")
-    rates = np.array([block.pair_rate for block in blocks], dtype=np.float64)
-    return _starts(owner, instance.num_tasks), np.concatenate(sides)[order], rates
-
-
-def _starts(owner: Any, count: int) -> Any:
-    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
-
-
 def _around(places: Places) -> tuple[Any, Any]:
     node, place = np.nonzero(places.inside.T)
-    return _starts(node, places.num_nodes), place + places.num_nodes
+    return csr_starts(node, places.num_nodes), place + places.num_nodes
 
 
 def state_of(fixed: Fixed, binding: Instance, instance: Instance, node: Ints) -> State:

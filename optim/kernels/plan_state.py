@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from optim.kernels.flow_arrays import csr_starts, pairs_of, sides_of, totals_of
 from optim.kernels.guard import make_guard
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import (
@@ -186,8 +187,8 @@ def _ints(
     tasks, nodes = instance.num_tasks, instance.num_nodes
     places, follows = nodes + len(inside), shape[2]
     kind, allowed, target = placing_masks(binding)
-    starts, other, _ = _pairs(instance) if follows else _pairs(None, tasks)
-    side_starts, sides, _ = _sides(instance) if follows else (np.zeros(tasks + 1), [], [])
+    starts, other, _ = pairs_of(instance) if follows else pairs_of(None, tasks)
+    side_starts, sides, _ = sides_of(instance) if follows else (np.zeros(tasks + 1), [], [])
     blocks = instance.flows.blocks if follows else ()
     members = [side for block in blocks for side in (block.sources, block.targets)]
     around_node, around_place = np.nonzero(inside.T)
@@ -209,10 +210,10 @@ def _ints(
     parts.add(np.concatenate([[0], np.cumsum([len(side) for side in members])]))
     parts.add(np.concatenate([np.zeros(0), *members]))
     parts.add(np.zeros((len(members), places)))
-    parts.add(_starts(around_node, nodes))
+    parts.add(csr_starts(around_node, nodes))
     parts.add(around_place + nodes)
     parts.add(inside)
-    parts.add(_starts(place_of_link, places))
+    parts.add(csr_starts(place_of_link, places))
     parts.add(order)
     parts.add(instance.links.direction[: len(place_of_link)])
     parts.add(instance.open_nodes)
@@ -244,8 +245,8 @@ def _reals(
     more = count - resources
     mean = load.sum(axis=0) / max(1, len(load))
     floor = counted_floor(binding, count)
-    _, _, rate = _pairs(instance)
-    _, _, side_rate = _sides(instance)
+    _, _, rate = pairs_of(instance)
+    _, _, side_rate = sides_of(instance)
     places = instance.num_nodes + several
     parts = _Parts(SUMS)
     parts.add(np.zeros((len(kinds), EACH)))
@@ -257,7 +258,7 @@ def _reals(
     parts.add(np.hstack([instance.crossing_cost, np.zeros((2, more))]))
     parts.add(rate)
     parts.add(side_rate)
-    parts.add(_totals(instance))
+    parts.add(totals_of(instance))
     parts.add(instance.tasks.migration_cost)
     toll, most_taken = move_budgets(binding)
     parts.add(toll)
@@ -322,57 +323,6 @@ def _rate_room(instance: Instance) -> Any:
     return room
 
 
-def _pairs(instance: Instance | None, tasks: int = 0) -> tuple[Any, Any, Any]:
-    """CSR of the single task pairs, each in both directions: (E, 2) sent and received."""
-    if instance is None:
-        return np.zeros(tasks + 1), np.zeros(0), np.zeros((0, 2))
-    flows, count = instance.flows, instance.num_tasks
-    low = np.minimum(flows.source, flows.target).astype(np.int64)
-    high = np.maximum(flows.source, flows.target)
-    key, where = np.unique(low * count + high, return_inverse=True)
-    upwards = flows.source == low
-    up = np.bincount(where.reshape(-1), np.where(upwards, flows.rate, 0.0), len(key))
-    down = np.bincount(where.reshape(-1), np.where(upwards, 0.0, flows.rate), len(key))
-    u, v = np.divmod(key, max(1, count))
-    some = u != v
-    u, v, up, down = u[some], v[some], up[some], down[some]
-    here, there = np.concatenate([u, v]), np.concatenate([v, u])
-    sent, got = np.concatenate([up, down]), np.concatenate([down, up])
-    order = np.argsort(here, kind="stable")
-    return _starts(here, count), there[order], np.stack([sent, got], axis=1)[order]
-
-
-def _sides(instance: Instance) -> tuple[Any, Any, Any]:
-    """CSR of the sides of full blocks that tasks are on: 2·block where they send, one more where
-    they receive; and the rate of a pair of each block."""
-    blocks = instance.flows.blocks
-    tasks, sides = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for b, block in enumerate(blocks):
-        for side, some in ((2 * b, block.sources), (2 * b + 1, block.targets)):
-            tasks.append(some.astype(np.int64))
-            sides.append(np.full(len(some), side))
-    owner = np.concatenate(tasks)
-    order = np.argsort(owner, kind="stable")
-    rates = np.array([block.pair_rate for block in blocks], dtype=np.float64)
-    return _starts(owner, instance.num_tasks), np.concatenate(sides)[order], rates
-
-
-def _totals(instance: Instance) -> Any:
-    """(T, 2) all that a task sends to others, and receives."""
-    flows, count = instance.flows, instance.num_tasks
-    others = flows.source != flows.target
-    ends = ((flows.source, 0), (flows.target, 1))
-    total = np.zeros((count, 2))
-    for end, column in ends:
-        total[:, column] = np.bincount(end[others], flows.rate[others], count)
-    for block in flows.blocks:
-        both = np.intersect1d(block.sources, block.targets)
-        total[block.sources, 0] += block.pair_rate * len(block.targets)
-        total[block.targets, 1] += block.pair_rate * len(block.sources)
-        total[both] -= block.pair_rate
-    return total
-
-
 def _places(instance: Instance) -> tuple[Any, Any]:
     """(Q, N) nodes that links of several nodes enclose, and (L,) the place of each link."""
     links, count = instance.links, instance.num_nodes
@@ -394,8 +344,3 @@ def _places(instance: Instance) -> tuple[Any, Any]:
 
 def _no_places(instance: Instance) -> tuple[Any, Any]:
     return np.zeros((0, instance.num_nodes), dtype=np.bool_), np.zeros(0, dtype=np.int64)
-
-
-def _starts(owner: Any, count: int) -> Any:
-    counted = np.bincount(np.asarray(owner, dtype=np.int64), minlength=count)
-    return np.concatenate([[0], np.cumsum(counted)]).astype(np.int64)
