@@ -14,6 +14,7 @@ from optim.format.instance import Instance
 from optim.format.tables import Ints
 from optim.rules import broken
 from optim.rules.dealing import Dealing, deal
+from optim.rules.dealing.partings import Search
 from optim.rules.placement import Placement
 from tests.optim.make import instance
 
@@ -387,3 +388,12 @@ def test_little_work_is_never_wrong(seed: int) -> None:
             assert kept(case, node, dealing)
         else:
             assert dealing.shortage
+
+
+def test_slots_with_equal_room_differ_by_the_sets_that_have_a_member_there() -> None:
+    """A member, another that does not fit beside it, a member: apart only beside the second."""
+    loads = np.array([[2.0], [2.0], [1.0]])
+    search = Search(loads, [-1, -1, -1], np.array([3.0]), 2, sets=[(0,), (), (0,)])
+    search.run(1_000)
+    assert search.complete
+    assert sorted(search.found) == [(1,), (2,)]
