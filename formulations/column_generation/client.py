@@ -96,7 +96,7 @@ class Incumbent:
         return True
 
     def take_bound(self, bound: float) -> None:
-        """Take a bound if it is better; it never falls below the value in hand."""
+        """Take a bound if it is better; it never falls below the incumbent's value."""
         if bound < -NEGATIVE:  # no allocation gains less than nothing: there is none
             bound = -np.inf
         if bound <= self.value + ROUNDING:

@@ -170,7 +170,7 @@ class Master:
         for _ in range(ROUNDS):
             solved = self._solve(penalty, gainless)
             if solved is None:
-                return best  # out of time, or the program failed: the bound in hand holds
+                return best  # out of time, or the program failed: the bound so far holds
             best, added = self._priced(best, solved, gainless)
             self.clock.note(bound=None if gainless else best.bound)
             if added == 0 and self.shortage > _PLACED and not gainless:

@@ -183,7 +183,7 @@ class Survivors:
     pool, reach
         Patterns that contain every allocation better than the target, and their reach.
     target
-        What is to be beaten, beside the value in hand.
+        What is to be beaten, beside the incumbent's value.
     bound
         Bound on every allocation better than the target (the target when nothing survives).
     """
@@ -195,7 +195,7 @@ class Survivors:
 
     @property
     def goal(self) -> float:
-        """The larger of the target and the value in hand."""
+        """The larger of the target and the incumbent's value."""
         return max(self.target, self.incumbent.value)
 
     @property

@@ -69,7 +69,7 @@ def run(instance: Instance, request: Request, counted: Bools | None = None) -> O
         The models would be too large, the form asked for does not suit the instance, or it has
         continuous variables and the solver takes integers only.
     """
-    request.start()  # in hand, should Ctrl-C come while kernels compile or the first level runs
+    request.start()  # an incumbent for a Ctrl-C while kernels compile or the first level runs
     request, compiling = request.warmed(warm_up)
     options = request.options
     problem = _problem(instance, counted)

@@ -348,7 +348,7 @@ class LevelAnswer:
     build: float = 0.0
 
     def offer(self, problem: EoaProblem, place: Ints) -> bool:
-        """Keep a placement if it is better than what is in hand; say whether it was."""
+        """Keep a placement if it is better than the incumbent; say whether it was."""
         value = value_of(problem, self.goal, place)
         if self.value is not None and value >= self.value:
             return False

@@ -115,7 +115,7 @@ class _Run:
             act()
         except KeyboardInterrupt:
             calls.interrupted = True
-        except Exception as error:  # nothing that fails in a solver may cost the plan in hand
+        except Exception as error:  # nothing that fails in a solver may cost the incumbent
             self.failed = True
             self.notes.append(f"{phase} failed and left what was known: {error!r}")
         self._hand_over()

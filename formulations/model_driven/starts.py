@@ -96,7 +96,7 @@ _LESS = 1e-6
 
 @dataclass
 class Packed:
-    """The packing in hand.
+    """The packing so far.
 
     Attributes
     ----------

@@ -451,7 +451,7 @@ class Direct:
         )
 
     def _ask(self, model: WorkerModel, share: float = 1.0) -> LinearSolution:
-        """Solve a model in a share of the time that is left, from the plan in hand."""
+        """Solve a model in a share of the time that is left, from the incumbent."""
         request, node, slot = self.request, self.outcome.node, self.outcome.slot
         known = node is not None and slot is not None
         start = model.write(self.jobs.job, node, slot) if known else None  # type: ignore[arg-type]

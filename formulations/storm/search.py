@@ -111,9 +111,9 @@ def workers_of(instance: Instance, jobs: StormJobs, node: Integers) -> Integers 
 # A first placement from the listed patterns, and its improvement two nodes at a time.
 #
 # A beam of partial placements takes one node after the other, each time the patterns that lose
-# least under the prices in hand and leave what the other nodes can hold. Then the executors of
+# least under the prices at hand and leave what the other nodes can hold. Then the executors of
 # every two nodes are dealt anew in the best of all ways, until no two nodes gain by it. A good
-# plan in hand before the proof begins leaves few patterns that may do better.
+# incumbent before the proof begins leaves few patterns that may do better.
 
 _BEAM = 12
 _LOOKED_AT = 30_000
@@ -172,7 +172,7 @@ class FirstPlan:
         return None if state is None else self.states.counts(self._improved(state))
 
     def better(self, counts: Integers, seed: int) -> Integers:
-        """Return a placement at least as good as one in hand: pairs dealt anew, after kicks, too.
+        """Return a placement at least as good as the one given: pairs dealt anew, after kicks, too.
 
         Parameters
         ----------

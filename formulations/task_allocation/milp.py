@@ -61,7 +61,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         The model would be too large.
     """
-    request.start()  # in hand, should Ctrl-C come while the model is built
+    request.start()  # an incumbent, should Ctrl-C come while the model is built
     solver = request.solver or "highs"
     ordered = bool(request.options["break_symmetry"])
     made = build(

@@ -132,7 +132,7 @@ def _listed(
 def _least_traffic(
     instance: Instance, counted: Grouped, listed: Listed, search: Bottleneck
 ) -> Level | None:
-    """Of the plans of the best rate in hand, take the one of least traffic between nodes."""
+    """Of the plans of the best rate found, take the one of least traffic between nodes."""
     count = search.within(search.high)
     if search.counts is None or not 0 < count <= MOST_WHOLE or search.clock.over():
         return None

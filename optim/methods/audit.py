@@ -372,7 +372,7 @@ def _plan_in_hand(
 ) -> tuple[Ints | None, Evaluation | None]:
     """Return the placement to tell and its evaluation.
 
-    The best of what the method returned, what it had in hand before, and, of an exact method or a
+    The best of what the method returned, its incumbents before, and, of an exact method or a
     search, the start, the heuristics of its family and staying; where it is not the method's own
     answer, that is said.
     """

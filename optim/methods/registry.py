@@ -87,7 +87,7 @@ def _scale() -> Scale:
 
 
 class Incumbent(NamedTuple):
-    """A plan in hand: who found it, (T,) nodes, and slots where they are decided."""
+    """A plan: who found it, (T,) nodes, and slots where they are decided."""
 
     name: str
     node: Ints
@@ -281,7 +281,7 @@ class Request:
             self.write(change)
 
     def offer(self, node: Ints, slot: Ints | None = None) -> None:
-        """Incumbents over a plan that is better than those before.
+        """Hand over a plan that is better than those before.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class Request:
         return None if self.time_limit is None else max(0.0, self.time_limit - self.elapsed())
 
     def apart(self) -> Request:
-        """Return the request with a clock and a hand of its own, for a run within the run."""
+        """Return the request with a clock and incumbents of its own, for a run within the run."""
         return replace(self, started=time.perf_counter(), incumbents=Incumbents(), starter=None)
 
     def warmed(self, *warm_ups: Callable[[], object]) -> tuple[Request, float]:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
+    from optim.methods.registry import Incumbent, Start
 
     Tell = Callable[[Progress], None]
-    from optim.methods.registry import Incumbent, Start
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def run_method(
 ) -> Outcome:
     """Run a method after the quick proofs and return what it says, in the file's units.
 
-    An interruption or a failure ends in the plans in hand; a failure without any, in those of the
+    An interruption or a failure ends in the incumbents; a failure without any, in those of the
     family's heuristics.
     """
     objective = find_objective(method.objective)
@@ -159,7 +159,7 @@ def run_method(
         outcome = Outcome(Termination.INTERRUPTED)
     except (UnsuitableMethod, SolverUnavailable, RefereeRefused):
         raise
-    except Exception as error:  # whatever it is: a plan in hand must not die with it
+    except Exception as error:  # whatever it is: an incumbent must not die with it
         if _interrupted(error):
             outcome = Outcome(Termination.INTERRUPTED)
         elif (
@@ -245,12 +245,12 @@ def _interrupted(error: BaseException | None) -> bool:
 
 
 def _helped(request: Request, error: Exception) -> bool:
-    """Whether the family's heuristics have a plan where the method failed with none in hand."""
+    """Whether the family's heuristics have a plan where the method failed without an incumbent."""
     return not isinstance(error, InvalidInput) and request.start() is not None
 
 
 def _failed(method: Method, error: Exception) -> Outcome:
-    """Say that a method failed, and how; its plans in hand are judged as if it had stopped."""
+    """Say that a method failed, and how; its incumbents are judged as if it had stopped."""
     words = str(error)
     if not isinstance(error, StreamplaceError):
         words = ": ".join(filter(None, (type(error).__name__, words)))
@@ -308,7 +308,7 @@ def _starter(
 
 
 def starting(starter: Method, request: Request) -> Request:
-    """Return a request for a plan to start from, with a clock and a hand of its own."""
+    """Return a request for a plan to start from, with a clock and incumbents of its own."""
     return replace(
         request,
         solver=starter.default_solver,

@@ -27,7 +27,7 @@ _NO_PROGRESS = 1e-6
 
 
 class Termination(StrEnum):
-    """Why a solve stopped; what it has in hand is another question.
+    """Why a solve stopped; its incumbent is another question.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Termination(StrEnum):
     INFEASIBLE
         It is proven that there is no plan; `Result.reasons` says why.
     INTERRUPTED, ERROR
-        By Ctrl-C or a signal; by a failure, with a plan in hand.
+        By Ctrl-C or a signal; by a failure, with an incumbent.
     """
 
     OPTIMAL = "optimal"

@@ -27,7 +27,7 @@ ABSOLUTE_ZERO = 1e-9
 
 
 class LinearTermination(StrEnum):
-    """Why a solver stopped; what is in hand is another matter (`LinearSolution.x`)."""
+    """Why a solver stopped; the incumbent is another matter (`LinearSolution.x`)."""
 
     OPTIMAL = "optimal"
     GAP_REACHED = "gap_reached"
