@@ -218,9 +218,11 @@ def _as_good(parts: Sequence[Client], value: float) -> Pool | None:
     pools = []
     for part in parts:
         gap = part.bound - value + SAME
-        near = part.within(gap, MOST_PATTERNS) if gap >= 0 else None
         if gap < 0:
             continue
+        if gap == np.inf:  # its relaxation was stopped before it had a bound
+            return None
+        near = part.within(gap, MOST_PATTERNS)
         if near is None:
             return None
         pools.append(part.narrow(near, gap))

@@ -458,3 +458,13 @@ def test_a_bound_lowered_by_rounding_is_within_the_gap_that_scip_was_asked_for()
         }
     )
     assert str(solve(instance, "storm-milp", solver="scip").termination) == "optimal"
+
+
+def test_second_level_claims_nothing_of_a_part_without_a_bound() -> None:
+    # its relaxation was stopped before the first bound: its patterns are not listed
+    made = chain([2, 2])
+    problem = problem_of(made)
+    part = StormClient(problem, list_states(problem), Clock())
+    assert part.bound == np.inf
+    for value in (0.0, -np.inf):
+        assert exact._as_good([solved(made), part], value) is None
