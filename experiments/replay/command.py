@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   streamplace replay periods/ -o build/replay --policy albic --policy flux --policy static
-  streamplace replay --day -o build/day --policy albic:pairs_per_round=3 --policy potc \\
+  streamplace replay --day -o build/day --policy albic:pairs_per_round=3 --policy static \\
     --scaling utilisation --serialise 0.1 --deserialise 0.1
   streamplace replay build/trace -o build/real --policy albic --policy cola --placement worst
   streamplace replay --day --day-option nodes=10 --day-option periods=24 -o build/small
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="result folder")
     parser.add_argument(
         "--policy", metavar="P", action="append", default=[],
-        help="a method, static or potc, with options as albic:score_factor=2,time_limit=5; may be "
-        "given again (default: albic, flux, static)",
+        help="a method, static or a trigger, with options as albic:score_factor=2,time_limit=5; "
+        "may be given again (default: albic, flux, static)",
     )  # fmt: skip
     parser.add_argument(
         "--periods", metavar="N", type=count, help="replay only the first N periods"

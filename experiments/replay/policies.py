@@ -1,34 +1,27 @@
-"""Policies: what plans a period. Any method, `static`, `potc`, and triggers that ask a method.
+"""Policies: what plans a period. Any method, `static`, and triggers that ask a method.
 
 Others register policies of theirs in the entry point group ``streamplace.policies``.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
-
 from experiments.replay.deployment import Deployment
-from optim.errors import InvalidInput, Problem, StreamplaceError
+from experiments.traces.instances import attempt, ignored_limits
+from optim.errors import InvalidInput, Problem
 from optim.methods.choose import check_suitable
 from optim.methods.registry import get_method, method_names
-from optim.methods.solve import solve
 from optim.options import Option, read_options
 from optim.plugins import Plugins
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import limits_set, without_limits
+from optim.rules import without_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from numpy.typing import NDArray
-
-    from experiments.replay.deployment import Integers
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
 
 T = TypeVar("T")
 
@@ -125,6 +118,9 @@ class Planner:
     passes_on: bool = False
 
 
+_OF_STUDIES = ("potc", "storm-trigger")
+"""Policies that only the papers use."""
+
 POLICIES: Plugins[Planner] = Plugins(
     group="streamplace.policies",
     noun="policy",
@@ -142,43 +138,6 @@ class Static(Policy):
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Keep what runs."""
         return Planned(deployment, "static", keeps_limits(instance, deployment))
-
-
-@dataclass(frozen=True)
-class Potc(Policy):
-    """The power of two choices: splits every key group over two hashed nodes, so it is no method.
-
-    Every key group has two candidate nodes by two hash functions; senders send each tuple to the
-    less loaded one. What they believe is taken to be true, and tuples to be small, which flatters
-    PoTC: the loads settle where no key group gains by sending more to its other node. Each window
-    the two partial states are merged on a third node by hash, a load that cannot be balanced.
-
-    Source: Nasir et al., "The power of both choices", ICDE 2015, as in Madsen, Zhou, Cao 2016,
-    sections 2.2 and 5.2.
-
-    Attributes
-    ----------
-    seed
-        Of the hash functions; the same in every period.
-    merge
-        Load of merging, as a share of a key group's load.
-    """
-
-    seed: int = 0
-    merge: float = 0.1
-    scales: bool = True
-
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin on the hashed nodes."""
-        return self.meets(instance, deployment)
-
-    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
-        """Hash over the nodes there are; budgets do not bind it."""
-        return Planned(self.meets(instance, deployment), "routing", None)
-
-    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Follow the loads: every tuple is routed anew."""
-        return deploy(instance, self.seed, self.merge)
 
 
 @dataclass(frozen=True)
@@ -204,24 +163,18 @@ class ByMethod(Policy):
 
     def check(self, instance: Instance) -> None:
         """Refuse what the method cannot do without."""
-        relaxed = without_limits(instance, self._ignored(instance))
+        relaxed = without_limits(instance, ignored_limits(instance, self.method))
         check_suitable(get_method(self.method), relaxed)
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Solve; a failure keeps what runs and is told in the row."""
-        ignored = self._ignored(instance)
-        try:
-            result = solve(
-                instance, self.method, seed=seed, ignore=ignored, **self.solve, **self.options
-            )
-        except StreamplaceError as error:
-            return Planned(None, "error", False, str(error))
-        if str(result.termination) == "interrupted":
-            raise KeyboardInterrupt
+        result, why = attempt(instance, self.method, seed, **self.solve, **self.options)
+        if result is None:
+            return Planned(None, "error", False, why)
         if result.plan is None:
-            why = "; ".join(map(str, result.reasons)) or "; ".join(result.notes)
             return Planned(None, str(result.termination), False, why)
         node = result.plan.node_indices(instance)
+        ignored = ignored_limits(instance, self.method)
         told = [f"ignored: {', '.join(ignored)}"] if ignored else []
         if result.mending is not None:
             told.append(str(result.mending))
@@ -234,10 +187,6 @@ class ByMethod(Policy):
             bound=result.bound if result.bound_of == "problem" else None,
         )
 
-    def _ignored(self, instance: Instance) -> tuple[str, ...]:
-        honours = get_method(self.method).honours
-        return tuple(n for n in limits_set(instance) if n not in honours and n != "capacity")
-
 
 def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy:
     """Read ``name`` or ``name:option=value,…``.
@@ -248,7 +197,7 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
         Name of one of `POLICIES` or of a method. Methods take ``solver``,
         ``time_limit`` and ``gap`` beside their own options.
     seed
-        Of the hash functions of ``potc``.
+        Of policies that draw, such as ``potc``.
     time_limit
         Of each plan, where the text gives none.
 
@@ -274,8 +223,10 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
         options = read_options(planner.name, planner.options, told, where=where)
         return planner.make({**theirs, **options}, seed, time_limit)
     if name not in methods:
-        known = ", ".join((*POLICIES.names(), *methods))
-        raise InvalidInput(Problem("--policy", name, "is no policy", f"one of {known}"))
+        remedy = f"one of {', '.join((*POLICIES.names(), *methods))}"
+        if name in _OF_STUDIES:
+            remedy = "comes with streamplace-studies: pip install streamplace-studies"
+        raise InvalidInput(Problem("--policy", name, "is no policy", remedy))
     method = get_method(name)
     ours, theirs = _parted(_SOLVE, given)
     settings = read_options(name, _SOLVE, ours, where=f"--policy {name}:{{}}")
@@ -363,97 +314,3 @@ def _parted(options: Iterable[Option], given: Mapping[str, T]) -> tuple[dict[str
 
 
 STATIC = Planner("static", "never moves anything", lambda *_: Static())
-
-POTC = Planner(
-    "potc",
-    "splits every key group over two hashed nodes (partial key grouping)",
-    lambda options, seed, _: Potc(seed, **options),
-    (Option("merge", "float", 0.1, "load of merging, share of a key group's load", minimum=0.0),),
-)
-
-
-_SWEEPS = 20
-_CHUNK = 4_000_000
-
-
-def candidates(instance: Instance, seed: int) -> tuple[Integers, Integers]:
-    """Return (T, 2) candidate nodes and (T,) merging nodes by rendezvous hashing.
-
-    Only staying nodes a key group may be on are candidates, or leaving ones where it may be on no
-    other; one that may be on a single node has it twice. Changing the set of nodes moves only the
-    key groups of the nodes that came or went.
-    """
-    names, tasks = instance.nodes.ids, instance.num_tasks
-    salts = [_salts(names, f"{seed}/{what}") for what in ("candidate", "merge")]
-    restricted = set(instance.tasks.restricted.tolist())
-    two = np.empty((tasks, 2), dtype=np.int64)
-    merge = np.empty(tasks, dtype=np.int64)
-    step = max(1, _CHUNK // max(1, len(names)))
-    for start in range(0, tasks, step):
-        rows = np.arange(start, min(tasks, start + step))
-        mask = np.tile(instance.open_nodes, (len(rows), 1))
-        for place, task in enumerate(rows.tolist()):
-            if task in restricted:
-                allowed = instance.allowed_mask(task)
-                mask[place] = allowed & (instance.open_nodes | ~instance.has_open_node[task])
-        score = np.where(mask, _scores(rows, salts[0]), 0)
-        order = np.argsort(score, axis=1, kind="stable")[:, ::-1]
-        second = np.where(mask.sum(axis=1) > 1, order[:, min(1, len(names) - 1)], order[:, 0])
-        two[rows] = np.column_stack([order[:, 0], second])
-        merge[rows] = np.where(instance.open_nodes, _scores(rows, salts[1]), 0).argmax(axis=1)
-    return two, merge
-
-
-def split_loads(instance: Instance, places: Integers, background: Floats) -> Floats:
-    """(T,) share of each key group at its first place when senders even out what they see.
-
-    Key groups in turn divide their load so that their two nodes stand equally high (load by
-    weight), as far as one key group can; twenty rounds of that.
-    """
-    load, weight = instance.tasks.load[:, 0], instance.nodes.weight.tolist()
-    share = np.where(places[:, 0] == places[:, 1], 1.0, 0.5)
-    height = background + np.bincount(
-        places.ravel(), np.column_stack([share * load, (1 - share) * load]).ravel(), len(weight)
-    )
-    nodes, loads, shares = height.tolist(), load.tolist(), share.tolist()
-    split = [(k, a, b) for k, (a, b) in enumerate(places.tolist()) if a != b and loads[k] > 0]
-    for _ in range(_SWEEPS):
-        for k, a, b in split:
-            here = shares[k] * loads[k]
-            rest_a, rest_b = nodes[a] - here, nodes[b] - (loads[k] - here)
-            level = (rest_a + rest_b + loads[k]) / (weight[a] + weight[b])
-            part = min(1.0, max(0.0, (level * weight[a] - rest_a) / loads[k]))
-            shares[k] = part
-            nodes[a] = rest_a + part * loads[k]
-            nodes[b] = rest_b + (1.0 - part) * loads[k]
-    return np.array(shares)
-
-
-def merge_loads(instance: Instance, places: Integers, merge: Integers, factor: float) -> Floats:
-    """(N,) load of merging: `factor` of the load of each split key group that has a state.
-
-    A key group whose state is given as 0 has nothing to merge.
-    """
-    split = (places[:, 0] != places[:, 1]) & (instance.tasks.state != 0)
-    amounts = factor * instance.tasks.load[split, 0]
-    return np.bincount(merge[split], amounts, instance.num_nodes).astype(np.float64)
-
-
-def deploy(instance: Instance, seed: int, factor: float) -> Deployment:
-    """Return what PoTC makes of the loads of an instance."""
-    places, merge = candidates(instance, seed)
-    share = split_loads(instance, places, instance.nodes.background[:, 0].copy())
-    return Deployment(places, share, merge_loads(instance, places, merge, factor))
-
-
-def _salts(names: tuple[str, ...], salt: str) -> NDArray[np.uint64]:
-    digests = [hashlib.sha256(f"{salt}/{name}".encode()).digest()[:8] for name in names]
-    return np.array([int.from_bytes(d, "little") for d in digests], dtype=np.uint64)
-
-
-def _scores(tasks: Integers, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """(len(tasks), N) one well-mixed number a pair (the finaliser of splitmix64), never 0."""
-    mixed = tasks.astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15) + salts[None, :]
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.replay.deployment import CostModel, Deployment
 from experiments.replay.framework import Setting, _may_leave, _moving_load, first_state, step
-from experiments.replay.policies import Planned, Potc, Static, read_policy
+from experiments.replay.policies import Planned, Static, read_policy
 from experiments.replay.scaling import NoScaling, ScalingDecision, ScalingView
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
@@ -128,25 +128,6 @@ def test_budgets_of_the_replay_replace_those_of_the_recording() -> None:
         assert (rows[0]["migrations"], rows[0]["over_budget"]) == (moves, False)
 
 
-def test_potc_follows_the_loads_at_once() -> None:
-    periods = recording("0" * 60, [[1.0] * 60, [3.0] * 30 + [1.0] * 30], nodes=4)
-    rows, state = play(Setting(periods, CostModel(), NoScaling()), Potc(merge=0.0))
-    assert max(r["load_distance"] for r in rows) < 0.5
-    assert rows[0]["load_distance_next"] == pytest.approx(rows[1]["load_distance"])
-    assert [r["migrations"] for r in rows] == [0, 0]
-    assert not state.deployment.is_whole
-
-
-def test_potc_rehashes_when_nodes_change() -> None:
-    periods = recording("0123" * 10, [[1.0] * 40] * 3)
-    rule = ToldRule([ScalingDecision(mark=(1,)), ScalingDecision(add=1), ScalingDecision()])
-    rows, state = play(Setting(periods, CostModel(), rule), Potc())
-    assert [r["nodes"] for r in rows] == [4, 4, 4]
-    assert rows[0]["migrations"] > 0
-    assert rows[1]["dropped"] == 1
-    assert "added-1" in state.cluster.ids
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -164,6 +145,12 @@ def test_potc_rehashes_when_nodes_change() -> None:
 def test_wrong_policies_are_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         read_policy(text, 0)
+
+
+def test_a_policy_of_the_studies_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("optim.plugins.entries", lambda group: {})
+    with pytest.raises(InvalidInput, match=r"is no policy \(comes with streamplace-studies"):
+        read_policy("potc:merge=0.2", 0)
 
 
 def test_policies_take_options_of_the_solve_and_of_the_method() -> None:
@@ -224,10 +211,8 @@ def test_nodes_that_may_leave_leave_each_key_group_one() -> None:
     assert _may_leave(marked).tolist() == [True, False, True]
 
 
-def test_feasible_is_judged_for_what_stays_and_open_for_what_is_split() -> None:
+def test_feasible_is_judged_for_what_stays() -> None:
     periods = recording("001", [[3, 1, 2], [1, 5, 2]])
     tight = [replace(p, nodes=replace(p.nodes, capacity=np.full((2, 1), 4.0))) for p in periods]
     rows, _ = play(Setting(tight, CostModel(), NoScaling()), Static())
     assert [row["feasible"] for row in rows] == [True, False]  # 4 and 2, then 6 on one node
-    rows, _ = play(Setting(tight, CostModel(), NoScaling()), Potc())
-    assert [row["feasible"] for row in rows] == [None, None]

@@ -11,7 +11,7 @@ import pytest
 from experiments.replay.deployment import Deployment
 from experiments.replay.policies import Planned, read_policy
 from experiments.replay.run import ReplayOptions, run_replay
-from experiments.replay.triggers import StormTrigger
+from experiments.studies.policies.storm_trigger import StormTrigger
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 

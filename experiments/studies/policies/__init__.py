@@ -1,0 +1,1 @@
+"""Policies of replays that only the papers use."""
