@@ -15,16 +15,17 @@ from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, first_state, step
 from experiments.replay.policies import read_policy
 from experiments.studies.papers.albic import built, collocating, fig_5, fig_8_9, solving_time
-from experiments.studies.papers.albic import judges_milp as milp
 from experiments.studies.papers.albic.collocating import said, table_by
 from experiments.studies.papers.albic.following import follow, frame, kept, placed
 from experiments.studies.papers.albic.jobs import MILP
-from experiments.studies.papers.albic.judges_jobs import bears_half
+from experiments.studies.papers.albic.planning import SOLVERS
 from experiments.studies.papers.albic.solving_time import TIME
 from experiments.studies.papers.albic.solving_time import table as time_table
 from experiments.studies.papers.albic.standstill import TARGETS, summary
+from experiments.studies.papers.claims import Finding
 from optim.figures.measures import imc_gain_of
 from tests.experiments.replay.cases import recording
+from tests.studies.papers.test_query import judge_claim
 
 FIGURES = [*solving_time.FIGURES, fig_5.FIGURE, fig_8_9.FIGURE, *collocating.FIGURES]
 
@@ -152,7 +153,8 @@ def test_half_of_the_input_is_borne_where_moves_cost_the_other_half(
          "distance": 5.0, "migrations": moves if policy == "cola" else 10}
         for job in (2, 3) for policy in ("albic", "cola") for period in range(4)
     ]  # fmt: skip
-    found = bears_half(frame(rows))
+    jobs = frame(rows)
+    found = judge_claim("albic", "ALBIC-F13c", *(jobs[jobs["job"] == job] for job in (2, 3)))
     assert found.verdict == verdict
     # 50 + 5 points, and 50 more by a move of every key group: above 100, and half below it
     assert ("1: 100 and 0 %, ALBIC 0 %" in found.figure) == (verdict == "in part")
@@ -170,14 +172,16 @@ def _solving(cold: dict[str, list[float | None]], flux: float, model: float) -> 
 
 
 def test_each_solver_is_judged_against_flux_and_no_plan_is_no_win() -> None:
-    wins: dict[str, list[float | None]] = {name: [0.1, 0.2, 3.0] for name in milp.COLD}
-    judge = milp.ahead_of_flux(20)
+    def judge(table: pd.DataFrame) -> Finding:
+        return judge_claim("albic", "ALBIC-F2", table)
+
+    wins: dict[str, list[float | None]] = {name: [0.1, 0.2, 3.0] for name in SOLVERS}
     assert judge(_solving(wins, 1.0, 0.1)).verdict == "same"
     found = judge(_solving({**wins, "cbc": [None, None, 0.1]}, 1.0, 0.1))
     assert (found.verdict, found.left_out) == ("in part", 4)
     assert "10 moves: cbc in 1, highs in 2" in found.figure
     assert found.cause is not None and "balance-search is below Flux in 3 of 3" in found.cause
-    none = judge(_solving({name: [2.0, 2.0, 2.0] for name in milp.COLD}, 1.0, 1.0))
+    none = judge(_solving({name: [2.0, 2.0, 2.0] for name in SOLVERS}, 1.0, 1.0))
     assert none.verdict == "different"
     assert none.cause is not None and "nothing to win" in none.cause
 
@@ -187,11 +191,11 @@ def test_a_period_above_a_point_is_the_budgets_or_the_moves() -> None:
         {"distance": [1.2, 1.1, 0.3], "planned": [1.15, 0.7, 0.2], "bound": [1.1, 0.69, 0.2]}
     )
     told = [
-        {"job": 1, "policy": policy, **row}
+        {"job": 1, "policy": policy, "period": period, **row}
         for policy in (MILP, "balance-search")
-        for row in rows.to_dict("records")
+        for period, row in enumerate(rows.to_dict("records"))
     ]
-    cause = milp.milp_even(pd.DataFrame(told)).cause
+    cause = judge_claim("albic", "ALBIC-F7a", pd.DataFrame(told)).cause
     assert cause is not None
     assert "in 1 of 2 periods above 1 no plan of 13 moves is below: bounds of 1.1" in cause
     assert "in 1 the plan has 0.7 on the loads that it was made with, and 1.1 once" in cause

@@ -14,7 +14,6 @@ from experiments.studies.papers import all_figures
 from experiments.studies.papers.claims import (
     Claim,
     Finding,
-    Judged,
     judging,
     read_claims,
     store_table,
@@ -175,9 +174,53 @@ def test_findings_are_whole() -> None:
         Finding("same", "1", left_out=2)
 
 
-def test_a_judge_of_an_unknown_claim_is_an_error() -> None:
+CLAIMS = """
+[[claim]]
+id = "X-1"
+where = "1"
+words = "all of it"
+setup = "any"
+predicate = "X-2 and X-3"
+claims = ["X-2", "X-3"]
+sql = "FROM claims"
+verdict = ["bool_and(verdict = 'same')", "bool_or(verdict = 'same')"]
+text = "{string_agg(id || ': ' || figure, '; ')}"
+
+[[claim]]
+id = "X-2"
+where = "1"
+words = "it grows"
+setup = "any"
+predicate = "last > first"
+tables = ["growth"]
+sql = "FROM growth"
+verdict = ["max(x) > 1"]
+text = "{max(x)}"
+
+[[claim]]
+id = "X-3"
+where = "1"
+words = "it shrinks"
+setup = "any"
+predicate = "last < first"
+tables = ["other"]
+sql = "FROM other"
+verdict = ["max(x) < 1"]
+text = "{max(x)}"
+"""
+
+
+def test_a_claim_about_others_is_judged_from_their_tables(tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(CLAIMS)
+    whole, *_ = read_claims(path)
+    assert (whole.id, whole.tables) == ("X-1", ("growth", "other"))
+    assert whole.judge is not None
+    growth, other = pd.DataFrame({"x": [1, 3]}), pd.DataFrame({"x": [5]})
+    assert whole.judge(growth, other) == Finding("in part", "X-2: 3; X-3: 5")
+    path.write_text(CLAIMS.replace('["X-2", "X-3"]', '["X-2", "X-9"]'))
     with pytest.raises(KeyError, match="X-9"):
-        read_claims(PAPERS / "storm" / "claims.toml", {"X-9": Judged(grows, "growth")})
+        read_claims(path)
 
 
 def test_the_command_lists_claims_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,18 @@ def test_a_view_may_name_another() -> None:
     assert judged(sql="FROM high", views=views).figure == "4.0 of 1 runs"
 
 
+def test_a_view_may_have_arguments() -> None:
+    views = {"high(name, least)": "FROM query_table(name) WHERE ours > least"}
+    assert judged(sql="FROM high('runs', 2)", views=views).figure == "4.0 of 2 runs"
+    assert judged(sql="FROM high('runs', 3)", views=views).figure == "4.0 of 1 runs"
+
+
+def test_known_points_are_joined_by_lines_and_constants_have_no_correlation() -> None:
+    text = "{interp(1.5, list(seed), list(ours)):g}, {r2(ours, seed):.1f}"
+    assert judged(text=text).figure == "2.5, 1.0"
+    assert judged(text="{r2(ours, theirs) IS NULL}").figure == "True"
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

@@ -15,7 +15,6 @@ SECONDS = 5.0
 
 SOLVERS = ("cbc", "highs", "scip")
 INTEGRATED, FIRST = "integrated", "scale-in first"
-DRAINED = "integrated, drained at the end"
 
 GAP = 6.0
 """Percent of the mean load within which rounds of a scale-in need not go on proving."""
@@ -75,7 +74,7 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
     first = way == FIRST
     given: dict[str, Any] = {"time_limit": 1.0, "gap": GAP} if first else {}
     method = "scale-in-first" if first else "balance-search"
-    rows = run_rounds(made, method, 20, finish=way == DRAINED, stop=True, **given)
+    rows = run_rounds(made, method, 20, stop=True, **given)
     return [{"seed": seed, "overloaded": overloaded, "way": way, **row} for row in rows]
 
 

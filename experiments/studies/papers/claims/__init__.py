@@ -4,9 +4,6 @@ A paper's folder has
 
 - ``claims.toml``: of each claim the paper's words in ours, set-up and predicate in words; the SQL,
   the text and the verdict rule that judge it from stored tables (`claims.query`);
-- ``claims.py``, where SQL does not do: functions that judge, by
-  ``JUDGES = {"CIKM-A1": Judged(near_optimal, "graphs", "throughput")}``: ``near_optimal`` is called
-  with the frames of these two tables and returns a `Finding`;
 - ``tables/``: what they are judged from, each with a record of how it was made (`store_table`);
 - ``measuring.py``: ``TABLES``, by the name of a table how it is made (`Making`), for
   ``streamplace paper --tables PAPER/TABLE``; figures that were collected have tables, too, under
@@ -20,7 +17,6 @@ the page.
 from experiments.studies.papers.claims.claim import (
     Claim,
     Finding,
-    Judged,
     Verdict,
     verdict_of,
 )
@@ -31,7 +27,6 @@ __all__ = [
     "About",
     "Claim",
     "Finding",
-    "Judged",
     "Verdict",
     "about_table",
     "load_table",

@@ -16,12 +16,12 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 @dataclass(frozen=True)
 class Finding:
-    """What a judge found.
+    """What the stored tables say of a claim.
 
     Attributes
     ----------
     verdict
-        Computed from the table, never typed: by comparisons in the judge.
+        Computed from the tables, never typed.
     figure
         Our figure, or figures, as text with units; made of values of the table.
     cause
@@ -51,18 +51,6 @@ def verdict_of(*parts: object) -> Verdict:
     """
     held = [bool(part) for part in parts]
     return "same" if all(held) else "in part" if any(held) else "different"
-
-
-class Judged:
-    """A judge and the tables that it is called with, in this order.
-
-    >>> judged = Judged(lambda graphs: Finding("same", f"{len(graphs)} rows"), "graphs")
-    >>> judged.tables
-    ('graphs',)
-    """
-
-    def __init__(self, judge: Callable[..., Finding], *tables: str) -> None:
-        self.judge, self.tables = judge, tables
 
 
 @dataclass(frozen=True)

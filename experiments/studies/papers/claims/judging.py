@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
-import importlib.util
 import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,10 +61,8 @@ def claiming_papers(name: str | None = None) -> list[str]:
 
 
 def claims_of(paper: str) -> tuple[Claim, ...]:
-    """Return a paper's claims: of ``claims.toml``, and ``JUDGES`` of ``claims.py`` if it has it."""
-    module = f"experiments.studies.papers.{paper}.claims"
-    found = importlib.util.find_spec(module) and importlib.import_module(module)
-    return read_claims(_SOURCES / paper / "claims.toml", found.JUDGES if found else {})
+    """Return the claims of a paper's folder."""
+    return read_claims(_SOURCES / paper / "claims.toml")
 
 
 def shown_tables(paper: str) -> dict[str, str]:

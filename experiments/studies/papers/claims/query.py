@@ -2,14 +2,19 @@
 
 A claim of ``claims.toml`` that has ``tables`` is judged by
 
-- ``sql``: a query (DuckDB) whose ``FROM`` names stored tables and ``[views]`` of the same file;
+- ``sql``: a query (DuckDB) whose ``FROM`` names stored tables and ``[views]`` of the same file,
+  which may have arguments (``"last_third(job)"`` is a macro of a table);
 - ``verdict``: expressions, which together give the verdict (`verdict_of`), or ``"not shown"``;
 - ``text``: our figures, ``{expression:format}``: SQL, then the number format of Python;
 - ``cause``: a text, or a list of ``{when = expression, text = …}``, of which the first counts;
 - ``left_out``, ``left_out_why``: how many rows the figure does not count, and why.
 
+A claim about others of the same file has ``claims``, their ids, in place of ``tables``: its query
+is on the table ``claims`` with ``id``, ``verdict``, ``figure`` and ``cause``, in that order.
+
 All expressions are evaluated over the rows of the query, so that they are columns of its only row
-or aggregates of all rows. Beside DuckDB's own functions there are `MACROS`.
+or aggregates of all rows. Beside DuckDB's own functions there are `MACROS`, and
+``interp(point, xs, ys)`` of lists, as NumPy's.
 """
 
 from __future__ import annotations
@@ -17,12 +22,14 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from experiments.statistics import Estimate, mean_interval, median_interval, paired_sign_test
-from experiments.studies.papers.claims.claim import VERDICTS, Claim, Finding, Judged, verdict_of
+from experiments.studies.papers.claims.claim import VERDICTS, Claim, Finding, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,8 +52,12 @@ CREATE MACRO median95_if(x, condition) AS median_of(list(x) FILTER (WHERE condit
 -- p of the sign test on pairs, rank correlation
 CREATE MACRO sign_p(x, y) AS sign_p_of(list(x), list(y));
 CREATE MACRO rank_corr(x, y) AS rank_corr_of(list(x), list(y));
+-- the verdict of a predicate of which all or some parts hold
+CREATE MACRO verdict_word(whole, partly) AS if(whole, 'same', if(partly, 'in part', 'different'));
 -- percentage of rows for which a condition holds
 CREATE MACRO share(condition) AS 100.0 * avg(CAST(condition AS INTEGER));
+-- squared correlation, unknown where one side does not vary
+CREATE MACRO r2(x, y) AS nullif(corr(x, y), 'nan') ^ 2;
 -- whether y never falls, or never rises, with x
 CREATE MACRO rises(y, x) AS list_sort(list(y)) = list(y ORDER BY x);
 CREATE MACRO falls(y, x) AS list_reverse_sort(list(y)) = list(y ORDER BY x);
@@ -105,7 +116,8 @@ class Query:
                 db.register(name, frame)
             try:
                 for name in self._needed_views():
-                    db.execute(f'CREATE VIEW "{name}" AS {(self.views or {})[name]}')
+                    kind = f"MACRO {name} AS TABLE" if "(" in name else f"VIEW {name} AS"
+                    db.execute(f"CREATE {kind} {(self.views or {})[name]}")
                 found = db.execute(f"SELECT {columns} FROM ({self.sql})").fetchall()
             except duckdb.Error as error:
                 raise LookupError(f"{self.id}: {error}") from error
@@ -120,7 +132,8 @@ class Query:
 
         def visit(sql: str) -> None:
             for name in views:
-                if name not in found and re.search(rf"\b{name}\b", sql) and views[name] != sql:
+                word = re.escape(name.partition("(")[0])
+                if name not in found and re.search(rf"\b{word}\b", sql) and views[name] != sql:
                     visit(views[name])
                     found.append(name)
 
@@ -141,12 +154,14 @@ def connection() -> DuckDBPyConnection:
     db = duckdb.connect(config={"threads": 1})
     numbers = "DOUBLE[]"
     for name, function, arguments, result in (
-        ("mean_of", lambda x: mean_interval(x)._asdict(), 1, ESTIMATE),
-        ("median_of", lambda x: median_interval(x)._asdict(), 1, ESTIMATE),
-        ("sign_p_of", lambda x, y: paired_sign_test(x, y), 2, "DOUBLE"),
-        ("rank_corr_of", lambda x, y: _rank_correlation(x, y), 2, "DOUBLE"),
-    ):
-        db.create_function(name, function, [numbers] * arguments, result)
+        ("mean_of", lambda x: mean_interval(x)._asdict(), [numbers], ESTIMATE),
+        ("median_of", lambda x: median_interval(x)._asdict(), [numbers], ESTIMATE),
+        ("sign_p_of", lambda x, y: paired_sign_test(x, y), [numbers] * 2, "DOUBLE"),
+        ("rank_corr_of", lambda x, y: _rank_correlation(x, y), [numbers] * 2, "DOUBLE"),
+        ("interp", lambda at, x, y: float(np.interp(at, x, y)), ["DOUBLE", numbers, numbers],
+         "DOUBLE"),
+    ):  # fmt: skip
+        db.create_function(name, function, arguments, result)
     db.create_function("interval_text", lambda found: str(_estimate(found)), [ESTIMATE], "VARCHAR")
     db.execute(MACROS)
     return db
@@ -173,43 +188,68 @@ def _plain(value: Any) -> Any:
     return value
 
 
+@dataclass(frozen=True)
+class ClaimsQuery:
+    """How a claim is judged from what is found of other claims; called with all their tables."""
+
+    query: Query
+    others: tuple[Query, ...]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Those of the other claims, each once."""
+        return tuple(dict.fromkeys(name for other in self.others for name in other.tables))
+
+    def __call__(self, *frames: pd.DataFrame) -> Finding:
+        """Return what the tables say."""
+        import pandas as pd
+
+        known = dict(zip(self.tables, frames, strict=True))
+        found = [other(*(known[name] for name in other.tables)) for other in self.others]
+        ids = [other.id for other in self.others]
+        rows = [{"id": at, **asdict(one)} for at, one in zip(ids, found, strict=True)]
+        return self.query(pd.DataFrame(rows, columns=["id", "verdict", "figure", "cause"]))
+
+
 QUERY = ("tables", "sql", "verdict", "text", "cause", "left_out", "left_out_why")
 """Keys of a claim that is judged by SQL."""
 
 
-def read_claims(path: Path, judges: Mapping[str, Judged]) -> tuple[Claim, ...]:
-    """Return the claims of a paper's ``claims.toml``, in its order, with their judges.
+def read_claims(path: Path) -> tuple[Claim, ...]:
+    """Return the claims of a paper's ``claims.toml``, in its order; those without SQL not shown.
 
     Parameters
     ----------
     path
         In the folder of the paper.
-    judges
-        By the ids of claims, where SQL does not do (`Query`); those with neither are not shown.
 
     Raises
     ------
     KeyError
-        A judge belongs to no claim.
+        A claim is about one that is not there, or has no SQL.
     """
-    claims = []
-    left = dict(judges)
     told = _read(path)
-    for entry in told["claim"]:
-        judged = left.pop(entry["id"], None)
-        if "sql" in entry:
-            query = {name: entry.pop(name) for name in QUERY if name in entry}
-            query["tables"] = tuple(query["tables"])
-            judged = Judged(
-                Query(id=entry["id"], views=told.get("views"), **query), *query["tables"]
-            )
-        more: dict[str, Any] = (
-            {} if judged is None else {"tables": judged.tables, "judge": judged.judge}
-        )
-        claims.append(Claim(**{"starred": False, **entry, "paper": path.parent.name, **more}))
-    if left:
-        raise KeyError(f"{path}: judges of unknown claims: {', '.join(left)}")
-    return tuple(claims)
+    judges: dict[str, Query | ClaimsQuery] = {}
+    queries: dict[str, Query] = {}
+    for entry in sorted(told["claim"], key=lambda one: "claims" in one):  # others first
+        if "sql" not in entry:
+            continue
+        parts = {name: entry.pop(name) for name in QUERY if name in entry}
+        others = entry.pop("claims", ())
+        tables = ("claims",) if others else tuple(parts["tables"])
+        views = told.get("views")
+        query = Query(**{**parts, "id": entry["id"], "tables": tables, "views": views})
+        judges[query.id] = queries[query.id] = query
+        if others:
+            judges[query.id] = ClaimsQuery(query, tuple(queries[name] for name in others))
+    return tuple(
+        _claim(path.parent.name, entry, judges.get(entry["id"])) for entry in told["claim"]
+    )
+
+
+def _claim(paper: str, entry: Mapping[str, Any], judge: Query | ClaimsQuery | None) -> Claim:
+    tables = () if judge is None else judge.tables
+    return Claim(**{"starred": False, **entry, "paper": paper, "tables": tables, "judge": judge})
 
 
 def read_section(path: Path, name: str) -> dict[str, str]:
