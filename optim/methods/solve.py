@@ -79,8 +79,8 @@ def solve(
         What to place.
     method
         A registered name, a `Method`, or where one stands: ``FILE.py``, ``FILE.py:NAME`` or
-        ``module:NAME``. By default chosen by what the instance holds, and told in the notes.
-        ``portfolio``: several that suit, in the time limit or 10 s; see `optim.methods.portfolio`.
+        ``module:NAME``. By default a ``portfolio``, as on the command line: those that suit the
+        instance, in the time limit or 10 s (`optim.methods.portfolio`); the notes name them.
     settings
         Objective, limits of time and gap, seed and the rest; see `Settings`.
     **keywords
@@ -116,7 +116,7 @@ def solve(
     ['sink']
     """
     expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
-    method = None if method is None else name_of(method)
+    method = PORTFOLIO if method is None else name_of(method)
     asked = Settings.of(settings, keywords)
     asked = replace(asked, objective=goal_of(instance, asked.objective, asked.target_rate))
     if asked.start_broken not in START_BROKEN:
@@ -166,10 +166,10 @@ def without_plan(instance: Instance, result: Result, asked: Settings) -> Instanc
     return solved
 
 
-def _solve(instance: Instance, method: str | None, asked: Settings) -> Result:
+def _solve(instance: Instance, method: str, asked: Settings) -> Result:
     """Solve as asked; where nothing loads the resource that is balanced, by another resource."""
     found = _solve_as_asked(instance, method, asked)
-    other = _other_resource(instance, asked, found, named=method not in (None, PORTFOLIO))
+    other = _other_resource(instance, asked, found, named=method != PORTFOLIO)
     if other is None:
         return found
     limits = replace(instance.limits, max_load_distance=None)  # of the resource without load
@@ -224,33 +224,30 @@ def _other_resource(
     return [names.pop(int(loaded[0])), *names]
 
 
-def _solve_as_asked(instance: Instance, method: str | None, asked: Settings) -> Result:
+def _solve_as_asked(instance: Instance, method: str, asked: Settings) -> Result:
     """Solve by the method that is named, or by those that suit."""
-    if method is not None and method != PORTFOLIO:
+    if method != PORTFOLIO:
         return _solve_by(instance, get_method(method), asked)
-    several = method == PORTFOLIO
     began = time.perf_counter()
-    found = _solve_by_several(instance, asked, several=several)
+    found = _solve_by_several(instance, asked)
     other = _other_objective(instance, asked, found)
     if other is None:
         return found
     left = _what_is_left(replace(asked, objective=other), time.perf_counter() - began)
-    second = _solve_by_several(instance, left, several=several)
+    second = _solve_by_several(instance, left)
     if not second.feasible or found.objective is None:
         return found
     told = f"{found.objective.name} is {found.objective.value:g} for every plan: {other} instead"
     return replace(second, notes=(told, *second.notes))
 
 
-def _solve_by_several(instance: Instance, asked: Settings, *, several: bool) -> Result:
-    """Solve by the methods that suit: all of them where `several`, or until one has a plan."""
-    if several:
-        began = time.perf_counter()
-        found = _solve_by_portfolio(instance, asked) if _is_plain(asked) else None
-        if found is not None:
-            return found
-        asked = _what_is_left(asked, time.perf_counter() - began)
-    return _solve_by_choice(instance, asked)
+def _solve_by_several(instance: Instance, asked: Settings) -> Result:
+    """Solve by the methods that suit: the best of all, else the first that has a plan."""
+    began = time.perf_counter()
+    found = _solve_by_portfolio(instance, asked) if _is_plain(asked) else None
+    if found is not None:
+        return found
+    return _solve_by_choice(instance, _what_is_left(asked, time.perf_counter() - began))
 
 
 def _is_plain(asked: Settings) -> bool:
@@ -273,7 +270,7 @@ def _other_objective(instance: Instance, asked: Settings, result: Result) -> str
     return None if figure is chosen else chosen.name
 
 
-def _mended(instance: Instance, method: str | None, asked: Settings) -> Result | None:
+def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
     """Solve where the current placement breaks limits; ``None`` where that makes no difference."""
     chosen, dropped = _chosen(instance, method, asked)
     if chosen is None or chosen.decides == "threads":
@@ -282,7 +279,7 @@ def _mended(instance: Instance, method: str | None, asked: Settings) -> Result |
     if start is None:
         return None
     repair = asked.repair
-    if method not in (None, PORTFOLIO):
+    if method != PORTFOLIO:
         check_suitable(chosen, start.instance, repair=repair)
     began = time.perf_counter()
     least = first_level(start, asked.time_limit)
@@ -312,7 +309,7 @@ def _mended(instance: Instance, method: str | None, asked: Settings) -> Result |
         if (
             plan is None
             and node is not None
-            and method not in (None, PORTFOLIO)
+            and method != PORTFOLIO
             and chosen.takes_warm_start
         ):
             plan = Plan.from_indices(loose, node, None, "least excess", {})
@@ -388,7 +385,7 @@ def _start_of_mending(
 
 
 def _chosen(
-    instance: Instance, method: str | None, asked: Settings
+    instance: Instance, method: str, asked: Settings
 ) -> tuple[Method | None, tuple[str, ...]]:
     """Return the method, aimed, and all limits that are dropped; ``None`` where none suits.
 
@@ -397,7 +394,7 @@ def _chosen(
     InvalidInput
         As `solve` does.
     """
-    if method in (None, PORTFOLIO):
+    if method == PORTFOLIO:
         relaxed = without_limits(instance, asked.ignore)
         if not (relaxed.tasks.node >= 0).any():
             return None, asked.ignore
@@ -405,7 +402,7 @@ def _chosen(
         if choice is None:
             return None, asked.ignore
         return aim(get_method(choice.name), asked.objective, {})[0], asked.ignore
-    chosen, asked = _aimed(get_method(str(method)), asked)
+    chosen, asked = _aimed(get_method(method), asked)
     return chosen, _dropped(chosen, _request(chosen, asked), asked)
 
 
@@ -576,12 +573,12 @@ def _at_rate(reason: Violation, rate: float) -> Violation:
     return replace(reason, amount=needed - available, needed=needed, available=available)
 
 
-def _check_written(path: str | Path, method: str | None) -> None:
+def _check_written(path: str | Path, method: str) -> None:
     """Refuse to write a model of no method, or of one that solves none; or under such a name."""
     from optim.solvers.mps import check_path
 
     check_path(path)
-    chosen = None if method in (None, PORTFOLIO) else get_method(str(method))
+    chosen = None if method == PORTFOLIO else get_method(method)
     if chosen is not None and chosen.pose is not None:
         return
     reason = "is for the linear model of one method, and none is named"

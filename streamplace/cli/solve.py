@@ -16,7 +16,6 @@ from optim.exit_codes import ExitCode
 from optim.figures.catalogue import find_objective
 from optim.format.altered import altered
 from optim.methods.pinned import Course, aim_of, course_of, follow
-from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import OWN, Settings, get_method, method_names
 from optim.methods.solve import goal_of, solve
 from optim.referee.result import Termination
@@ -288,7 +287,7 @@ def _solve(
 ) -> Result:
     """Solve an instance; a changed one for the pinned aim of the case as it is."""
     goal = goal_of(instance, asked.objective, asked.target_rate)
-    course = Course(PORTFOLIO if args.method is None else args.method, goal)
+    course = Course(args.method, goal)
     if pinned is not None:
         course = course_of(instance, pinned, args.method, asked)
     talk = talk_console(args.quiet)

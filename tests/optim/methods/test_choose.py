@@ -1,4 +1,4 @@
-"""No method named: the first that suits; where it has no plan, the next one."""
+"""No method named, and no portfolio: the first that suits; if it has no plan, the next one."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def small() -> Any:
     return instance()
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no portfolio, as where something is asked that only some methods could do."""
+    monkeypatch.setattr("optim.methods.solve._is_plain", lambda _: False)
+
+
+@pytest.mark.usefixtures("one_by_one")
 def test_the_next_method_is_asked_where_the_first_has_no_plan(fake: Maker, candidates: Any) -> None:
     fake(NOTHING)
     candidates("fake", "imc-brute")
@@ -61,6 +68,7 @@ def test_the_first_answer_stands_where_no_other_has_a_plan(fake: Maker, candidat
     assert solve(tight).notes[-1] == "storm-even ended without one, too"
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_no_time_left_ends_it(fake: Maker, candidates: Any) -> None:
     def slow(*_: Any) -> Outcome:
         return Outcome(Termination.TIME_LIMIT, times={"total": 7.0})
@@ -71,6 +79,7 @@ def test_no_time_left_ends_it(fake: Maker, candidates: Any) -> None:
     assert solve(small(), time_limit=9.0).method == "storm-even"
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_an_exact_method_is_no_fallback_for_hours(
     fake: Maker, candidates: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

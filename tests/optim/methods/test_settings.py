@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +13,13 @@ import pytest
 from optim import Instance, solve
 from optim.errors import InvalidInput
 from optim.methods.registry import Settings
+from streamplace.cli import solve as command
+from tests.command import run_command
 from tests.optim.make import instance, nodes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from optim.methods.registry import Method
 
 
@@ -90,3 +98,36 @@ def test_nodes_that_cannot_be_emptied_are_explained() -> None:
     assert result.termination == "infeasible"
     told = {reason.rule: (reason.needed, reason.available) for reason in result.reasons}
     assert told["max_migrations"] == (2.0, 1.0)
+
+
+def test_python_and_the_command_line_have_the_same_defaults() -> None:
+    """What the command adds is told in text: conflicts, and a certificate where it costs little."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    args = parser.parse_args(["cluster.json"])
+    assert args.method is None
+    assert inspect.signature(solve).parameters["method"].default is None
+    assert replace(command._settings(args, {}), explain=Settings().explain) == Settings()
+
+
+@pytest.mark.parametrize("name", ["hand-8-tasks", "capsys-q1"])
+def test_python_and_the_command_line_answer_the_same(
+    name: str, examples: Path, tmp_path: Path
+) -> None:
+    path = examples / f"{name}.json"
+    told = json.loads(run_command(["solve", str(path), "--json", "-q"], tmp_path, {}).stdout)
+    found = solve(Instance.load(path)).to_dict()
+    for key in ("method", "termination", "objective", "bound", "gap", "moves", "seed", "plan"):
+        assert told[key] == found[key], key
+
+
+def test_a_portfolio_is_what_no_method_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float | None] = []
+
+    def seen(_: object, __: object, settings: Settings) -> None:
+        asked.append(settings.time_limit)
+
+    monkeypatch.setattr("optim.methods.solve.run_portfolio", seen)
+    assert solve(instance()).feasible
+    assert solve(instance(), "portfolio").feasible
+    assert asked == [None, None]
