@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
+import jsonschema
+
 from streamplace.cli.main import OURS, main
+
+PRINTED = {
+    "solve": "result", "evaluate": "evaluation", "explain": "explanation", "steps": "steps",
+    "verify": "verify",
+}  # fmt: skip
+"""Command to the schema of what it prints with ``--json``."""
 
 
 class _Stream(io.TextIOWrapper):
@@ -62,7 +72,8 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``streamplace ARGUMENTS`` in a folder, and return what a process would have.
 
-    With `merged`, standard error goes where standard output goes.
+    With `merged`, standard error goes where standard output goes; else what is printed as JSON is
+    held against its published schema.
     """
     out = _Stream()
     err = out if merged else _Stream()
@@ -76,4 +87,14 @@ def run_command(
         except Exception:  # whatever it is: a process would end so
             sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
             code = 1
+    if "--json" in arguments and arguments[0] in PRINTED and out.text() and not merged:
+        validator(PRINTED[arguments[0]]).validate(json.loads(out.text()))
     return subprocess.CompletedProcess(list(arguments), code, out.text(), err.text())
+
+
+@cache
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    """Return what holds documents against a published schema."""
+    from streamplace.cli.answers import schema
+
+    return jsonschema.Draft202012Validator(schema(name))

@@ -41,7 +41,7 @@ class NodeDocument(BaseModel):
     """A place for tasks: a machine, a broker, a task manager."""
 
     model_config = _STRICT
-    id: Identifier
+    id: Identifier = Field(description="unique among nodes")
     capacity: Amounts = Field(
         {}, description="what the node offers; a resource left out is unbounded"
     )
@@ -54,19 +54,23 @@ class NodeDocument(BaseModel):
     max_inflow: Count | None = Field(
         None, description="most tasks that may move onto it; limits.max_inflow binds beside it"
     )
-    rack: Identifier | None = None
+    rack: Identifier | None = Field(
+        None, description="name of its rack, a place of sets over racks"
+    )
     leaving: bool = Field(False, description="marked for removal")
-    labels: Labels = {}
+    labels: Labels = Field({}, description="free texts, carried through unread")
 
 
 class LinkDocument(BaseModel):
     """A shared line: traffic between a listed node and any other node crosses it."""
 
     model_config = _STRICT
-    id: Identifier
-    nodes: list[Identifier] = Field(min_length=1)
-    capacity: Amount
-    background: Amount = 0.0
+    id: Identifier = Field(description="unique among links")
+    nodes: list[Identifier] = Field(
+        min_length=1, description="nodes on one side of it; all others are on the other"
+    )
+    capacity: Amount = Field(description="most rate that crosses it")
+    background: Amount = Field(0.0, description="rate that crosses it whatever is placed")
     direction: Literal["both", "out", "in"] = Field(
         "both", description="what counts: all that crosses, what leaves its nodes, what enters them"
     )
@@ -84,7 +88,7 @@ class SetDocument(BaseModel):
     """Tasks that are to be apart, together or spread over nodes, racks or slots."""
 
     model_config = _STRICT
-    id: Identifier
+    id: Identifier = Field(description="unique among sets")
     tasks: list[Identifier] = Field([], description="its members; or give operator")
     operator: Identifier | None = Field(None, description="all tasks of that operator are members")
     rule: Literal["apart", "together", "spread"] = Field(
@@ -99,8 +103,10 @@ class TopologyDocument(BaseModel):
     """A job of a Storm-like engine and the number of its worker processes."""
 
     model_config = _STRICT
-    id: Identifier
-    workers: PositiveCount | None = None
+    id: Identifier = Field(description="unique among topologies")
+    workers: PositiveCount | None = Field(
+        None, description="number of slots that it fills; as many as the method likes when left out"
+    )
     exclusive_nodes: PositiveCount | None = Field(
         None, description="most nodes that it stands on, which hold no task of any other topology"
     )
@@ -110,12 +116,14 @@ class GroupDocument(BaseModel):
     """Equal tasks ``op/0``, ``op/1``, … that share load and state evenly."""
 
     model_config = _STRICT
-    tasks: PositiveCount
-    load: Amounts = {}
+    tasks: PositiveCount = Field(description="number of tasks")
+    load: Amounts = Field({}, description="of all its tasks together, by resource")
     max_load: Amounts = Field(
         {}, description="what one of its tasks can use wherever it runs; overrides the operator's"
     )
-    state: Amount | None = None
+    state: Amount | None = Field(
+        None, description="of all its tasks together, in the unit of state"
+    )
     allowed: Annotated[list[Identifier], Field(min_length=1)] | None = Field(
         None, description="nodes its tasks may use; an entry in tasks overrides it"
     )
@@ -125,10 +133,12 @@ class OperatorDocument(BaseModel):
     """A vertex of the job graph."""
 
     model_config = _STRICT
-    id: Identifier
-    topology: Identifier | None = None
-    role: Literal["source", "operator", "sink", "system"] = "operator"
-    group: GroupDocument | None = None
+    id: Identifier = Field(description="unique among operators")
+    topology: Identifier | None = Field(None, description="id of the topology that it belongs to")
+    role: Literal["source", "operator", "sink", "system"] = Field(
+        "operator", description="what it does in the job graph"
+    )
+    group: GroupDocument | None = Field(None, description="equal tasks of it")
     max_load: Amounts = Field(
         {}, description="what one of its tasks can use wherever it runs: a task is one thread"
     )
@@ -137,7 +147,7 @@ class OperatorDocument(BaseModel):
     )
     service_rate: Positive | None = Field(None, description="tuples/s the operator can serve")
     model: Identifier | None = Field(None, description="performance model of one thread")
-    labels: Labels = {}
+    labels: Labels = Field({}, description="free texts, carried through unread")
 
 
 class TaskDocument(TypedDict, total=False):
@@ -147,46 +157,58 @@ class TaskDocument(TypedDict, total=False):
     id: Required[
         Annotated[Identifier, Field(description="unique; op/i overrides member i of a group")]
     ]
-    operator: Identifier
-    load: Amounts
+    operator: Annotated[Identifier, Field(description="id of the operator that it belongs to")]
+    load: Annotated[Amounts, Field(description="by resource")]
     max_load: Annotated[
         Amounts, Field(description="what it can use wherever it runs; overrides its operator's")
     ]
-    state: Amount
-    migration_cost: Amount
+    state: Annotated[
+        Amount, Field(description="size of its state: what moving it costs without migration_cost")
+    ]
+    migration_cost: Annotated[Amount, Field(description="what moving it costs")]
     node: Annotated[Identifier, Field(description="where the task runs now")]
-    slot: Count
-    allowed: Annotated[list[Identifier], Field(min_length=1)]
+    slot: Annotated[Count, Field(description="slot of its node that it runs in now")]
+    allowed: Annotated[
+        Annotated[list[Identifier], Field(min_length=1)],
+        Field(description="the only nodes that it may be on"),
+    ]
     copies: Annotated[
         list[Identifier],
         Field(description="nodes that hold its state already: moving there is no migration"),
     ]
-    labels: Labels
+    labels: Annotated[Labels, Field(description="free texts, carried through unread")]
 
 
 class StreamDocument(BaseModel):
     """Traffic between two operators, spread over their tasks by `pattern`."""
 
     model_config = _STRICT
-    source: Identifier = Field(alias="from")
-    target: Identifier = Field(alias="to")
-    rate: Amount | None = None
+    source: Identifier = Field(alias="from", description="operator that sends")
+    target: Identifier = Field(alias="to", description="operator that receives")
+    rate: Amount | None = Field(None, description="from all tasks of one to all of the other")
     selectivity: Amount | None = Field(None, description="tuples sent here per tuple received")
-    tuple_bytes: Amount | None = None
-    pattern: Pattern = "full"
+    tuple_bytes: Amount | None = Field(
+        None, description="size of a tuple: with the tuple rate it gives the rate"
+    )
+    pattern: Pattern = Field("full", description="how the rate spreads over pairs of tasks")
 
 
 class LimitsDocument(BaseModel):
     """What a plan must keep beside capacities; null and absent mean no limit."""
 
     model_config = _STRICT
-    max_migrations: Count | None = None
-    max_migration_cost: Amount | None = None
+    max_migrations: Count | None = Field(None, description="most tasks that may move")
+    max_migration_cost: Amount | None = Field(
+        None, description="most migration cost of all moves together"
+    )
     max_migration_state: Amount | None = Field(
         None, description="most state that may move, of all tasks together"
     )
-    max_load_distance: Amount | None = None
-    max_tasks_per_slot: PositiveCount | None = None
+    max_load_distance: Amount | None = Field(
+        None,
+        description="farthest that the load of a staying node may be from its share of the mean",
+    )
+    max_tasks_per_slot: PositiveCount | None = Field(None, description="most tasks in one slot")
     max_nodes_used: PositiveCount | None = Field(
         None, description="most nodes that hold a task; background does not count"
     )
@@ -200,19 +222,19 @@ class ModelPointDocument(BaseModel):
     """A measured point of a performance model: threads on one slot and what they reach and use."""
 
     model_config = _STRICT
-    threads: SmallCount
-    rate: Amount
-    cpu: Amount
-    memory: Amount
+    threads: SmallCount = Field(description="number of threads on one slot")
+    rate: Amount = Field(description="peak stable rate, in tuples/s")
+    cpu: Amount = Field(description="CPU in percent of the slot")
+    memory: Amount = Field(description="memory in percent of the slot")
 
 
 class VmTypeDocument(BaseModel):
     """A kind of machine that may be acquired."""
 
     model_config = _STRICT
-    id: Identifier
-    slots: SmallCount
-    price: Amount
+    id: Identifier = Field(description="unique among machine types")
+    slots: SmallCount = Field(description="number of slots of such a machine")
+    price: Amount = Field(description="of one such machine for an hour")
 
 
 TrafficEntry = Annotated[tuple[Identifier, Identifier, Amount], Strict(False)]
@@ -221,19 +243,24 @@ TrafficEntry = Annotated[tuple[Identifier, Identifier, Amount], Strict(False)]
 class InstanceDocument(BaseModel):
     """A placement problem: nodes, tasks, what flows between them, and limits."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, title="streamplace instance, version 1"
+    model_config = _STRICT
+    format: Literal["streamplace.instance/1"] = Field(
+        description="what the file is, with its version"
     )
-    format: Literal["streamplace.instance/1"]
-    name: Identifier
+    name: Identifier = Field(description="of the instance; plans and results carry it")
     origin: Text = Field("", description="how the instance was made, with its source")
-    units: dict[Identifier, Text] = {}
-    labels: Labels = {}
+    units: dict[Identifier, Text] = Field(
+        {},
+        description="of each resource, of rate, state and price, as texts to show beside numbers",
+    )
+    labels: Labels = Field({}, description="free texts, carried through unread")
     resources: list[Identifier] = Field(
         ["cpu"], min_length=1, max_length=64, description="any names; the first is balanced"
     )
-    nodes: list[NodeDocument] = Field([], max_length=MAX_NODES)
-    links: list[LinkDocument] = Field([], max_length=MAX_NODES)
+    nodes: list[NodeDocument] = Field([], max_length=MAX_NODES, description="places for tasks")
+    links: list[LinkDocument] = Field(
+        [], max_length=MAX_NODES, description="shared lines with a capacity"
+    )
     rate_driven: list[Identifier] | None = Field(
         None,
         min_length=1,
@@ -242,22 +269,46 @@ class InstanceDocument(BaseModel):
     crossing_cost: dict[Identifier, CrossingCostDocument] = Field(
         {}, description="by resource: what traffic between nodes adds to their loads"
     )
-    sets: list[SetDocument] = []
-    topologies: list[TopologyDocument] = []
-    operators: list[OperatorDocument] = []
-    tasks: list[TaskDocument] = Field([], max_length=MAX_TASKS)
-    streams: list[StreamDocument] = []
+    sets: list[SetDocument] = Field(
+        [], description="tasks that are to be apart, together or spread"
+    )
+    topologies: list[TopologyDocument] = Field([], description="jobs of a Storm-like engine")
+    operators: list[OperatorDocument] = Field([], description="vertices of the job graph")
+    tasks: list[TaskDocument] = Field(
+        [], max_length=MAX_TASKS, description="single tasks, or overrides of members of a group"
+    )
+    streams: list[StreamDocument] = Field([], description="traffic between operators")
     traffic: list[TrafficEntry] = Field([], description="directed task pairs [from, to, rate]")
-    limits: LimitsDocument = LimitsDocument()
-    models: dict[Identifier, Annotated[list[ModelPointDocument], Field(min_length=1)]] = {}
+    limits: LimitsDocument = Field(
+        LimitsDocument(), description="what a plan must keep beside capacities"
+    )
+    models: dict[Identifier, Annotated[list[ModelPointDocument], Field(min_length=1)]] = Field(
+        {}, description="performance models by name, each as its measured points"
+    )
     input_rate: Amount | None = Field(None, description="tuples/s at every source")
-    vm_types: list[VmTypeDocument] = []
+    vm_types: list[VmTypeDocument] = Field([], description="machines that may be acquired")
 
 
 INSTANCE_ADAPTER: TypeAdapter[InstanceDocument] = TypeAdapter(InstanceDocument)
 
 
-def instance_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the instance format."""
-    schema = INSTANCE_ADAPTER.json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+def published(
+    name: str, adapter: TypeAdapter[Any], mode: Literal["validation", "serialization"]
+) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a format, with identifier and title.
+
+    Parameters
+    ----------
+    name
+        Of the format.
+    adapter
+        Its types.
+    mode
+        ``serialization`` for what is always written whole: fields with a default are required.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:streamplace:schema:{name}:1",
+        **adapter.json_schema(by_alias=True, mode=mode),
+        "title": f"streamplace {name}, version 1",
+    }

@@ -33,43 +33,39 @@ class AcquiredNode(BaseModel):
     """A machine that a model-driven plan acquires."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    id: Identifier
-    vm_type: Identifier
-    slots: SmallCount
-    rack: Identifier | None = None
+    id: Identifier = Field(description="as in the assignment")
+    vm_type: Identifier = Field(description="id of its machine type")
+    slots: SmallCount = Field(description="number of its slots that are used")
+    rack: Identifier | None = Field(None, description="name of its rack")
 
 
 class PlanDocument(BaseModel):
     """A placement as a file: task to node, and what else the method decided."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, title="streamplace plan, version 1"
-    )
-    format: Literal["streamplace.plan/1"]
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    format: Literal["streamplace.plan/1"] = Field(description="what the file is, with its version")
     instance: Identifier = Field(description="name of the instance the plan is for")
-    instance_sha256: str | None = None
-    method: Text = ""
-    assignment: dict[Identifier, Identifier]
-    slots: dict[Identifier, Count] | None = None
-    threads: dict[Identifier, Count] | None = None
-    nodes: list[AcquiredNode] = []
+    instance_sha256: str | None = Field(None, description="of the instance the plan is for")
+    method: Text = Field("", description="that made it")
+    assignment: dict[Identifier, Identifier] = Field(description="task or thread to node")
+    slots: dict[Identifier, Count] | None = Field(
+        None, description="task or thread to slot of its node, where the method decided slots"
+    )
+    threads: dict[Identifier, Count] | None = Field(
+        None, description="operator to number of threads, in a model-driven plan"
+    )
+    nodes: list[AcquiredNode] = Field([], description="machines that the plan acquires")
     planned_slots: Count | None = Field(
         None, description="slots the allocation asked for, before mapping acquired more"
     )
-    planned_rate: Amount | None = None
-    versions: dict[str, str] = {}
-    sha256: str | None = None
+    planned_rate: Amount | None = Field(
+        None, description="input rate that it was made for, in tuples/s"
+    )
+    versions: dict[str, str] = Field({}, description="of the programs that took part")
+    sha256: str | None = Field(None, description="of the content without this field")
 
 
 PLAN_ADAPTER: TypeAdapter[PlanDocument] = TypeAdapter(PlanDocument)
-
-
-def plan_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the plan format."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **PLAN_ADAPTER.json_schema(by_alias=True),
-    }
 
 
 class _Places(Mapping[str, Any]):

@@ -306,12 +306,7 @@ def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
 
     def run(loose: Instance, node: Ints | None, seconds: float | None) -> Result:
         plan = asked.warm_start if node is least.node else None
-        if (
-            plan is None
-            and node is not None
-            and method != PORTFOLIO
-            and chosen.takes_warm_start
-        ):
+        if plan is None and node is not None and method != PORTFOLIO and chosen.takes_warm_start:
             plan = Plan.from_indices(loose, node, None, "least excess", {})
         now = replace(
             asked, objective=chosen.objective, ignore=(), time_limit=seconds, warm_start=plan,

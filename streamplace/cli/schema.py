@@ -1,12 +1,11 @@
-"""``streamplace schema``: the JSON Schema of the formats."""
+"""``streamplace schema``: the JSON Schemas of the formats and of what ``--json`` prints."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
-from optim.format.document import instance_schema
-from optim.format.plan import plan_schema
+from streamplace.cli.answers import ADAPTERS, schema
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
@@ -15,19 +14,19 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   streamplace schema > instance.schema.json
-  streamplace schema plan"""
+  streamplace schema result"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "what", nargs="?", choices=("instance", "plan"), default="instance",
-        help="whose schema; the instance's if left out",
+        "what", nargs="?", choices=tuple(ADAPTERS), default="instance",
+        help="a file's format, or what solve (result), evaluate (evaluation), explain "
+        "(explanation), steps or verify print with --json; default instance",
     )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a JSON Schema (draft 2020-12)."""
-    schema = instance_schema() if args.what == "instance" else plan_schema()
-    print_json(schema)
+    print_json(schema(args.what))
     return int(ExitCode.OK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -31,35 +31,60 @@ ONE_STEP = frozenset({"flink"})
 SYSTEMS = ("flink", "kafka", "moves", "storm")
 
 
+_STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
 class MoveDocument(BaseModel):
     """A task from one node to another; from ``null`` where it was nowhere."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    task: str
-    source: str | None = Field(alias="from")
-    target: str | None = Field(alias="to")
+    model_config = _STRICT
+    task: str = Field(description="its id")
+    source: str | None = Field(alias="from", description="its node before; null: nowhere")
+    target: str | None = Field(alias="to", description="its node after")
+
+
+class BlockedDocument(MoveDocument):
+    """A move that cannot be made, and what it waits for."""
+
+    rule: str = Field(description="name of the rule that it would break")
+    where: str = Field(description="where it would break it")
+    needed: float | None = Field(description="what it needs there")
+    available: float | None = Field(description="what there is")
+    waits_for: list[MoveDocument] = Field(description="moves that would make room")
 
 
 class StepsDocument(BaseModel):
     """Batches of moves, one after the other."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    format: Literal["streamplace.steps/1"]
-    instance: str
-    instance_sha256: str
-    plan_sha256: str
-    found: Literal[True]
-    batches: list[list[MoveDocument]]
-    seconds: list[float | None]
-    parked: list[str] = []
-    exchanged: list[list[str]] = []
-    notes: list[str] = []
-    back: bool = False
-    proven_no_order_without_parking: bool = False
-    blocked: list[Any] = []
+    model_config = ConfigDict(**_STRICT, json_schema_serialization_defaults_required=True)
+    format: Literal["streamplace.steps/1"] = Field(
+        description="what the document is, with its version"
+    )
+    instance: str = Field(description="name of the instance")
+    instance_sha256: str = Field(description="hash of the instance")
+    plan_sha256: str = Field(description="hash of the plan")
+    found: bool = Field(description="whether there is an order")
+    batches: list[list[MoveDocument]] = Field(
+        description="moves that run together, one batch after another"
+    )
+    seconds: list[float | None] = Field(
+        description="how long each batch copies state; null where no rate was given"
+    )
+    parked: list[str] = Field([], description="tasks that are on a third node for a while")
+    exchanged: list[list[str]] = Field(
+        [], description="tasks whose moves are one step: replicas that take over copies"
+    )
+    notes: list[str] = Field([], description="what a reader should know")
+    back: bool = Field(False, description="whether it is the way back to the present placement")
+    proven_no_order_without_parking: bool = Field(
+        False, description="whether it is proven that without parking there is no order"
+    )
+    blocked: list[BlockedDocument] = Field(
+        [], description="where there is no order: moves that cannot be made"
+    )
 
 
-_ADAPTER: TypeAdapter[StepsDocument] = TypeAdapter(StepsDocument)
+STEPS_ADAPTER: TypeAdapter[StepsDocument] = TypeAdapter(StepsDocument)
 
 
 def steps_text(steps: Steps) -> str:
@@ -71,7 +96,10 @@ def load_steps(path: str, instance: Instance) -> StepsDocument:
     """Read a file of steps."""
     value = parse_json(read_bytes(path))
     refuse_other_kind(value, "streamplace.steps")
-    document = validate(_ADAPTER, value)
+    document = validate(STEPS_ADAPTER, value)
+    if not document.found:
+        reason, remedy = "says that there is no order of the moves", "ask `steps` for another plan"
+        raise InvalidInput(Problem("found", False, reason, remedy))
     if document.instance_sha256 != instance.sha256:
         reason = f"is another instance's; {instance.name!r} has {instance.sha256}"
         raise InvalidInput(Problem("instance_sha256", document.instance_sha256, reason))
