@@ -130,6 +130,12 @@ class InvalidInput(StreamplaceError):
         return type(self)(self.problems, source)
 
 
+def first_line(error: object) -> str:
+    """Return the first line of what an error says, or its type where it says nothing."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)
+
+
 @contextmanager
 def problems_in(source: str) -> Iterator[None]:
     """Tell problems that are found inside as coming from a source, such as the name of a file."""

@@ -6,10 +6,10 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, cast
 
+from experiments.report.contradictions import grade
 from experiments.report.document import Report, Section
 from experiments.report.figures import figure_section
 from experiments.report.findings import Findings, gather
-from experiments.report.grading import grade
 from experiments.report.pairs import chance_section
 from experiments.report.queries import define_views
 from experiments.report.reasons import why_section
@@ -184,7 +184,7 @@ def make_findings(
 
     Raises
     ------
-    experiments.report.grading.ContradictoryRuns
+    experiments.report.contradictions.ContradictoryRuns
         Runs contradict one another; nothing is reported from them.
     """
     tell("grading the runs against each other")

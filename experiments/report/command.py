@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamplace.present.status_line import StatusLine
+from streamplace.present.status_line import Steps
 
 if TYPE_CHECKING:
     import argparse
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     ------
     InvalidInput
         The folder is no result folder, or the output cannot be written.
-    experiments.report.grading.ContradictoryRuns
+    experiments.report.contradictions.ContradictoryRuns
         The runs contradict each other.
     """
     from experiments.report.database import check_folder
@@ -106,25 +105,6 @@ def run(args: argparse.Namespace) -> int:
     for path, what in zip(told, ("report", "Markdown", "tables", "figures"), strict=False):
         console.print(f"{what:<9} {path}", soft_wrap=True)
     return int(ExitCode.OK)
-
-
-class Steps:
-    """Tells on standard error what is being done, with the seconds since the start."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._line = None if quiet else StatusLine()
-        self._started = time.perf_counter()
-
-    def __call__(self, text: str) -> None:
-        """Say what comes now."""
-        if self._line is not None:
-            now = time.perf_counter() - self._started
-            self._line.show(f"{now:6.1f} s  {text}", now)
-
-    def close(self) -> None:
-        """Leave a clean line."""
-        if self._line is not None:
-            self._line.close()
 
 
 def report_of(folder: str | Path, tell: Callable[[str], None] = lambda _: None) -> Report:

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, NEWER_COLUMNS, REQUIRED
 from experiments.sweep.store import ResultFolder, connect, footer, latest_query, literal
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, first_line
 from optim.figures.catalogue import FIGURES, OBJECTIVES
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _check_file(path: Path) -> int:
             names = {row["name"] for row in ask(con, f"SELECT name FROM {footer('schema', path)}")}
             (told,) = ask(con, f"SELECT num_rows FROM {footer('file_metadata', path)}")
     except duckdb.Error as error:
-        reason = f"cannot be read as Parquet: {_first_line(error)}"
+        reason = f"cannot be read as Parquet: {first_line(error)}"
         raise _refused(path, reason, _REMEDY) from None
     missing = [name for name in COLUMNS if name not in names and name not in NEWER_COLUMNS]
     if missing:
@@ -164,7 +164,7 @@ def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
         counts = ", ".join(f"count(*) - count({name}) AS {name}" for name in REQUIRED)
         (found,) = ask(con, f"SELECT {counts} FROM sweep_rows")
     except duckdb.Error as error:
-        raise _refused(folder, f"cannot be read: {_first_line(error)}", _REMEDY) from None
+        raise _refused(folder, f"cannot be read: {first_line(error)}", _REMEDY) from None
     broken = [name for name in REQUIRED if found[name]]
     if broken:
         raise _refused(folder, f"has rows without {', '.join(broken)}", _REMEDY)
@@ -176,11 +176,6 @@ def read_results(folder: Path, keys: Collection[str]) -> dict[str, str | None]:
         rows = latest_query(con, ResultFolder(folder).files(), ("run_key", "result"))
         wanted = f"SELECT * FROM ({rows}) WHERE run_key IN (SELECT unnest($keys))"
         return dict(con.execute(wanted, {"keys": sorted(keys)}).fetchall())
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _refused(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.spark.connectors import connector_remedy
-from experiments.spark.session import cause_of, spark_session
+from experiments.spark.session import cause_of, java_line, spark_session
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 from optim.util.store import Lock
@@ -324,8 +324,7 @@ class Place:
         try:
             yield
         except known as error:
-            java = getattr(error, "java_exception", None)
-            text = cause_of(error) if java is None else str(java.toString()).splitlines()[0][:300]
+            text = java_line(error)[:300] if hasattr(error, "java_exception") else cause_of(error)
             remedy = connector_remedy(text, self.uri) or _REMEDY
             raise InvalidInput(Problem("--output", self.uri, f"{what}: {text}", remedy)) from None
 

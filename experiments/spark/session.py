@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from experiments.spark.folders import local_folders, temporary_files_in, with_temporary_folder
 from experiments.spark.package import build_zip
-from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
 from streamplace.java import find_java
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ REACH_SECONDS = 3.0
 
 _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)[:,]")
 _LOG_TAIL_BYTES = 4000
+_CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
+_IN_WORKER = re.compile(r"Traceback \(most recent call last\):\n(?:\s.*\n)+(\S.*)")
 
 
 class SparkFailed(StreamplaceError):
@@ -211,7 +213,7 @@ def _start(chosen: Mapping[str, str], log: IO[bytes]) -> SparkSession:
         return session
     except (Py4JError, PySparkException, OSError) as error:
         # asked before the JVM is ended: the text of its errors lies there
-        reason = f"Spark did not start on {master}: {_first_line(error)}{_tail(log)}"
+        reason = f"Spark did not start on {master}: {java_line(error)}{_tail(log)}"
         _leave_nothing(started)
         raise SparkFailed(reason) from error
     except BaseException:
@@ -282,15 +284,19 @@ def _leave_nothing(started: Sequence[subprocess.Popen[bytes]]) -> None:
 
 def cause_of(error: BaseException) -> str:
     """Return what Spark gives as the deepest cause of an error, in one line."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return (causes[-1].removeprefix("Caused by: ") if causes else lines[0])[:300]
+    causes = _CAUSE.findall(str(error))
+    return (causes[-1] if causes else first_line(error))[:300]
 
 
-def _first_line(error: BaseException) -> str:
+def java_line(error: BaseException) -> str:
+    """Return the first line of what Java says, or the error itself."""
     java = getattr(error, "java_exception", None)
-    text = str(java if java is not None else error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    return first_line(error if java is None else java)
+
+
+def worker_error(error: BaseException) -> str:
+    """Return what a Python worker of Spark gave up with; empty where none did."""
+    return "".join(_IN_WORKER.findall(str(error))[-1:])[:300]
 
 
 def _tail(log: IO[bytes]) -> str:

@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections import Counter, defaultdict
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,10 +28,11 @@ from experiments.spark.session import (
     active_session,
     check_master,
     is_local,
+    java_line,
     spark_session,
+    worker_error,
 )
 from experiments.sweep.plan import DEFAULT_RUNNER, Plan, Run, plan_runs
-from experiments.sweep.progress import Reporter, SweepProgress, make_reporter
 from experiments.sweep.spec import Spec, load_spec
 from experiments.sweep.store import (
     ResultFolder,
@@ -42,6 +44,8 @@ from experiments.sweep.store import (
 )
 from experiments.sweep.worker import Setting, own_versions, pack_chunk, run_partition
 from optim.errors import StreamplaceError
+from streamplace.present.numbers import bar, duration
+from streamplace.present.status_line import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +58,57 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_MASTER = "local[*]"
 _APP_NAME = "streamplace sweep"
+_BAR = 20
+"""Characters of the bar of progress."""
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """A moment of a sweep.
+
+    Attributes
+    ----------
+    done, failed, total
+        Runs stored so far by this sweep, those of them that failed, and those it has to do.
+    seconds
+        Since its first run could start.
+    news
+        Lines to write once: which runs failed since the moment before, and why.
+    """
+
+    done: int
+    failed: int
+    total: int
+    seconds: float
+    news: tuple[str, ...] = ()
+
+
+Reporter = AbstractContextManager["Callable[[SweepProgress], None]"]
+"""What shows progress: a context manager whose value is called with each moment."""
+
+
+@contextmanager
+def reporter(wanted: bool) -> Iterator[Callable[[SweepProgress], None]]:
+    """Show progress on standard error: a bar on a terminal, a line every ten seconds in a log."""
+    line, told = StatusLine(), -1
+
+    def tell(moment: SweepProgress) -> None:
+        nonlocal told
+        for text in moment.news if wanted else ():
+            line.say(text)
+        now, last = time.monotonic(), moment.done == moment.total
+        if not wanted or (moment.done == told and not line.live) or not (last or line.due(now)):
+            return
+        told = moment.done
+        failed = f", {moment.failed} failed" if moment.failed else ""
+        text = f"{moment.done:,}/{moment.total:,} runs{failed}, {duration(moment.seconds)}"
+        if line.live and moment.done:
+            left = duration(moment.seconds * (moment.total - moment.done) / moment.done)
+            text = f"{bar(moment.done / moment.total, _BAR):{_BAR}} {text}, about {left} left"
+        line.show(text, now)
+
+    yield tell
+    line.close(keep=True)
 
 
 @dataclass(frozen=True)
@@ -139,7 +194,7 @@ def run_sweep(
     threads = max(run.settings.threads for run in plan.runs)
     if active_session() is None:
         check_master(master, threads)
-    reporter = make_reporter(progress) if isinstance(progress, bool) else progress
+    shown = reporter(progress) if isinstance(progress, bool) else progress
     with (
         output_at(output_dir, master, task_cpus=threads, config=config) as path,
         (folder := ResultFolder(path)).writing(spec.name),
@@ -155,7 +210,7 @@ def run_sweep(
             try:
                 with (
                     spark_session(master, _APP_NAME, task_cpus=threads, config=config) as session,
-                    reporter as tell,
+                    shown as tell,
                 ):
                     spreader = Spreader(session, folder, spec.name, runner, collect)
                     spreader.run(waiting, seconds, tell)
@@ -308,7 +363,8 @@ class Spreader:
             self._stop.unlink(missing_ok=True)
             tell(self._progress(before, len(runs), began))
         if job.error is not None:
-            raise SparkFailed(f"Spark gave the sweep up: {_reason(job.error)}") from job.error
+            why = worker_error(job.error) or java_line(job.error)
+            raise SparkFailed(f"Spark gave the sweep up: {why}") from job.error
 
     def _submit(self, runs: Sequence[Run], chunks: Sequence[Sequence[int]]) -> None:
         """Run the Spark job; called in a thread of its own."""
@@ -448,18 +504,6 @@ def _can_write(token: str, _: Any) -> list[bool]:
     except OSError:
         return [False]
     return [True]
-
-
-def _reason(error: BaseException) -> str:
-    """Return what went wrong: the last line of a worker's traceback, or the first of Java's."""
-    java = getattr(error, "java_exception", None)
-    lines = str(java if java is not None else error).strip().splitlines()
-    if not lines:
-        return type(error).__name__
-    if any(line.startswith("Traceback ") for line in lines):
-        told = [line for line in lines if line.strip() and not line.startswith((" ", "\t"))]
-        return told[-1]
-    return lines[0]
 
 
 # -- how long a run may take --------------------------------------------------------------------

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, SQL_TYPES, arrow_schema
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, first_line
 from optim.util.files import whole_file
 from optim.util.store import Store
 
@@ -198,9 +198,9 @@ def check_file(path: Path) -> None:
             for group in range(file.num_row_groups):
                 file.read_row_group(group)
     except (pa.ArrowException, OSError) as error:
-        told = (str(error).splitlines() or [type(error).__name__])[0]
         remedy = "run the sweep again: it sets the file aside and makes its rows anew"
-        raise InvalidInput(Problem(str(path), None, f"is damaged: {told}", remedy)) from None
+        reason = f"is damaged: {first_line(error)}"
+        raise InvalidInput(Problem(str(path), None, reason, remedy)) from None
 
 
 # -- reading ------------------------------------------------------------------------------------

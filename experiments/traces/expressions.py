@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from optim.errors import Problem, meant
+from optim.errors import Problem, first_line, meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -347,8 +347,8 @@ def parse(text: str) -> Any:
     except ParseError as error:
         raise _unparsed(text, error) from None
     except TokenError as error:
-        told = str(error).splitlines()[0]
-        raise ExpressionFault(f"is no expression of Spark SQL: {told}", _FORMS) from None
+        reason = f"is no expression of Spark SQL: {first_line(error)}"
+        raise ExpressionFault(reason, _FORMS) from None
     except RecursionError:
         raise ExpressionFault("is nested too deeply") from None
     if len(trees) != 1 or trees[0] is None:

@@ -21,9 +21,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from experiments.spark.connectors import connector_remedy
+from experiments.spark.session import cause_of
 from experiments.traces.folder import FileEntry
 from experiments.traces.job import format_of
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -468,9 +469,8 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
         try:
             schema = pq.read_schema(path)
         except (pa.ArrowException, OSError) as error:
-            told = str(error).splitlines()[0]
-            raise files.refused(f"cannot be read: {told} ({path})") from None
-        for name in dict.fromkeys(n for n in names):
+            raise files.refused(f"cannot be read: {first_line(error)} ({path})") from None
+        for name in dict.fromkeys(names):
             top = name if name in schema.names else name.split(".")[0].split("[")[0]
             if top not in schema.names:
                 lacking.setdefault(top, str(path))
@@ -659,15 +659,6 @@ def different_headers(files: Files, header: str, file: str) -> InvalidInput:
     return files.refused(reason, remedy)
 
 
-_IN_WORKER = re.compile(r"Traceback \(most recent call last\):\n(?:\s.*\n)+(?P<error>\S.*)")
-
-
-def worker_trouble(error: PySparkException | Py4JJavaError) -> str:
-    """Return what a Python worker of Spark gave up with; empty where none did."""
-    found = _IN_WORKER.search(str(error))
-    return "" if found is None else found["error"][:300]
-
-
 def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> InvalidInput:
     """Return what Spark says about files it cannot read, in one line."""
     text = str(error).strip()
@@ -680,10 +671,8 @@ def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> Inva
     if (header := _HEADERS.search(text)) is not None and file:
         shown = (header["header"] or header["lengths"])[:300]
         return different_headers(files, shown, file.strip(" ()"))
-    causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
-    told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
     remedy = connector_remedy(text, files.path) or ""
-    return files.refused(f"cannot be read: {told}{file}", remedy)
+    return files.refused(f"cannot be read: {cause_of(error)}{file}", remedy)
 
 
 # -- full disks ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 from experiments.documents import TABLE, Amount, Count, Many, Positive
-from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
 from optim.format.read import Fault, check
 from optim.util.store import Store
 
@@ -178,11 +178,7 @@ class Manifest:
             PeriodEntry(p.number, _iso(p.start), _iso(p.end), p.seconds) for p in periods
         )
         told: dict[str, Any] = {
-            name: {
-                key: value
-                for key, value in counts.items()
-                if key not in ("first", "last", "latest")
-            }
+            name: {key: value for key, value in counts.items() if key not in _SPAN}
             for name, counts in recordings.items()
         }
         return cls(json.loads(json.dumps(job.document, default=str)), entries, told)
@@ -498,7 +494,7 @@ def check_table(path: Path, name: str, rows: int) -> None:
         found = count_rows(path)
         schemas = [pq.read_schema(part) for part in sorted(path.glob("*.parquet"))]
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from None
+        raise _wrong(path, f"cannot be read: {first_line(error)}") from None
     if found != rows:
         raise _wrong(path, f"has {found:,} rows, and {rows:,} were written")
     for schema in schemas:
@@ -531,7 +527,7 @@ def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
         # each part is sorted, and Spark puts a row into whichever it likes
         return found.sort_by([(n, "ascending") for n in _ORDER if n in found.column_names])
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from None
+        raise _wrong(path, f"cannot be read: {first_line(error)}") from None
 
 
 _SHOWN = {"whole": "whole numbers", "number": "numbers", "text": "texts"}
@@ -543,11 +539,6 @@ def _is(found: pa.DataType, kind: str) -> bool:
     if kind == "text":
         return bool(pt.is_string(found) or pt.is_large_string(found))
     return bool(pt.is_integer(found) if kind == "whole" else pt.is_floating(found))
-
-
-def _unreadable(path: Path, error: Exception) -> InvalidInput:
-    told = str(error).strip().splitlines()
-    return _wrong(path, f"cannot be read: {told[0] if told else type(error).__name__}")
 
 
 def _wrong(path: Path, reason: str) -> InvalidInput:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.generators.kinds import instance as instance_of
+from experiments.generators.kinds import task_table
 from optim.errors import InvalidInput, Problem, StreamplaceError
-from optim.format.instance import Instance
-from optim.format.tables import TaskTable, TrafficTable
+from optim.format.tables import TrafficTable
 from optim.methods.registry import get_method, method_names
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from experiments.traces.folder import TraceFolder
     from experiments.traces.job import ClusterSpec
+    from optim.format.instance import Instance
+    from optim.format.tables import TaskTable
     from optim.referee.result import Result
 
     Integers = NDArray[np.int64]
@@ -66,7 +70,7 @@ def place(maker: InstanceMaker, name: str, period: int, seed: int = 0) -> Intege
         There is no such placement, the method cannot take the instance, or it finds no plan.
     """
     check_placement(name)
-    stays = np.flatnonzero(~maker.nodes().nodes.leaving)
+    stays = np.flatnonzero(~maker.nodes.nodes.leaving)
     if name == "round-robin":
         return np.concatenate(
             [stays[np.arange(spec.key_groups) % len(stays)] for spec in maker.job.operators]
@@ -242,7 +246,6 @@ class InstanceMaker:
         self._rates = _Sorted(trace.table("rates", first, last))
         # state stands where it grew, so that earlier rows hold for later periods
         self._states = _Sorted(trace.table("states", None, last))
-        self._bare: Instance | None = None
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -258,7 +261,7 @@ class InstanceMaker:
             (T,) current node of each key group, in the order of operators; none if not given.
         """
         entry = self.trace.manifest.periods[period]
-        bare = self._without_tasks()
+        bare = self.nodes
         tasks = self._tasks(period, node)
         indptr = np.cumsum([0, *(s.key_groups for s in self.job.operators)]).astype(np.int32)
         operators = replace(
@@ -275,10 +278,6 @@ class InstanceMaker:
             tasks=tasks,
             traffic=self._traffic(period),
         )
-
-    def nodes(self) -> Instance:
-        """Return an instance with the nodes and no key groups."""
-        return self._without_tasks()
 
     def total_traffic(self) -> tuple[Integers, Integers, Floats]:
         """Return senders, receivers and amounts of all traffic of the whole recording."""
@@ -297,23 +296,15 @@ class InstanceMaker:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _without_tasks(self) -> Instance:
-        if self._bare is None:
-            units = {self.cluster.resource: self._unit(), "rate": "tuples/s"} | dict(self.job.units)
-            self._bare = Instance.from_dict(
-                {
-                    "format": "streamplace.instance/1",
-                    "name": self.job.name,
-                    "origin": "",
-                    "units": units,
-                    "operators": [{"id": spec.id} for spec in self.job.operators],
-                    **self.cluster.document(),
-                }
-            )
-        return self._bare
-
-    def _unit(self) -> str:
-        return "cost per second" if self.cluster.utilisation is None else "points"
+    @cached_property
+    def nodes(self) -> Instance:
+        """An instance with the nodes and no key groups."""
+        unit = "cost per second" if self.cluster.utilisation is None else "points"
+        units = {self.cluster.resource: unit, "rate": "tuples/s"} | dict(self.job.units)
+        operators = [{"id": spec.id} for spec in self.job.operators]
+        return instance_of(
+            self.job.name, "", units=units, operators=operators, **self.cluster.document()
+        )
 
     def _tasks(self, period: int, node: Any) -> TaskTable:
         count = self.num_tasks
@@ -330,28 +321,19 @@ class InstanceMaker:
             state[self._index(grown, "operator", "group")] = grown["state"].to_numpy()
         sizes = [spec.key_groups for spec in self.job.operators]
         where = np.full(count, -1) if node is None else np.asarray(node)
-        return TaskTable(
-            ids=self._ids(),
+        return task_table(
+            self._ids,
+            load[:, None],
             operator=np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
             member=np.concatenate([np.arange(size) for size in sizes]).astype(np.int32),
-            load=load[:, None],
             state=state,
-            given_cost=np.full(count, np.nan),
             node=where.astype(np.int32),
-            slot=np.full(count, -1, dtype=np.int32),
-            restricted=np.zeros(0, dtype=np.int32),
-            allowed_indptr=np.zeros(1, dtype=np.int32),
-            allowed_indices=np.zeros(0, dtype=np.int32),
         )
 
+    @cached_property
     def _ids(self) -> tuple[str, ...]:
-        if not hasattr(self, "_names"):
-            self._names = tuple(
-                f"{spec.id}/{group}"
-                for spec in self.job.operators
-                for group in range(spec.key_groups)
-            )
-        return self._names
+        operators = self.job.operators
+        return tuple(f"{spec.id}/{group}" for spec in operators for group in range(spec.key_groups))
 
     def _traffic(self, period: int) -> TrafficTable:
         rows = self._rates.at(period)

@@ -25,7 +25,6 @@ from experiments.traces.trace import (
     SETTINGS,
     Feed,
     Places,
-    Talk,
     add,
     check_appendable,
     find_all,
@@ -35,6 +34,7 @@ from experiments.traces.trace import (
 from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
 from optim.util.files import file_name
+from streamplace.present.status_line import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ def follow(
     settings = {**SETTINGS, **(config or {})}
     with ExitStack() as stack:
         stack.callback(folder.clean)
-        state = _State(job, given, folder, planning, Talk(quiet), uri)
+        state = _State(job, given, folder, planning, Steps(quiet=quiet, keep=True), uri)
         state.resume()
         base = state.notes if uri is not None and scratch is None else scratch
         state.scratch = Path(stack.enter_context(unpacking(folder, base)))
@@ -157,7 +157,7 @@ class _State:
     given: Mapping[str, str]
     folder: TraceFolder
     planning: Planning
-    tell: Talk
+    tell: Steps
     uri: str | None = None
     scratch: Path = field(default_factory=Path)
     older: TraceFolder | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.traces.folder import TablesLost
 from experiments.traces.rows import MARK, check_bad, path_of
 from experiments.traces.sums import COUNTED, FATES, MICRO
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ class Tables:
             names = [column[0] for column in found.description or ()]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
         except (duckdb.Error, OSError) as error:
-            reason = f"{self.job.name}: {what} cannot be summed up: {str(error).splitlines()[0]}"
+            reason = f"{self.job.name}: {what} cannot be summed up: {first_line(error)}"
             raise TablesLost(f"{reason} (look at free memory and disks)") from error
 
     # -- tables ----------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from experiments.spark.remote import place_for_spark
+from experiments.spark.session import check_master, spark_session, worker_error
 from experiments.traces.files import (
     NANOS_AS_WHOLE,
     Found,
@@ -29,7 +29,6 @@ from experiments.traces.files import (
     spark_trouble,
     unread,
     with_counts,
-    worker_trouble,
 )
 from experiments.traces.folder import (
     TABLES,
@@ -43,6 +42,7 @@ from experiments.traces.periods import MAX_PERIODS, Period, micros_of
 from experiments.traces.sums import sum_up
 from experiments.traces.tables import Tables
 from optim.errors import InvalidInput, Problem
+from streamplace.present.status_line import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -266,10 +266,8 @@ def run_trace(
     SparkFailed
         Spark gave up.
     """
-    from experiments.spark.session import spark_session
-
     job, given = ready(job, master, paths)
-    tell = Talk(quiet)
+    tell = Steps(quiet=quiet, keep=True)
     folder = TraceFolder.create(output)
     try:
         with unpacking(folder, scratch) as unpacked:
@@ -300,8 +298,6 @@ def ready(job: Job, master: str, paths: Mapping[str, str] | None) -> tuple[Job, 
     InvalidInput
         The master is none, or there is no such recording.
     """
-    from experiments.spark.session import check_master
-
     check_master(master)
     given = dict(paths or {})
     unknown = [name for name in given if name not in [e.name for e in job.events]]
@@ -448,7 +444,7 @@ def add(
             raise full_disk(places(session, folder.path)) from error
         if isinstance(error, TablesLost):
             raise
-        if lost := worker_trouble(error):
+        if lost := worker_error(error):
             reason = f"{job.name}: {events.name} cannot be summed up: {lost}"
             raise TablesLost(f"{reason} (look at Spark's Python workers)") from error
         raise spark_trouble(error, events).within(job.source) from error
@@ -492,15 +488,3 @@ def _periods(job: Job, spans: Sequence[Mapping[str, Any]]) -> tuple[list[Period]
         raise InvalidInput(Problem("period", None, "lies outside the years 1 to 9999")) from None
     # a recording that ends just where a period does has none after it
     return [period for period in found if period.end > period.start], first
-
-
-class Talk:
-    """Tells on standard error what is being done, with the seconds since the start."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet, self._started = quiet, time.perf_counter()
-
-    def __call__(self, text: str) -> None:
-        if not self._quiet:
-            sys.stderr.write(f"{time.perf_counter() - self._started:6.1f} s  {text}\n")
-            sys.stderr.flush()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, TextIO
 
 from streamplace.present.numbers import duration, quantity
@@ -42,6 +43,11 @@ class StatusLine:
         self._later = later
         self._shown = False
 
+    @property
+    def live(self) -> bool:
+        """Whether it is rewritten, as on a terminal."""
+        return self._live
+
     def due(self, now: float) -> bool:
         """Whether it is time for another text."""
         return now >= self._next
@@ -60,12 +66,36 @@ class StatusLine:
     def say(self, text: str) -> None:
         """Write a line that stays."""
         self._stream.write((_CLEAR if self._live else "") + text + "\n")
+        self._stream.flush()
 
     def close(self, *, keep: bool = False) -> None:
         """End the live line, so that what follows starts on a clean one; `keep` leaves it there."""
         if self._live and self._shown:
             self._stream.write("\n" if keep else _CLEAR)
             self._stream.flush()
+
+
+class Steps:
+    """Reports on standard error what is being done, with the seconds since the start.
+
+    With `keep` each step is a line that stays, on terminals, too.
+    """
+
+    def __init__(self, *, quiet: bool, keep: bool = False) -> None:
+        self._line = None if quiet else StatusLine()
+        self._keep, self._started = keep, time.perf_counter()
+
+    def __call__(self, text: str) -> None:
+        """Report what begins now."""
+        if self._line is not None:
+            now = time.perf_counter() - self._started
+            told = f"{now:6.1f} s  {text}"
+            self._line.say(told) if self._keep else self._line.show(told, now)
+
+    def close(self) -> None:
+        """Leave a clean line."""
+        if self._line is not None:
+            self._line.close()
 
 
 _FIRST_LINE = 2.0

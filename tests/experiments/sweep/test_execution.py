@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 
 from experiments.spark.session import SparkFailed
 from experiments.sweep import read_rows, read_rows_pandas, run_sweep
-from experiments.sweep.execution import Spreader
+from experiments.sweep.execution import Spreader, SweepProgress
 from experiments.sweep.plan import plan_runs
-from experiments.sweep.progress import SweepProgress
 from experiments.sweep.row import spark_schema
 from experiments.sweep.spec import Spec
 from experiments.sweep.store import ResultFolder, list_parts, write_part

@@ -50,7 +50,7 @@ SLOWED = """
 import sys, time
 from experiments.replay import framework, run
 from experiments.replay.day import day_periods
-from tests.experiments.replay.test_replaying import DAY, QUICK
+from tests.experiments.replay.test_run import DAY, QUICK
 
 def slowed(*args):
     time.sleep(0.05)

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.report.grading import Contradiction, ContradictoryRuns, contradictions, grade
+from experiments.report.contradictions import (
+    Contradiction,
+    ContradictoryRuns,
+    contradictions,
+    grade,
+)
 from optim.exit_codes import ExitCode
 from tests.experiments.report.synthetic import infeasible, plan, proof
 
