@@ -1,11 +1,6 @@
-"""Jobs of groups after the CIKM 2014 paper (Chatzistergiou and Viglas): chosen shapes and random.
+"""Jobs of groups after the CIKM 2014 paper (Chatzistergiou and Viglas): in a row, and random.
 
-``twitter`` and ``bargain`` (section 7.4): the shapes, the number of nodes and the total traffic
-(143 and 790 MB/s) are the paper's. The costs of the groups and the traffic of the single edges
-stood in figures whose text is lost: those here, and the numbers of tasks, are chosen among a few
-thousand drawn at random, with an eye on the percentages that the text does state.
-
-``pipeline``: groups in a row. ``figure2``: the paper's running example.
+``pipeline``: groups in a row.
 
 ``random_graphs`` (section 7.3): what the text leaves open is settled so: the number of groups is
 uniform; each group has one task, the rest fall on the groups evenly (multinomial); group i feeds as
@@ -26,73 +21,11 @@ from optim.options import Option
 from streamplace.clusters.exchange.nodes import COSTS, LINKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-
-Groups = list[tuple[str, int, float]]
-Streams = list[tuple[str, str, float]]
-
-_TRENDS: tuple[Groups, Streams] = (
-    [("spout", 10, 450.0), ("count", 20, 1000.0), ("rank", 30, 1350.0), ("merge", 1, 60.0)],
-    [("spout", "count", 70.0), ("count", "rank", 65.0), ("rank", "merge", 8.0)],
-)
-"""Trending topics: a pipeline; (group, tasks, percent of a core) and (from, to, MB/s)."""
-
-_QUOTES: tuple[Groups, Streams] = (
-    [
-        ("trades", 10, 500.0), ("quotes", 20, 1300.0), ("vwap", 10, 750.0), ("join", 20, 400.0),
-        ("filter", 5, 150.0), ("result", 2, 80.0),
-    ],
-    [
-        ("trades", "vwap", 210.0), ("quotes", "join", 280.0), ("vwap", "join", 170.0),
-        ("join", "filter", 120.0), ("filter", "result", 10.0),
-    ],
-)  # fmt: skip
-"""Bargain detection: two spouts, a windowed average, a join, a filter, a writer."""
-
-
-def _builder(shape: tuple[Groups, Streams]) -> Callable[..., Instance]:
-    groups, streams = shape
-
-    def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-        """Build the job at an input rate; costs and traffic follow it in proportion."""
-        rate = p["input_rate"]
-        return job(
-            name,
-            "after Chatzistergiou and Viglas, CIKM 2014, section 7.4; costs and edges are chosen",
-            equal_nodes(p["nodes"], p["capacity"]),
-            [(g, k, cost * rate) for g, k, cost in groups],
-            [(a, b, traffic * rate) for a, b, traffic in streams],
-            network=p,
-        )
-
-    return build
-
-
-_PARAMETERS = (
-    Option("nodes", "int", 100, "number of nodes", minimum=1, maximum=100_000),
-    Option("capacity", "float", 200.0, "of each node, percent of a core", minimum=1e-6),
-    Option(
-        "input_rate", "float", 1.0, "share of the peak rate; scales costs and traffic", minimum=1e-6
-    ),
-    *LINKS,
-    *COSTS,
-)
-
-_SOURCE = "Chatzistergiou and Viglas, CIKM 2014"
-
-TWITTER = Kind(
-    "twitter", "Trending topics: spout, count, rank, merge; 143 MB/s", _PARAMETERS,
-    _builder(_TRENDS), f"{_SOURCE}, Figure 6 (costs chosen)", random=False,
-)  # fmt: skip
-
-BARGAIN = Kind(
-    "bargain", "Bargain detection on stock quotes: six groups, a join; 790 MB/s", _PARAMETERS,
-    _builder(_QUOTES), f"{_SOURCE}, Figure 7 (costs chosen)", random=False,
-)  # fmt: skip
 
 
 def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -107,21 +40,6 @@ def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
     streams = [(a, b, rate) for (a, b), rate in zip(edges, rates, strict=True)]
     origin = "pipeline of groups; node capacity is the mean load times the slack"
     return job(name, origin, equal_nodes(nodes, capacity), groups, streams, network=p)
-
-
-def build_figure_2(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build the example of Figure 2."""
-    background = {"background": {"cpu": 100.0 - p["spare"]}}
-    nodes = [{**node, **background} for node in equal_nodes(p["nodes"], 100.0)]
-    sizes = (10, 20, 10, 10)
-    rates = numbers(p["rates"], 3, "rates")
-    groups = [(f"v{i + 1}", size, 40.0) for i, size in enumerate(sizes)]
-    streams = [(f"v{i + 1}", f"v{i + 2}", rate) for i, rate in enumerate(rates)]
-    origin = (
-        "Chatzistergiou and Viglas, CIKM 2014, Figure 2 and Examples 1-2; "
-        "the traffic's values are chosen: two about equal, the third much lower"
-    )
-    return job(name, origin, nodes, groups, streams)
 
 
 PIPELINE = Kind(
@@ -142,20 +60,6 @@ PIPELINE = Kind(
         *COSTS,
     ),
 )
-
-FIGURE2 = Kind(
-    name="figure2",
-    random=False,
-    summary="The running example: groups of 10, 20, 10 and 10 tasks, each 40 % of a node",
-    source="Chatzistergiou and Viglas, CIKM 2014, Figure 2",
-    build=build_figure_2,
-    parameters=(
-        Option("nodes", "int", 4, "number of nodes", minimum=1, maximum=100_000),
-        Option("spare", "float", 40.0, "spare capacity of a node", minimum=1, maximum=100),
-        Option("rates", "str", "20,20,2", "traffic of the three edges, MB/s"),
-    ),
-)
-
 
 _REDRAWS = 1000
 

@@ -27,11 +27,11 @@ def test_writes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_writes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "job.json.gz"
-    assert run("figure2", "-o", str(target)) == 0
-    assert Instance.load(target).name.startswith("figure2")
+    assert run("pipeline", "-o", str(target)) == 0
+    assert Instance.load(target).name.startswith("pipeline")
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "50 tasks" in captured.err
+    assert "400 tasks" in captured.err
 
 
 def test_lists_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:

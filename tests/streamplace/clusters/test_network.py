@@ -23,7 +23,7 @@ def test_generated_jobs_have_a_network() -> None:
     assert made.links.capacity == pytest.approx([0.2 * made.total_traffic] * 8)
     assert made.crossing_cost.ravel().tolist() == [0.5, 0.25]
     assert solve(made).method == "throughput-exact"
-    one = generate("twitter", link_share=0.1, direction="in", rate_driven="cpu")
+    one = generate("pipeline", link_share=0.1, direction="in", rate_driven="cpu")
     assert len(one.links.ids) == one.num_nodes
     graph = generate("random_graphs", crossing_cost="1")
     assert graph.crossing_cost.ravel().tolist() == [1.0, 1.0]
@@ -44,7 +44,7 @@ def test_importers_take_costs() -> None:
 
 def test_sources_say_the_same(tmp_path: Path) -> None:
     """What is generated is written and read back with its network."""
-    made = generate("bargain", nodes=40, link_share=0.1, crossing_cost="0.1", direction="both")
+    made = generate("pipeline", nodes=40, link_share=0.1, crossing_cost="0.1", direction="both")
     path = tmp_path / "made.json"
     made.save(path)
     written = json.loads(path.read_text())
