@@ -237,10 +237,6 @@ class Place:
         with self._told("cannot be read"):
             return self._fs.exists(self.target) and self._get(self.target, local)
 
-    def within(self, folder: str, name: str) -> str:
-        """Return what Spark is to read or write in one of the folders here."""
-        return f"{folder}/{name}"
-
     def beside(self, name: str) -> Place:
         """Return a neighbour."""
         return Place(self._by, f"{self.uri.rstrip('/').rpartition('/')[0]}/{name}")
@@ -248,7 +244,7 @@ class Place:
     def fetch_new(self, name: str, local: Path) -> None:
         """Copy what Spark has written below `new` to a local path."""
         with self._told("cannot be read"):
-            self._get(self.within(self.new, name), local)
+            self._get(f"{self.new}/{name}", local)
 
     def put(self, local: Path) -> None:
         """Put a file or folder in the place of what is there.

@@ -32,6 +32,12 @@ LONG_RUN = "-XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions -XX:+UseTransparen
 """For a JVM with two cores or so: other collectors take a tenth of the time of a job besides; large
 pages of memory, where the system has them, for the maps that sums are made in."""
 
+TRACE_SETTINGS = {
+    "spark.driver.memory": "2g",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+"""Of sessions in which recordings are read."""
+
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Halves the start-up of a JVM that has little to compute: one compiler, the simplest collector."""
 

@@ -345,7 +345,7 @@ class Spreader:
         most = _COLLECTED_CHUNK_SECONDS if self._collect else MAX_CHUNK_SECONDS
         chunks = make_chunks(seconds, self._slots, MIN_CHUNK_SECONDS, most)
         logger.debug("%d runs in %d chunks on %d slots", len(runs), len(chunks), self._slots)
-        before = {part.path for part in self._folder.part_names()}
+        before = {part.path for part in list_parts(self._folder.parts)}
         self._varied = _varied(runs)
         job = _Job(functools.partial(self._submit, runs, chunks))
         began = time.monotonic()

@@ -139,14 +139,10 @@ class ResultFolder:
                 path.replace(aside / f"{uuid.uuid4().hex}-{path.name}")
                 logger.warning("%s; it is set aside in %s, and its runs made again", error, aside)
 
-    def part_names(self) -> list[PartName]:
-        """List the finished parts, sorted by name."""
-        return list_parts(self.parts)
-
     def files(self) -> list[Path]:
         """List every file with rows: the compacted one first, then the parts."""
         compacted = [self.rows] if self.rows.is_file() else []
-        return compacted + [part.path for part in self.part_names()]
+        return compacted + [part.path for part in list_parts(self.parts)]
 
     def compact(self) -> None:
         """Put all rows into one file, the latest of each key; small batches share a row group.
@@ -280,7 +276,8 @@ def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
 
     from experiments.sweep.row import spark_schema
 
-    results = _existing(folder)
+    results = ResultFolder(Path(folder))
+    results.marker()
     files = results.files()
     if not files:
         return spark.createDataFrame([], spark_schema())
@@ -290,13 +287,6 @@ def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
     newest = Window.partitionBy("run_key").orderBy(F.col("started_at").desc(), F.col("host"))
     ranked = frame.withColumn("_rank", F.row_number().over(newest))
     return ranked.where(F.col("_rank") == 1).drop("_rank")
-
-
-def _existing(folder: str | Path) -> ResultFolder:
-    """Return a result folder, refused where it is none."""
-    results = ResultFolder(Path(folder))
-    results.marker()
-    return results
 
 
 def _for_spark(path: Path) -> str:
@@ -381,7 +371,9 @@ def read_rows_pandas(folder: str | Path) -> pd.DataFrame:
     """
     import pyarrow as pa
 
-    tables = [arrow_schema().empty_table(), *latest_rows(_existing(folder).files())]
+    results = ResultFolder(Path(folder))
+    results.marker()
+    tables = [arrow_schema().empty_table(), *latest_rows(results.files())]
     return pa.concat_tables(tables).sort_by("run_key").to_pandas(maps_as_pydicts="strict")
 
 

@@ -13,10 +13,8 @@ from streamplace.present.arguments import add_json, assignment, seconds, whole
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
-    from contextlib import AbstractContextManager
 
     from experiments.traces.folder import TraceFolder
-    from experiments.traces.job import Job
 
 _SHOWN = 10
 """Periods without plan that are named."""
@@ -116,11 +114,13 @@ def run(args: argparse.Namespace) -> int:
     StreamplaceError
         As `experiments.traces.trace.run_trace` and `experiments.traces.instances.instances`.
     """
-    from experiments.spark.remote import is_remote
+    from experiments.spark.remote import is_remote, output_at
+    from experiments.spark.session import TRACE_SETTINGS
 
     _check(args)
     unplanned: dict[int, str] = {}
-    with _output(args) as path:
+    session = {"quick": False, "config": {**TRACE_SETTINGS, **dict(args.spark_config)}}
+    with output_at(args.output or args.job, args.master or "local[*]", **session) as path:
         trace = _trace(args, path)
         written = _instances(args, trace, unplanned) if args.instances else []
         where = args.output if args.output and is_remote(args.output) else str(trace.path)
@@ -128,53 +128,27 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.OK)
 
 
-def _output(args: argparse.Namespace) -> AbstractContextManager[Path]:
-    """Give the folder of the trace; of a URI a working copy."""
-    from experiments.spark.remote import is_remote, output_at
-
-    if args.output is None or not is_remote(args.output):
-        return output_at(args.output or args.job)
-    from experiments.traces.trace import SETTINGS
-
-    config = {**SETTINGS, **dict(args.spark_config)}
-    return output_at(args.output, args.master or "local[*]", quick=False, config=config)
-
-
 def _check(args: argparse.Namespace) -> None:
     """Refuse what can be told to be wrong, or of no use, before anything is done."""
     from experiments.traces.folder import is_trace
     from experiments.traces.instances import check_method, check_placement, read_range
-    from optim.errors import InvalidInput, Problem
+    from optim.errors import Problem, raise_any
 
-    problems = []
-    if args.follow:
-        reason, remedy = "is of no use with --follow", "leave it out"
-        given = {"--append": args.append, "--instances": args.instances}
-        problems += [Problem(n, None, reason, remedy) for n, v in given.items() if v]
-    else:
-        reason, remedy = "is of use with --follow only", "leave it out, or add --follow"
-        given = {"--once": args.once, "--every": args.every}
-        problems += [Problem(n, None, reason, remedy) for n, v in given.items() if v]
-    if args.instances is None and not args.follow:
-        made = {"--placement": args.placement, "--carry": args.carry, "--seed": args.seed}
-        reason, remedy = "is of use for instances only", "add --instances PERIODS, or leave it out"
-        problems += [Problem(n, v, reason, remedy) for n, v in made.items() if v is not None]
-    if is_trace(args.job):
-        tracing = {
-            "--events": args.events,
-            "--append": args.append,
-            "--follow": args.follow,
-            "--output": args.output,
-            "--master": args.master,
-            "--spark-config": args.spark_config,
-            "--scratch": args.scratch,
-        }
-        reason = "is of no use with a finished trace"
-        problems += [
-            Problem(name, None, reason, "leave it out") for name, v in tracing.items() if v
-        ]
-    if problems:
-        raise InvalidInput(problems)
+    tracing = ["events", "append", "follow", "output", "master", "spark_config", "scratch"]
+    useless = (
+        (args.follow, ("append", "instances"), "is of no use with --follow", "leave it out"),
+        (not args.follow, ("once", "every"), "is of use with --follow only",
+         "leave it out, or add --follow"),
+        (args.instances is None and not args.follow, ("placement", "carry", "seed"),
+         "is of use for instances only", "add --instances PERIODS, or leave it out"),
+        (is_trace(args.job), tracing, "is of no use with a finished trace", "leave it out"),
+    )  # fmt: skip
+    raise_any([
+        Problem(f"--{name.replace('_', '-')}", None if value is True else value, reason, remedy)
+        for wrong, names, reason, remedy in useless
+        for name in names
+        if wrong and (value := getattr(args, name)) is not False and value not in (None, [])
+    ])  # fmt: skip
     if args.instances is not None:
         read_range(args.instances)
     if args.placement is not None:
@@ -184,6 +158,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
+    """Open a finished trace, or make one: of what is there, or following it until interrupted."""
     from experiments.spark.remote import is_remote
     from experiments.traces.folder import TraceFolder, is_trace
     from experiments.traces.instances import check_placement
@@ -208,22 +183,13 @@ def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
         "scratch": args.scratch,
         "config": dict(args.spark_config),
         "quiet": bool(getattr(args, "quiet", False)),
+        "uri": args.output if is_remote(args.output) else None,
     }
-    tracing["uri"] = args.output if is_remote(args.output) else None
-    if args.follow:
-        return _followed(job, args, output, tracing)
-    from experiments.traces.trace import run_trace
+    if not args.follow:
+        from experiments.traces.trace import run_trace
 
-    return run_trace(job, output, **tracing, append=args.append)
-
-
-def _followed(
-    job: Job, args: argparse.Namespace, output: Path, tracing: dict[str, Any]
-) -> TraceFolder:
-    """Follow until interrupted, which is how it ends, or with ``--once`` until all is read."""
-    from experiments.traces.folder import TraceFolder, is_trace
+        return run_trace(job, output, **tracing, append=args.append)
     from experiments.traces.stream import Planning, follow
-    from optim.errors import InvalidInput, Problem
     from optim.util.signals import sigterm_as_interrupt
 
     placement = args.placement or (job.cluster.placement if job.cluster else "")

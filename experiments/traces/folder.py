@@ -296,7 +296,7 @@ class TraceFolder:
         Hadoop takes what follows the scheme as it stands: percent signs and blanks are not decoded.
         """
         if self.place is not None:
-            return self.place.within(self.place.new, f"{name}.parquet")
+            return f"{self.place.new}/{name}.parquet"
         return f"file://{self.path.resolve() / _NEW / name}.parquet"
 
     def fetched(self, name: str) -> Path:
@@ -357,8 +357,7 @@ class TraceFolder:
 
     def renew(self) -> None:
         """Make room for tables; what an unfinished trace left goes."""
-        self._settle()
-        shutil.rmtree(self.path / _NEW, ignore_errors=True)
+        self.empty()
         (self.path / _NEW).mkdir()
 
     def empty(self) -> None:

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
 from experiments.spark.remote import place_for_spark, publish
+from experiments.spark.session import TRACE_SETTINGS, SparkFailed, cause_of, spark_session
 from experiments.traces.files import remote_entries, unread
 from experiments.traces.folder import (
     CHECKPOINT,
@@ -22,7 +26,6 @@ from experiments.traces.folder import (
 )
 from experiments.traces.instances import InstanceMaker, instances, name_of, planned
 from experiments.traces.trace import (
-    SETTINGS,
     Feed,
     Places,
     add,
@@ -107,13 +110,11 @@ def follow(
     KeyboardInterrupt
         Interrupted, between two batches.
     """
-    from experiments.spark.session import spark_session
-
     job, given = ready(job, master, paths)
     planning = planning or Planning("" if job.cluster is None else job.cluster.placement)
     _check_endless(job, planning)
     folder = TraceFolder.create(output)
-    settings = {**SETTINGS, **(config or {})}
+    settings = {**TRACE_SETTINGS, **(config or {})}
     with ExitStack() as stack:
         stack.callback(folder.clean)
         state = _State(job, given, folder, planning, Steps(quiet=quiet, keep=True), uri)
@@ -268,10 +269,6 @@ class _Stream:
         self._in_batch = threading.Lock()
 
     def run(self, every: float, once: bool) -> None:
-        from pyspark.errors import PySparkException
-
-        from experiments.spark.session import SparkFailed, cause_of
-
         trigger: dict[str, Any] = {"availableNow": True} if once else {}
         trigger = trigger or {"processingTime": f"{round(every * 1000)} milliseconds"}
         writer = self._files().writeStream.foreachBatch(self._batch).trigger(**trigger)
@@ -290,8 +287,6 @@ class _Stream:
             raise SparkFailed(f"Spark gave the stream up: {cause_of(error)}") from error
 
     def _files(self) -> DataFrame:
-        from pyspark.sql import functions as F
-
         found = self._state.found()
         files: DataFrame | None = None
         for events in self._state.job.events:

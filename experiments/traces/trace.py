@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from experiments.spark.remote import place_for_spark
-from experiments.spark.session import check_master, spark_session, worker_error
+from experiments.spark.session import TRACE_SETTINGS, check_master, spark_session, worker_error
 from experiments.traces.files import (
     NANOS_AS_WHOLE,
     Found,
@@ -214,12 +214,6 @@ def _unmatched(lookups: Mapping[str, Mapping[str, int]] | None, table: str) -> i
 
 # -- the trace -------------------------------------------------------------------------------------
 
-SETTINGS = {
-    "spark.driver.memory": "2g",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-}
-"""Of Spark."""
-
 
 def run_trace(
     job: Job,
@@ -278,7 +272,7 @@ def run_trace(
                 tell("nothing new")
                 return feed.older
             tell("starting Spark")
-            settings = {**SETTINGS, **(config or {})}
+            settings = {**TRACE_SETTINGS, **(config or {})}
             quick = _all_local(found) and feed.bytes < FEW_BYTES
             with spark_session(master, "streamplace trace", quick=quick, config=settings) as spark:
                 session = spark.newSession()

@@ -154,13 +154,14 @@ def bare(folder: Path) -> dict[str, Any]:
     """Read the synthetic events with Spark alone, and sum sizes by period and one key."""
     from pyspark.sql import functions as F
 
-    from experiments.spark.session import spark_session
-    from experiments.traces.trace import FEW_BYTES, SETTINGS
+    from experiments.spark.session import TRACE_SETTINGS, spark_session
+    from experiments.traces.trace import FEW_BYTES
 
     path = next(folder.glob("events.*"))
     quick = sum(part.stat().st_size for part in path.iterdir()) < FEW_BYTES
     began = time.perf_counter()
-    with Watch() as watch, spark_session(f"local[{SLOTS}]", quick=quick, config=SETTINGS) as spark:
+    session = spark_session(f"local[{SLOTS}]", quick=quick, config=TRACE_SETTINGS)
+    with Watch() as watch, session as spark:
         reader = spark.read.schema("seconds double, a long, b long, c long, d long, size double")
         reader = reader.option("header", True)
         read: dict[str, Any] = {

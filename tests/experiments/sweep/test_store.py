@@ -37,7 +37,7 @@ def rows_in(folder: ResultFolder) -> list[dict[str, Any]]:
 
 def test_a_part_s_name_tells_its_rows_and_failures(folder: ResultFolder) -> None:
     write_part(folder.parts, [make_row("a"), make_row("b", outcome="crash")])
-    (part,) = folder.part_names()
+    (part,) = list_parts(folder.parts)
     assert (part.rows, part.failed) == (2, 1)
     assert pq.read_table(part.path).num_rows == 2
 
@@ -227,7 +227,7 @@ def test_damaged_files_are_set_aside_and_told(
     write_part(folder.parts, [make_row("b")])
     write_part(folder.parts, [make_row("c")])
     folder.rows.write_bytes(folder.rows.read_bytes()[:-20])
-    torn = folder.part_names()[0].path
+    torn = list_parts(folder.parts)[0].path
     torn.write_bytes(torn.read_bytes()[:300])
     with folder.writing("t"):
         assert len(rows_in(folder)) == 1
