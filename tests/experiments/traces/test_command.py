@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from experiments.spark import session
 from experiments.traces import sums as gathering
 from experiments.traces.folder import TablesLost, TraceFolder
 from experiments.traces.job import Job
@@ -42,7 +41,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(session, "spark_session", start)
+    monkeypatch.setattr("experiments.traces.trace.spark_session", start)
     return seen
 
 

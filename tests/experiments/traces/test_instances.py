@@ -168,7 +168,7 @@ def test_command_on_a_finished_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["trace", "--instances", "0", "--carry", "best"], "'best' is no method"),
         (["trace", "-o", "elsewhere"], "--output: 'elsewhere' is of no use with a finished trace"),
         (["trace", "--scratch", "x"], "--scratch: 'x' is of no use with a finished trace"),
-        (["trace", "--master", "local[2]"], "--master: 'local[2]' is of no use with a finished trace"),
+        (["trace", "--master", "yarn"], "--master: 'yarn' is of no use with a finished trace"),
         (["trace", "--placement", "worst"], "--placement: 'worst' is of use for instances only"),
         (["trace", "--carry", "cola"], "--carry: 'cola' is of use for instances only"),
         (["trace", "--seed", "0"], "--seed: 0 is of use for instances only"),
