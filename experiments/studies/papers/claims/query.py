@@ -152,7 +152,7 @@ def connection() -> DuckDBPyConnection:
     import duckdb
 
     db = duckdb.connect(config={"threads": 1})
-    numbers = "DOUBLE[]"
+    numbers: Any = "DOUBLE[]"
     for name, function, arguments, result in (
         ("mean_of", lambda x: mean_interval(x)._asdict(), [numbers], ESTIMATE),
         ("median_of", lambda x: median_interval(x)._asdict(), [numbers], ESTIMATE),
