@@ -1,6 +1,6 @@
 """The papers' experiments: a module a figure or table, or several that are alike, found by name.
 
-``task-allocation/fig-4a`` is ``FIGURE`` in `experiments.studies.papers.task_allocation.fig_4a`;
+``task-allocation/fig-4a`` is ``FIGURE`` in `experiments.studies.papers.task_allocation.figures`;
 figures that are made alike are the ``FIGURES`` of one module. How to add one stands in
 `experiments.studies.papers.figure`.
 """
@@ -60,11 +60,8 @@ def _figures_of(paper: str) -> Iterator[Figure]:
     """Give the figures of a paper's package; helpers, some of them compiled, are not imported."""
     package = importlib.import_module(paper)
     for module in pkgutil.iter_modules(package.__path__, f"{paper}."):
-        source = _source(module)
-        if "\nFIGURES = (" in source:
+        if "\nFIGURES = (" in _source(module):
             yield from importlib.import_module(module.name).FIGURES
-        elif "\nFIGURE = " in source:
-            yield importlib.import_module(module.name).FIGURE
 
 
 def _source(module: pkgutil.ModuleInfo) -> str:

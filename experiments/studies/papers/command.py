@@ -15,8 +15,7 @@ from streamplace.present.arguments import add_json
 if TYPE_CHECKING:
     import argparse
 
-    from experiments.studies.papers.figure import Figure
-    from experiments.studies.papers.running import Made
+    from experiments.studies.papers.figure import Figure, Made
 
 DEFAULT_OUTPUT = "build/papers"
 
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         As `experiments.studies.papers.running.run_figure`.
     """
     from experiments.studies.papers import all_figures, find_figures
-    from experiments.studies.papers.running import run_figure
+    from experiments.studies.papers.figure import run_figure
 
     if args.claims or args.check or args.write:
         return claims_command.run_claims(args)

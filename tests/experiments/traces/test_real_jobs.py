@@ -9,8 +9,8 @@ import pytest
 
 from experiments.replay.policies import read_policy
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.albic_real import edits
-from experiments.studies.papers.albic_real.replaying import POLICIES, climbing, table_of
+from experiments.studies.papers.albic_real import replays
+from experiments.studies.papers.albic_real.replays import POLICIES, climbing, table_of
 
 
 def rows() -> pd.DataFrame:
@@ -57,18 +57,18 @@ def test_every_policy_can_be_read() -> None:
 def test_the_edits_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(edits, "EDITS_A_PERIOD", 500)
+    monkeypatch.setattr(replays, "EDITS_A_PERIOD", 500)
     tables = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        path = edits.write_edits(tmp_path / name, reduced=True)["edits"]
+        path = replays.write_edits(tmp_path / name, reduced=True)["edits"]
         tables.append(pq.read_table(path))
     assert tables[0].equals(tables[1])
     frame = tables[0].to_pandas()
-    period = (frame["seconds"] - frame["seconds"].min()) // edits.PERIOD_SECONDS
-    assert period.nunique() == edits.PERIODS_REDUCED
+    period = (frame["seconds"] - frame["seconds"].min()) // replays.PERIOD_SECONDS
+    assert period.nunique() == replays.PERIODS_REDUCED
     popular = frame["article"].value_counts(normalize=True)
-    assert popular.iloc[0] > 20 / edits.ARTICLES
+    assert popular.iloc[0] > 20 / replays.ARTICLES
 
 
 def test_edits_are_written_whole_or_not_at_all(
@@ -76,7 +76,7 @@ def test_edits_are_written_whole_or_not_at_all(
 ) -> None:
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(edits, "EDITS_A_PERIOD", 500)
+    monkeypatch.setattr(replays, "EDITS_A_PERIOD", 500)
     write = pq.write_table
 
     def killed(table: object, where: object) -> None:
@@ -86,8 +86,8 @@ def test_edits_are_written_whole_or_not_at_all(
     with monkeypatch.context() as patched:
         patched.setattr(pq, "write_table", killed)
         with pytest.raises(KeyboardInterrupt):
-            edits.write_edits(tmp_path, reduced=True)
+            replays.write_edits(tmp_path, reduced=True)
     assert list(tmp_path.iterdir()) == []
-    path = edits.write_edits(tmp_path, reduced=True)["edits"]
-    assert [p.name for p in tmp_path.iterdir()] == ["edits.parquet"]
+    path = replays.write_edits(tmp_path, reduced=True)["edits"]
+    assert [p.name for p in tmp_path.iterdir()] == ["replays.parquet"]
     assert pq.read_table(path).num_rows > 0

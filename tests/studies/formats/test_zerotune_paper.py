@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.running import run_figure
-from experiments.studies.papers.zerotune import queries
+from experiments.studies.papers.figure import run_figure
+from experiments.studies.papers.zerotune import placements
 from experiments.studies.papers.zerotune.placements import BOUND, FLINK, PLAN, PROVEN
 from optim.errors import InvalidInput
 from tests.studies.formats.test_zerotune import graph
@@ -18,7 +18,7 @@ def test_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "graphs" / "kind"
     data.mkdir(parents=True)
     (data / "one-1.graph").write_text(graph())
-    monkeypatch.setenv(queries.VARIABLE, str(tmp_path / "graphs"))
+    monkeypatch.setenv(placements.VARIABLE, str(tmp_path / "graphs"))
     (figure,) = find_figures("zerotune/placements")
     made = run_figure(figure, tmp_path / "out", reduced=True, quiet=True)
     (row,) = made.table.to_dict("records")
@@ -30,19 +30,19 @@ def test_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert row[BOUND] == pytest.approx(100 * 5 / 110)
     assert row[PROVEN] == "optimal"
     # made again from what is kept, without the graphs' being solved again
-    monkeypatch.setattr(queries, "plan_query", None)
+    monkeypatch.setattr(placements, "plan_query", None)
     again = run_figure(figure, tmp_path / "out", reduced=True, quiet=True)
     assert again.table.equals(made.table)
 
 
 def test_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(queries.VARIABLE, raising=False)
-    monkeypatch.setenv(queries.SHARED, str(tmp_path / "nothing"))
-    with pytest.raises(InvalidInput, match=f"{queries.VARIABLE} is not set.*name their folder"):
-        queries.data_folder()
-    monkeypatch.setenv(queries.VARIABLE, str(tmp_path / "absent"))
+    monkeypatch.delenv(placements.VARIABLE, raising=False)
+    monkeypatch.setenv(placements.SHARED, str(tmp_path / "nothing"))
+    with pytest.raises(InvalidInput, match=f"{placements.VARIABLE} is not set.*name their folder"):
+        placements.data_folder()
+    monkeypatch.setenv(placements.VARIABLE, str(tmp_path / "absent"))
     with pytest.raises(InvalidInput, match="is no folder"):
-        queries.data_folder()
-    monkeypatch.setenv(queries.VARIABLE, str(tmp_path))
+        placements.data_folder()
+    monkeypatch.setenv(placements.VARIABLE, str(tmp_path))
     with pytest.raises(InvalidInput, match="holds no graphs"):
-        queries.graph_files(queries.data_folder())
+        placements.graph_files(placements.data_folder())

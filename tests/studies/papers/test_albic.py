@@ -14,20 +14,19 @@ from experiments.generators.rebalancing import joint_periods
 from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, first_state, step
 from experiments.replay.policies import read_policy
-from experiments.studies.papers.albic import built, collocating, fig_5, fig_8_9, solving_time
-from experiments.studies.papers.albic.collocating import said, table_by
-from experiments.studies.papers.albic.following import follow, frame, kept, placed
+from experiments.studies.papers.albic import built, collocation, fig_5, fig_8_9, solving_time
+from experiments.studies.papers.albic.collocation import TARGETS, said, summary, table_by
 from experiments.studies.papers.albic.jobs import MILP
-from experiments.studies.papers.albic.planning import SOLVERS
+from experiments.studies.papers.albic.milp import SOLVERS
+from experiments.studies.papers.albic.runs import follow, frame, kept, placed
 from experiments.studies.papers.albic.solving_time import TIME
 from experiments.studies.papers.albic.solving_time import table as time_table
-from experiments.studies.papers.albic.standstill import TARGETS, summary
 from experiments.studies.papers.claims import Finding
 from optim.figures.measures import imc_gain_of
 from tests.experiments.replay.cases import recording
-from tests.studies.papers.test_query import judge_claim
+from tests.studies.papers.test_claim import judge_claim
 
-FIGURES = [*solving_time.FIGURES, fig_5.FIGURE, fig_8_9.FIGURE, *collocating.FIGURES]
+FIGURES = [*solving_time.FIGURES, fig_5.FIGURE, fig_8_9.FIGURE, *collocation.FIGURES]
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)

@@ -14,14 +14,15 @@ from experiments.studies.papers import all_figures
 from experiments.studies.papers.claims import (
     Claim,
     Finding,
-    judging,
     read_claims,
     store_table,
+    tables,
+    verdicts,
 )
 from experiments.studies.papers.claims.claim import VERDICTS
 from experiments.studies.papers.claims.pages import claims_table
 from experiments.studies.papers.claims.tables import PAPERS, about_table, load_table
-from experiments.studies.papers.collecting import page_of
+from experiments.studies.papers.pages import page_of
 from optim.errors import InvalidInput
 from optim.util.store import Records
 from tests.studies.papers.test_finding import run
@@ -77,7 +78,7 @@ def expected(paper: str) -> list[tuple[str, bool]]:
 
 @pytest.mark.parametrize("paper", IDS)
 def test_every_claim_is_there_once(paper: str) -> None:
-    claims = judging.claims_of(paper)
+    claims = verdicts.claims_of(paper)
     assert [(claim.id, claim.starred) for claim in claims] == expected(paper)
     assert all(claim.paper == paper and claim.words and claim.predicate for claim in claims)
 
@@ -86,18 +87,18 @@ def test_there_are_194_claims_of_which_50_matter_most() -> None:
     every = [claim for paper in IDS for claim in expected(paper)]
     assert len(set(every)) == 194
     assert sum(starred for _, starred in every) == 50
-    assert judging.claiming_papers() == sorted(IDS)
+    assert tables.claiming_papers() == sorted(IDS)
 
 
 @pytest.mark.parametrize("paper", IDS)
 def test_committed_verdicts_hold(paper: str) -> None:
-    assert judging.no_longer_hold(judging.judgements([paper])) == []
+    assert verdicts.no_longer_hold(verdicts.judgements([paper])) == []
 
 
 @pytest.mark.parametrize("paper", PAGES)
 def test_pages_are_what_stored_tables_say(paper: str) -> None:
     page = (DOCS / f"{paper}.md").read_text(encoding="utf-8")
-    again = f"run `python -m experiments.studies.papers.collecting {paper}`"
+    again = f"run `python -m experiments.studies.papers.pages {paper}`"
     assert page == page_of(paper), again
     if f"{paper}-claims.csv" in page:
         table = (DOCS / f"{paper}-claims.csv").read_text(encoding="utf-8")
@@ -134,12 +135,12 @@ def grows(growth: pd.DataFrame) -> Finding:
 
 
 def test_a_claim_is_judged_from_its_stored_table(tmp_path: Path) -> None:
-    before = judging.judge(make_claim(), tmp_path).finding
+    before = verdicts.judge(make_claim(), tmp_path).finding
     assert (before.verdict, before.figure) == ("not shown", "no table yet: growth")
     for values, verdict in (([1, 3], "same"), ([3, 1], "different")):
         frame = pd.DataFrame({"x": values})
         store_table("some_paper", "growth", frame, command="c", seeds="0-1", root=tmp_path)
-        found = judging.judge(make_claim(), tmp_path)
+        found = verdicts.judge(make_claim(), tmp_path)
         assert found.finding == Finding(verdict, f"{values[0]} to {values[1]}")  # type: ignore[arg-type]
     assert about_table("some_paper", "growth", tmp_path).rows == 2
 
@@ -150,15 +151,15 @@ def test_a_smaller_table_may_lack_what_is_judged_and_a_whole_one_not(tmp_path: P
         made = {"command": "c", "seeds": "0-1", "root": tmp_path, "reduced": reduced}
         store_table("some_paper", "growth", frame, **made)  # type: ignore[arg-type]
         if reduced:
-            found = judging.judge(make_claim(), tmp_path).finding
+            found = verdicts.judge(make_claim(), tmp_path).finding
             assert found.verdict == "not shown"
             assert "smaller growth ('x')" in found.figure
     with pytest.raises(KeyError):
-        judging.judge(make_claim(), tmp_path)
+        verdicts.judge(make_claim(), tmp_path)
 
 
 def test_what_cannot_be_checked_says_why() -> None:
-    found = judging.judge(make_claim(judge=None, tables=(), not_checkable="no cluster"))
+    found = verdicts.judge(make_claim(judge=None, tables=(), not_checkable="no cluster"))
     assert found.finding == Finding("not shown", "", "no cluster")
 
 
@@ -249,7 +250,7 @@ def test_the_command_ends_1_where_a_committed_verdict_is_another(
     first = lines[1].split(",")
     first[2] = "same" if first[2] != "same" else "different"
     path.write_text("".join([lines[0], ",".join(first), *lines[2:-1]]))
-    monkeypatch.setattr(judging, "PAPERS", tmp_path)
+    monkeypatch.setattr(verdicts, "PAPERS", tmp_path)
     assert run("--claims", "storm", "--check") == 1
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("STORM-A1: verdict ")
@@ -285,7 +286,6 @@ def test_a_claim_that_is_broken_on_purpose_is_found(
 def test_an_interrupted_run_of_many_tables_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from experiments.studies.papers.claims import making
     from streamplace.cli.main import main
 
     made: list[str] = []
@@ -297,8 +297,8 @@ def test_an_interrupted_run_of_many_tables_goes_on(
         made.append(name)
         return root / name
 
-    monkeypatch.setattr(making, "makings", lambda _: [("p", name, None) for name in "abc"])
-    monkeypatch.setattr(making, "make_table", make)
+    monkeypatch.setattr(tables, "makings", lambda _: [("p", name, None) for name in "abc"])
+    monkeypatch.setattr(tables, "make_table", make)
     command = ["paper", "--tables", "all", "-o", str(tmp_path)]
     with contextlib.suppress(KeyboardInterrupt):
         main(command)

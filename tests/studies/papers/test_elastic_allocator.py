@@ -9,15 +9,9 @@ import pandas as pd
 import pytest
 
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.claims.rows import TABLE
-from experiments.studies.papers.elastic_allocator import (
-    curves,
-    day,
-    fig_4,
-    fig_5,
-    gap,
-)
-from experiments.studies.papers.elastic_allocator.running import (
+from experiments.studies.papers.claims.tables import TABLE
+from experiments.studies.papers.elastic_allocator import figures, measurements
+from experiments.studies.papers.elastic_allocator.runs import (
     BEST_FILL,
     BEST_SPREAD,
     BOTH,
@@ -31,8 +25,8 @@ from experiments.studies.papers.elastic_allocator.running import (
     run,
     without_links,
 )
-from experiments.studies.papers.running import run_figure
-from tests.studies.papers.test_query import judge_claim
+from experiments.studies.papers.figure import run_figure
+from tests.studies.papers.test_claim import judge_claim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,12 +80,12 @@ def test_figure_4_sets_broken_limits_beside_the_curves() -> None:
     rows = runs(dict(zip(LABELS, ([0.8, 0.9], [0.4, 0.4], [0.4, 0.4], [0.3, 0.95], [0.2, 0.5]),
                          strict=True)))  # fmt: skip
     rows.loc[(rows["method"] == FILL.label) & (rows["workload"] == 1400), "kept"] = False
-    table = fig_4.table(rows)
-    assert list(table[curves.WORKLOAD]) == [200, 1400]
+    table = figures.use_table(rows)
+    assert list(table[figures.WORKLOAD]) == [200, 1400]
     assert table[f"{FILL.label}, CPU %"].tolist() == pytest.approx([80, 90])
     assert table[f"{FILL.label}: plans over a limit (%)"].tolist() == [0, 100]
     assert table[f"{BEST_FILL.label}, CPU %"].isna().tolist() == [False, True]  # not proved
-    told = fig_4.measured(table)
+    told = figures.use_measured(table)
     assert "at 1 of 2 workloads" in told[0]
     assert "first at 1400" in told[2]
 
@@ -99,7 +93,7 @@ def test_figure_4_sets_broken_limits_beside_the_curves() -> None:
 def test_figure_5_tells_the_papers_range_from_what_is_beyond() -> None:
     rows = runs(dict(zip(LABELS, ([0.9, 0.9], [0.1, 0.5], [0.3, 0.1], [0.2, 0.4], [0.6, 0.6]),
                          strict=True)))  # fmt: skip
-    told = fig_5.measured(fig_5.table(rows))
+    told = figures.deviation_measured(figures.deviation_table(rows))
     assert f"{BOTH.label} is lowest at 1 of 1 workloads of the paper and 0 of 1 beyond" in told[0]
     assert f"{SPREAD.label} is lowest at 0 of 1 workloads of the paper and 1 of 1 beyond" in told[0]
 
@@ -139,17 +133,17 @@ def test_the_gap_table_counts_what_it_leaves_out() -> None:
         pair(6, 0.5, 0.25, kept=False),
         pair(6, 0.5, None),
     ]
-    table = gap.table(pd.DataFrame(rows)).set_index(gap.NODES)
-    line = table.loc[gap.ALL]
+    table = figures.gap_table(pd.DataFrame(rows)).set_index(figures.NODES)
+    line = table.loc[figures.ALL]
     assert (line["instances"], line["infeasible"], line["proved"]) == (4, 1, 3)
-    assert (line[gap.KEPT], line[gap.BEST]) == (2, 1)
-    assert line[gap.MEAN] == pytest.approx(10)
-    assert line[gap.WORST] == pytest.approx(20)
-    assert "3 of 3 optima known" in gap.measured(table.reset_index())[0]
+    assert (line[figures.KEPT], line[figures.BEST]) == (2, 1)
+    assert line[figures.MEAN] == pytest.approx(10)
+    assert line[figures.WORST] == pytest.approx(20)
+    assert "3 of 3 optima known" in figures.gap_measured(table.reset_index())[0]
 
 
 def test_the_day_is_set_to_the_papers_peak() -> None:
-    rates = day.rates()
+    rates = measurements.rates()
     assert len(rates) == 24
     assert max(rates) == 1200
 

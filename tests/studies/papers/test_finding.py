@@ -14,9 +14,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.studies.papers import _natural, all_figures, collecting, command, find_figures
-from experiments.studies.papers.figure import Figure
-from experiments.studies.papers.running import run_figure
+from experiments.studies.papers import _natural, all_figures, command, find_figures, pages
+from experiments.studies.papers.figure import Figure, run_figure
 from optim.errors import InvalidInput
 from tests.studies.papers.test_running import make_figure
 
@@ -40,14 +39,12 @@ def test_names_are_unique_and_lie_where_they_say() -> None:
     assert len(set(names)) == len(names)
     root = Path(command.__file__).parent
     for name in names:
-        paper, _, own = name.replace("-", "_").partition("/")
-        if not (root / paper / f"{own}.py").is_file():
-            modules = (root / paper).glob("*.py")
-            alike = [m.stem for m in modules if "\nFIGURES = (" in m.read_text("utf-8")]
-            found = [
-                import_module(f"experiments.studies.papers.{paper}.{m}").FIGURES for m in alike
-            ]
-            assert sum(figure.name == name for group in found for figure in group) == 1, name
+        paper = name.partition("/")[0].replace("-", "_")
+        modules = [
+            m.stem for m in (root / paper).glob("*.py") if "\nFIGURES = (" in m.read_text("utf-8")
+        ]
+        found = [import_module(f"experiments.studies.papers.{paper}.{m}").FIGURES for m in modules]
+        assert sum(figure.name == name for group in found for figure in group) == 1, name
 
 
 def test_a_paper_names_all_of_its_figures() -> None:
@@ -128,13 +125,13 @@ def test_a_paper_is_collected_into_one_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = [make_figure(name=f"task-allocation/fig-{n}") for n in (1, 2)]
-    monkeypatch.setattr(collecting, "find_figures", lambda name: figures)
+    monkeypatch.setattr(pages, "find_figures", lambda name: figures)
     folders = (tmp_path / "made", tmp_path / "docs", tmp_path / "tables")
     run_figure(figures[0], tmp_path / "made")
     with pytest.raises(InvalidInput, match="streamplace paper task-allocation/fig-2"):
-        collecting.collect("task-allocation", *folders)
+        pages.collect("task-allocation", *folders)
     run_figure(figures[1], tmp_path / "made", reduced=True)
-    page = collecting.collect("task-allocation", *folders).read_text()
+    page = pages.collect("task-allocation", *folders).read_text()
     assert page.startswith("# ")
     assert page.count("\n## A < B & C") == 2
     assert page.count("reduced run") == 1  # stands in for the full one, and says so
@@ -156,9 +153,9 @@ def test_what_was_drawn_is_taken_where_the_table_has_not_all(
     figure = make_figure(
         name="task-allocation/fig-1", rows=rows, table=lambda r: r, plot=drawn, keeps_sentences=True
     )
-    monkeypatch.setattr(collecting, "find_figures", lambda name: [figure])
+    monkeypatch.setattr(pages, "find_figures", lambda name: [figure])
     folders = (tmp_path / "made", tmp_path / "docs", tmp_path / "tables")
     run_figure(figure, tmp_path / "made")
-    collecting.collect("task-allocation", *folders)
+    pages.collect("task-allocation", *folders)
     (image,) = (tmp_path / "docs" / "img").iterdir()
     assert image.read_bytes() == next((tmp_path / "made").rglob("plot.svg")).read_bytes()

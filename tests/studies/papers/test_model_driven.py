@@ -7,12 +7,12 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.claims.rows import TABLE
-from experiments.studies.papers.model_driven import fig_7, fig_9, plans
+from experiments.studies.papers.claims.tables import TABLE
+from experiments.studies.papers.model_driven import figures, plans
 from experiments.studies.papers.model_driven.arithmetic import bookings_table, worked_table
-from experiments.studies.papers.model_driven.slots import FEWER, RSM_BEST, SAM_ALL, SAM_BEST
+from experiments.studies.papers.model_driven.figures import FEWER, RSM_BEST, SAM_ALL, SAM_BEST
 from optim import solve
-from tests.studies.papers.test_query import judge_claim
+from tests.studies.papers.test_claim import judge_claim
 
 METHODS = {
     "LSA+RSM": ("lsa+rsm", {}),
@@ -41,7 +41,7 @@ def rows_of(shape: str, rates: list[float], methods: dict) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def slots() -> pd.DataFrame:
-    return fig_7.FIGURE.table(rows_of("linear", [50.0, 200.0], METHODS))
+    return figures.MICRO_FIGURE.table(rows_of("linear", [50.0, 200.0], METHODS))
 
 
 def test_the_figures_are_found() -> None:
@@ -57,7 +57,7 @@ def test_slots_beside_the_papers_and_the_fewest(slots: pd.DataFrame) -> None:
     assert slots[RSM_BEST].tolist() == ["7", "26"]
     assert slots["paper LSA + RSM"].tolist() == ["7", "25 + 3"]
     assert slots[FEWER].tolist() == pytest.approx([100 * (1 - 4 / 7), 100 * (1 - 15 / 27)])
-    sentences = fig_7.FIGURE.measured(slots)
+    sentences = figures.MICRO_FIGURE.measured(slots)
     assert "43 to 44 % fewer" in sentences[0]
     assert "SAM in 1 (linear at 200)" in sentences[1]
 
@@ -66,7 +66,7 @@ def test_the_slots_are_drawn(slots: pd.DataFrame) -> None:
     from streamplace.present.drawing import canvas, to_svg
 
     with canvas(1, "slots") as (drawing, axes):
-        fig_7.FIGURE.plot(slots, axes)
+        figures.MICRO_FIGURE.plot(slots, axes)
         text = to_svg(drawing)
     assert "LSA+RSM: extra slots of the mapping" in text
 
@@ -88,8 +88,8 @@ def test_planned_predicted_and_actual_rates() -> None:
          "actual CPU %": 40.0 + vm, "predicted memory %": 10.0, "actual memory %": 9.0}
         for name in ("interpolated", "early") for seed in range(3) for vm in (1, 2)
     ]  # fmt: skip
-    line = fig_9.FIGURE.table(pd.DataFrame([planned, *runs])).iloc[0]
-    assert (line[fig_9.PREDICTED], line[fig_9.ACTUAL]) == (270, 201)
+    line = figures.MACHINES_FIGURE.table(pd.DataFrame([planned, *runs])).iloc[0]
+    assert (line[figures.PREDICTED], line[figures.ACTUAL]) == (270, 201)
     assert line["CPU of a machine, actual (%)"] == "41 to 42"
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.cross_comparison.judging import can_run, measured, table_of
-from experiments.studies.papers.storm.alpha import table as alpha_table
-from experiments.studies.papers.storm.traffic import against_default, shares_by
+from experiments.studies.papers.cross_comparison.comparison import can_run, measured, table_of
+from experiments.studies.papers.storm.figures import against_default, alpha_table, shares_by
 from experiments.studies.papers.sweeps import load
 from optim.methods.solve import solve
 

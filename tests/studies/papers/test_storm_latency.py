@@ -8,7 +8,7 @@ import pytest
 
 from experiments.studies.papers.storm.latency import NEAR, simulated
 from optim.format.instance import Instance
-from tests.studies.papers.test_query import judge_claim
+from tests.studies.papers.test_claim import judge_claim
 
 
 def _chain(load: float) -> Instance:

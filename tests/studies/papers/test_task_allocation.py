@@ -11,22 +11,15 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.running import run_figure
+from experiments.studies.papers.figure import run_figure
 from experiments.studies.papers.sweeps import load
-from experiments.studies.papers.task_allocation import (
-    fig_4a,
-    fig_4b,
-    fig_5,
-    fig_9,
-    real_jobs,
-    sec_7_3,
-)
-from experiments.studies.papers.task_allocation.optima import proved_only
+from experiments.studies.papers.task_allocation import fig_9, figures, throughput
+from experiments.studies.papers.task_allocation.figures import proved_only
 from experiments.sweep import plan_runs
 from optim import Plan, evaluate
 from optim.util.store import remembered
 
-FOLDER = Path(fig_4a.__file__).parent
+FOLDER = Path(figures.__file__).parent
 SWEEPS = sorted(path for path in FOLDER.glob("*.toml") if path.stem != "claims")
 REAL = ("fig_6", "fig_7", "fig_8")
 
@@ -58,7 +51,7 @@ def rows(**columns: list[Any]) -> pd.DataFrame:
 
 
 def test_figure_4a_orders_by_shrinking_ratio() -> None:
-    table = fig_4a.table(
+    table = figures.pair_table(
         rows(
             **{
                 "instance.rates": ["10,10", "10,20", "10,10", "10,20"],
@@ -67,9 +60,9 @@ def test_figure_4a_orders_by_shrinking_ratio() -> None:
             }
         )
     )
-    assert list(table[fig_4a.RATIO]) == [2.0, 1.0]
-    assert "part at the ratio 1;" in fig_4a.measured(table)[1]
-    assert "29 % better" in fig_4a.measured(table)[1]
+    assert list(table[figures.RATIO]) == [2.0, 1.0]
+    assert "part at the ratio 1;" in figures.pair_measured(table)[1]
+    assert "29 % better" in figures.pair_measured(table)[1]
 
 
 def test_only_proved_optima_are_shown_as_such() -> None:
@@ -80,8 +73,8 @@ def test_only_proved_optima_are_shown_as_such() -> None:
 
 
 def test_figure_4b_has_one_line_a_size() -> None:
-    labels = ["TD", fig_4b.ROW, fig_4b.DIAGONAL, "optimum"]
-    table = fig_4b.table(
+    labels = ["TD", figures.ROW, figures.DIAGONAL, "optimum"]
+    table = figures.split_table(
         rows(
             **{
                 "instance.tasks": ["10,10"] * 4 + ["10,70"] * 4,
@@ -90,8 +83,8 @@ def test_figure_4b_has_one_line_a_size() -> None:
             }
         )
     )
-    assert list(table[fig_4b.TASKS]) == [10, 70]
-    assert "diagonal from 2 to 1 MB/s" in fig_4b.measured(table)[1]
+    assert list(table[figures.TASKS]) == [10, 70]
+    assert "diagonal from 2 to 1 MB/s" in figures.split_measured(table)[1]
 
 
 def real_rows() -> pd.DataFrame:
@@ -106,10 +99,10 @@ def real_rows() -> pd.DataFrame:
 
 
 def test_storm_gets_the_fewest_workers_that_hold_the_job() -> None:
-    table = real_jobs.gains(real_rows(), ("TD", "TL", "Storm", "imc-search", "optimum"))
-    assert table.at[0, real_jobs.STORM] == 3.0
-    assert table.at[0, real_jobs.WORKERS] == 3
-    told = " ".join(real_jobs.compared(table, 10.0))
+    table = figures.gains(real_rows(), ("TD", "TL", "Storm", "imc-search", "optimum"))
+    assert table.at[0, figures.STORM] == 3.0
+    assert table.at[0, figures.WORKERS] == 3
+    told = " ".join(figures.compared(table, 10.0))
     assert "33 % better than Storm" in told
     assert "100 % better than TL" in told
     assert "up to 10 % of the job's traffic" in told
@@ -119,21 +112,21 @@ def test_storm_gets_the_fewest_workers_that_hold_the_job() -> None:
 def test_an_optimum_that_is_not_proved_is_left_out_and_counted() -> None:
     frame = real_rows()
     frame.loc[frame["method_label"] == "optimum", "gap"] = 0.01
-    table = real_jobs.gains(frame, ("TD", "TL", "Storm", "imc-search", "optimum"))
+    table = figures.gains(frame, ("TD", "TL", "Storm", "imc-search", "optimum"))
     assert len(table) == 1
-    assert "one solver's word, at 0 of 1" in real_jobs.compared(table, 10.0)[2]
+    assert "one solver's word, at 0 of 1" in figures.compared(table, 10.0)[2]
 
 
 def test_capacities_at_which_one_fails_are_left_out() -> None:
     frame = real_rows()
     frame.loc[frame["method_label"] == "TL", "feasible"] = False
-    assert len(real_jobs.gains(frame, ("TD", "Storm"))) == 1
-    assert len(real_jobs.gains(frame, ("TD", "TL", "Storm"))) == 0
+    assert len(figures.gains(frame, ("TD", "Storm"))) == 1
+    assert len(figures.gains(frame, ("TD", "TL", "Storm"))) == 0
 
 
 def test_section_7_3_sums_over_graphs() -> None:
-    labels = [sec_7_3.OPTIMUM, "TD", "TL", "imc-search"]
-    table = sec_7_3.table(
+    labels = [figures.OPTIMUM, "TD", "TL", "imc-search"]
+    table = figures.graphs_table(
         rows(
             instance=["a"] * 4 + ["b"] * 4,
             method_label=labels * 2,
@@ -143,37 +136,39 @@ def test_section_7_3_sums_over_graphs() -> None:
         )
     )
     by = table.set_index("method")
-    assert by.at["TD", sec_7_3.SHARE] == pytest.approx(80)
+    assert by.at["TD", figures.SHARE] == pytest.approx(80)
     assert by.at["TD", "worst graph (%)"] == pytest.approx(70)
     assert by.at["TD", "graphs at the optimum"] == 1
-    assert by.at[sec_7_3.OPTIMUM, "proved"] == 1
-    assert "TD reaches 80.0 % and TL 80.0 %" in sec_7_3.measured(table)[0]
+    assert by.at[figures.OPTIMUM, "proved"] == 1
+    assert "TD reaches 80.0 % and TL 80.0 %" in figures.graphs_measured(table)[0]
 
 
 def test_calls_are_counted_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(np.arange(0.0, 100.0, 0.25))
-    monkeypatch.setattr(fig_5.time, "process_time", lambda: float(next(clock)))
+    monkeypatch.setattr(throughput.time, "process_time", lambda: float(next(clock)))
     calls: list[None] = []
-    counts = fig_5.count_calls(lambda: calls.append(None), 2)
+    counts = throughput.count_calls(lambda: calls.append(None), 2)
     # one call to warm up, then one a quarter of a second
     assert counts == [4, 8]
     assert len(calls) == 9
 
 
 def test_the_kernels_timed_place_every_task() -> None:
-    state = fig_5.prepared("TD", nodes=8)()
+    state = throughput.prepared("TD", nodes=8)()
     assert state.left.sum() == 0  # type: ignore[attr-defined]
-    placed = fig_5.prepared("TL", nodes=8)()
+    placed = throughput.prepared("TL", nodes=8)()
     assert np.min(placed) >= 0  # type: ignore[call-overload]
 
 
 def test_throughput_is_not_measured_twice(tmp_path: Path) -> None:
     for name, counts in (("TD", [100, 200, 300]), ("TL", [1, 2, 3])):
-        asked = {"method": name, "seconds": fig_5.SECONDS_REDUCED}
+        asked = {"method": name, "seconds": throughput.SECONDS_REDUCED}
         assert remembered(tmp_path / f"{name}.json", asked, lambda c=counts: c) == counts
-    table = fig_5.table(fig_5.measure(tmp_path, True))
+    table = throughput.table(throughput.measure(tmp_path, True))
     assert list(table["TD / TL"]) == [100, 100, 100]
-    assert "TD makes 100 allocations a second, TL 1: a ratio of 100" in fig_5.measured(table)[0]
+    assert (
+        "TD makes 100 allocations a second, TL 1: a ratio of 100" in throughput.measured(table)[0]
+    )
 
 
 def test_the_rate_never_exceeds_its_level() -> None:

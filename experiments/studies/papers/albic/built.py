@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from experiments.replay.scaling import ScalingDecision, ScalingView
-    from experiments.studies.papers.albic.following import Row
+    from experiments.studies.papers.albic.runs import Row
     from optim.format.instance import Instance
 
 HOTTEST = 0.9

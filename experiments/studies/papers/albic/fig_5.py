@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.papers.albic.following import Policy, Row, frame, kept, placed
+from experiments.studies.papers.albic.runs import Policy, Row, frame, kept, placed
 from experiments.studies.papers.figure import Figure
 from streamplace.present.drawing import draw_lines
 
@@ -168,3 +168,5 @@ FIGURE = Figure(
     size="Full: 60 nodes, 10 leave, 16 rounds. Reduced: 20 nodes, 3 leave, 8 rounds.",
     panels=2,
 )
+
+FIGURES = (FIGURE,)

@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from experiments.statistics import mean_interval
-from experiments.studies.papers.albic.following import Row, follow, frame, kept
+from experiments.studies.papers.albic.runs import Row, follow, frame, kept
 from experiments.studies.papers.figure import Figure
 
 if TYPE_CHECKING:
@@ -125,3 +125,5 @@ FIGURE = Figure(
     size=f"Full: {SEEDS} seeds of {PERIODS - 1} periods. Reduced: {SEEDS_REDUCED} seeds.",
     panels=2,
 )
+
+FIGURES = (FIGURE,)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.albic.following import Row, frame
-from experiments.studies.papers.albic_real.edits import write_edits
-from experiments.studies.papers.albic_real.replaying import Replaying
+from experiments.studies.papers.albic.runs import Row, frame
+from experiments.studies.papers.albic_real.replays import Replaying, write_edits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +111,7 @@ def cola_starts(reduced: bool) -> pd.DataFrame:
     from experiments.replay.periods import load_trace
     from experiments.replay.policies import read_policy
     from experiments.replay.scaling import NoScaling
-    from experiments.studies.papers.albic.following import placed
+    from experiments.studies.papers.albic.runs import placed
     from experiments.traces.instances import load_scale
 
     folder = FOLDER / ("fig-14-reduced" if reduced else "fig-14") / "rows"

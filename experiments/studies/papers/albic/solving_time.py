@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.albic.following import Row, frame, kept
+from experiments.studies.papers.albic.runs import Row, frame, kept
 from experiments.studies.papers.figure import Figure
 from streamplace.present.drawing import draw_lines, log_scale
 

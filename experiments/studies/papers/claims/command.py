@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from experiments.studies.papers.claims.judging import Judgement
+    from experiments.studies.papers.claims.verdicts import Judgement
 
 JOURNAL = "tables-made.jsonl"
 """In the output: tables that a run of many has made; gone once it has made all."""
@@ -54,22 +54,21 @@ def run_claims(args: argparse.Namespace) -> int:
     """Judge claims and print, compare or write the verdicts."""
     from pathlib import Path
 
-    from experiments.studies.papers.claims import judging
-    from experiments.studies.papers.claims.tables import PAPERS
+    from experiments.studies.papers.claims import tables, verdicts
 
-    papers = judging.claiming_papers(args.name)
-    root = Path(args.tables_from) if args.tables_from else PAPERS
-    found = judging.judgements(papers, root)
+    papers = tables.claiming_papers(args.name)
+    root = Path(args.tables_from) if args.tables_from else tables.PAPERS
+    found = verdicts.judgements(papers, root)
     if args.json:
         content = [one.to_dict() for one in found]
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
     else:
         _tell(papers, found)
     if args.write:
-        for path in judging.write_verdicts(found):
+        for path in verdicts.write_verdicts(found):
             sys.stderr.write(f"{path}\n")
     if args.check:
-        changed = judging.no_longer_hold(found)
+        changed = verdicts.no_longer_hold(found)
         for line in changed:
             sys.stderr.write(f"{line}\n")
         if changed:
@@ -79,11 +78,11 @@ def run_claims(args: argparse.Namespace) -> int:
 
 def run_tables(args: argparse.Namespace) -> int:
     """Make tables, full ones into the papers' folders and smaller ones into the output's."""
-    from experiments.studies.papers.claims import making
+    from experiments.studies.papers.claims import tables
     from experiments.studies.papers.claims.tables import PAPERS, has_table
 
     root: Path = args.output if args.reduced else PAPERS
-    wanted = making.makings(args.name or "all")
+    wanted = tables.makings(args.name or "all")
     # the papers' folders have every table already: what a run of many has made stands in a file
     journal = Records(args.output / JOURNAL) if len(wanted) > 1 and not args.reduced else None
     made = journal.read() if journal else []
@@ -94,7 +93,7 @@ def run_tables(args: argparse.Namespace) -> int:
             sys.stderr.write(f"{table}: kept, {where} has it\n")
             continue
         began = time.monotonic()
-        path = making.make_table(paper, name, one, args.reduced, root)
+        path = tables.make_table(paper, name, one, args.reduced, root)
         sys.stderr.write(f"{path} ({time.monotonic() - began:.0f} s)\n")
         if journal:
             journal.add(table)

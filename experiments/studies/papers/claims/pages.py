@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.claims.claim import VERDICTS
-from experiments.studies.papers.claims.judging import judgements, shown_tables
-from experiments.studies.papers.claims.query import read_section
+from experiments.studies.papers.claims.claim import VERDICTS, read_section
 from experiments.studies.papers.claims.tables import PAPERS, has_table, load_table
+from experiments.studies.papers.claims.verdicts import judgements, shown_tables
 from experiments.studies.papers.texts import LONG, to_csv, to_markdown
 from streamplace.present.table import markdown
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from experiments.studies.papers.claims.judging import Judgement
+    from experiments.studies.papers.claims.verdicts import Judgement
 
 STAR = r"\*"
 _LEGEND = (

@@ -1,21 +1,30 @@
-"""Stored tables: a CSV file in the paper's folder, and beside it how it was made."""
+"""Stored tables: a CSV file in the paper's folder, its record beside it, and how each is made."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
 import platform
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.studies.papers.texts import to_csv
 from optim.errors import InvalidInput, Problem
 from optim.methods.registry import PACKAGES, package_version
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
+
+    from experiments.studies.papers.figure import Rows
+
 
 PAPERS = Path(__file__).parent.parent
 """Folder of the papers' folders."""
@@ -128,3 +137,119 @@ def about_table(paper: str, name: str, root: Path = PAPERS) -> About:
     """Return how a stored table was made."""
     path = root / paper / "tables" / f"{name}.json"
     return About(**json.loads(path.read_text(encoding="utf-8")))
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a table is made.
+
+    Attributes
+    ----------
+    make
+        Called with whether the run is to be smaller; gives the frame. Runs without a row in it are
+        counted in ``frame.attrs["left_out"]``, and why in ``frame.attrs["left_out_why"]``.
+    seeds, reduced_seeds
+        Which, as text, at full size and smaller.
+    """
+
+    make: Callable[[bool], pd.DataFrame]
+    seeds: str
+    reduced_seeds: str = ""
+
+
+def claiming_papers(name: str | None = None) -> list[str]:
+    """Return the folders of the papers that have claims, or the one that is named.
+
+    Raises
+    ------
+    InvalidInput
+        The named paper has none.
+    """
+    papers = sorted(path.parent.name for path in PAPERS.glob("*/claims.toml"))
+    if name is None:
+        return papers
+    folder = name.replace("-", "_")
+    if folder not in papers:
+        remedy = f"one of {', '.join(papers)}"
+        raise InvalidInput(Problem("NAME", name, "is no paper with claims", remedy))
+    return [folder]
+
+
+def makings(name: str) -> list[tuple[str, str, Making]]:
+    """Return paper, table and making of a name: ``PAPER``, ``PAPER/TABLE`` or ``all``.
+
+    Raises
+    ------
+    InvalidInput
+        There is none of that name.
+    """
+    paper, _, table = name.partition("/")
+    found = [
+        (folder, key, making)
+        for folder in claiming_papers(None if paper == "all" else paper)
+        for key, making in tables_of(folder).items()
+        if table in ("", key)
+    ]
+    if not found:
+        known = [key for folder in claiming_papers(paper) for key in tables_of(folder)]
+        remedy = f"one of {', '.join(known)}" if known else "this paper has no tables of claims yet"
+        raise InvalidInput(Problem("NAME", name, "is no table of a paper's claims", remedy))
+    return found
+
+
+def make_table(paper: str, name: str, making: Making, reduced: bool, root: Path = PAPERS) -> Path:
+    """Make a table, store it, and return its path."""
+    began = time.monotonic()
+    frame = making.make(reduced)
+    return store_table(
+        paper,
+        name,
+        frame,
+        command=f"streamplace paper --tables {paper}/{name}" + (" --reduced" if reduced else ""),
+        seeds=(making.reduced_seeds or making.seeds) if reduced else making.seeds,
+        left_out=int(frame.attrs.get("left_out", 0)),
+        left_out_why=str(frame.attrs.get("left_out_why", "")),
+        reduced=reduced,
+        seconds=round(time.monotonic() - began, 1),
+        root=root,
+    )
+
+
+def tables_of(paper: str) -> dict[str, Making]:
+    """Return how the tables of a paper's folder are made, by name."""
+    module = f"experiments.studies.papers.{paper}.measurements"
+    if importlib.util.find_spec(module) is None:
+        return {}
+    tables: dict[str, Making] = importlib.import_module(module).TABLES
+    return tables
+
+
+TABLE = "table"
+"""Column that names the table of a row."""
+
+
+def table_rows(paper: str, *names: str) -> Rows:
+    """Return the function that makes tables of a paper, or goes on with those in the folder.
+
+    Parameters
+    ----------
+    paper
+        Its folder.
+    names
+        Tables of its ``measurements.TABLES``; the frame has their rows one after the other, told
+        apart by the column ``table``.
+    """
+
+    def rows(folder: Path, reduced: bool) -> pd.DataFrame:
+        import pandas as pd
+
+        frames = []
+        for name in names:
+            path = folder / f"{name}.csv"
+            if not path.is_file():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_atomic(path, to_csv(tables_of(paper)[name].make(reduced)))
+            frames.append(pd.read_csv(path).assign(**{TABLE: name}))
+        return pd.concat(frames, ignore_index=True)
+
+    return rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.studies.papers.elastic_allocator.running import (
+from experiments.studies.papers.elastic_allocator.runs import (
     FILL,
     RANDOM,
     UPLINK,

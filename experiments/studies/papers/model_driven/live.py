@@ -96,3 +96,5 @@ FIGURE = Figure(
     ),
     size="Recorded runs: `make lab-bench`, which takes an hour, and root.",
 )
+
+FIGURES = (FIGURE,)

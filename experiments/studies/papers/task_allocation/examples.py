@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.task_allocation import allocating
+from experiments.studies.papers.task_allocation import allocations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,17 +21,17 @@ def examples(reduced: bool) -> pd.DataFrame:
 
     made = generate("figure2")
     runs: list[tuple[str, str, str, int, Any]] = [
-        ("TD", key, "", 0, allocating.td(made, key)) for key in ("significance", "imc")
+        ("TD", key, "", 0, allocations.td(made, key)) for key in ("significance", "imc")
     ]
-    for priority, order in allocating.TL_READINGS:
+    for priority, order in allocations.TL_READINGS:
         for seed in range((30 if reduced else 100) if order == "shuffled" else 1):
-            placed = allocating.tl(made, priority, order, seed)
+            placed = allocations.tl(made, priority, order, seed)
             runs.append(("TL", priority, order, seed, placed))
     lines = []
     for algorithm, priority, order, seed, placed in runs:
         line = {"algorithm": algorithm, "priority": priority, "order": order, "seed": seed}
         for pair in range(3):
-            line[f"links_{pair + 1}"] = allocating.links(made, placed.node, pair, pair + 1)
+            line[f"links_{pair + 1}"] = allocations.links(made, placed.node, pair, pair + 1)
         first = set(placed.node[: 10 + 20].tolist())
         line["nodes_pair_1"] = len(first)
         line["nodes_pair_3"] = len(set(placed.node[30:].tolist()) - first)
@@ -55,8 +55,8 @@ def balance_mode(reduced: bool) -> pd.DataFrame:
         for alpha in (1.05, 1.1, 1.2, 1.35, 1.6, 2.0):
             made = with_capacity(base, alpha * mean)
             for name, placed in (
-                ("TD", allocating.td(made)),
-                ("TL", allocating.tl(made, seed=seed)),
+                ("TD", allocations.td(made)),
+                ("TL", allocations.tl(made, seed=seed)),
             ):
                 load = np.bincount(
                     placed.node[placed.node >= 0],
@@ -84,7 +84,10 @@ def coarseness(reduced: bool) -> pd.DataFrame:
                 made = with_capacity(made, 500 / 8 / (use / 100))
                 lines.append(
                     {"use": use, "tasks": tasks, "seed": seed}
-                    | {"td": allocating.td(made).whole, "tl": allocating.tl(made, seed=seed).whole}
+                    | {
+                        "td": allocations.td(made).whole,
+                        "tl": allocations.tl(made, seed=seed).whole,
+                    }
                 )
     return pd.DataFrame(lines)
 
@@ -93,7 +96,7 @@ def built(reduced: bool) -> pd.DataFrame:
     """One line a case that is built on purpose, and a seed: what it gains."""
     import pandas as pd
 
-    from experiments.studies.papers.task_allocation.allocating import naive, td, tl
+    from experiments.studies.papers.task_allocation.allocations import naive, td, tl
 
     lines: list[dict[str, Any]] = []
 
@@ -166,8 +169,8 @@ def relaxed(reduced: bool) -> pd.DataFrame:
         groups = [(int(k), float(c)) for k, c in zip(sizes, cost, strict=True)]
         made = job(groups, pairs, [capacity] * nodes)
         use = 100 * cost.sum() / (capacity * nodes)
-        add("gcd", seed, "as it is", placed=float(allocating.td(made).whole), use=use)
-        add("gcd", seed, "recut", placed=float(allocating.td(recut(made)).whole), use=use)
+        add("gcd", seed, "as it is", placed=float(allocations.td(made).whole), use=use)
+        add("gcd", seed, "recut", placed=float(allocations.td(recut(made)).whole), use=use)
     sizes_of = {
         "normalise": (1, 1, 1, 2, 2, 4),  # the paper's: one, two and four cores
         "normalise, not whole": (1, 1.3, 1, 2.4, 2, 4.4),
@@ -180,7 +183,7 @@ def relaxed(reduced: bool) -> pd.DataFrame:
         )
         for variant, normalise in (("as they are", False), ("normalised", True)):
             normal = grouped_job(mixed, normalise=normalise)
-            placed = allocating.judged(mixed, place_groups(normal))
+            placed = allocations.judged(mixed, place_groups(normal))
             add(what, seed, variant, placed=float(placed.whole), gain=placed.gain)
     for seed in seeds:  # skew: few hot keys
         rng = np.random.default_rng(seed)
@@ -189,7 +192,7 @@ def relaxed(reduced: bool) -> pd.DataFrame:
         weight[:hot] = rng.integers(4, 9, hot)
         made = skewed(weight, rng)
         job_of = grouped_job(made, margin=0.1)
-        placed = allocating.judged(made, place_groups(job_of))
+        placed = allocations.judged(made, place_groups(job_of))
         add(
             "skew",
             seed,
@@ -219,7 +222,7 @@ def priorities(reduced: bool) -> pd.DataFrame:
             for seed in range(10 if reduced else 30):
                 line = {"third": third, "ratio": (20 - step) / 10, "seed": seed}
                 for priority in ("group_imc", "significance"):
-                    line[priority] = allocating.tl(made, priority, "shuffled", seed).gain
+                    line[priority] = allocations.tl(made, priority, "shuffled", seed).gain
                 lines.append(line)
     return pd.DataFrame(lines)
 
@@ -236,7 +239,7 @@ def uneven_pair(reduced: bool) -> pd.DataFrame:
             "pipeline", groups=2, tasks=f"10,{tasks}", costs="200", rates="10",
             nodes=6, capacity=80,
         )  # fmt: skip
-        best = allocating.optimum(made)
+        best = allocations.optimum(made)
         wide = generate(
             "pipeline", groups=2, tasks=f"10,{tasks}", costs="160", rates="10",
             nodes=6, capacity=80,
@@ -245,13 +248,13 @@ def uneven_pair(reduced: bool) -> pd.DataFrame:
         for name, one in (("group is two whole nodes", made), ("two spare nodes", wide)):
             lines.append(
                 {**shared, "setup": name, "algorithm": "TD", "order": "", "seed": 0}
-                | {"gain": allocating.td(one).gain}
+                | {"gain": allocations.td(one).gain}
             )
             for order in ("row", "column", "diagonal", "shuffled"):
                 for seed in range((10 if reduced else 30) if order == "shuffled" else 1):
                     lines.append(
                         {**shared, "setup": name, "algorithm": "TL", "order": order, "seed": seed}
-                        | {"gain": allocating.tl(one, "group_imc", order, seed).gain}
+                        | {"gain": allocations.tl(one, "group_imc", order, seed).gain}
                     )
     return pd.DataFrame(lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers.figure import Figure
-from experiments.studies.papers.task_allocation.real_jobs import COSTS_READING
+from experiments.studies.papers.task_allocation.figures import COSTS_READING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,3 +190,5 @@ FIGURE = Figure(
     size="Full: 17 minutes, two measurements a minute. Reduced: 8 minutes, one a minute.",
     panels=2,
 )
+
+FIGURES = (FIGURE,)

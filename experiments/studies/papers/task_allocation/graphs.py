@@ -17,7 +17,7 @@ def graphs(reduced: bool) -> pd.DataFrame:
     import pandas as pd
 
     from experiments.generators import generate
-    from experiments.studies.papers.task_allocation.allocating import naive, optimum, td, tl
+    from experiments.studies.papers.task_allocation.allocations import naive, optimum, td, tl
     from optim import solve
 
     lines = []
@@ -46,7 +46,7 @@ def readings(reduced: bool) -> pd.DataFrame:
     import pandas as pd
 
     from experiments.generators import generate
-    from experiments.studies.papers.task_allocation.allocating import TL_READINGS, optimum, td, tl
+    from experiments.studies.papers.task_allocation.allocations import TL_READINGS, optimum, td, tl
 
     count = 30 if reduced else 100
     lines = []
@@ -83,7 +83,7 @@ def task_counts(reduced: bool) -> pd.DataFrame:
     import pandas as pd
 
     from experiments.generators import generate
-    from experiments.studies.papers.task_allocation.allocating import optimum, td, tl
+    from experiments.studies.papers.task_allocation.allocations import optimum, td, tl
 
     lines = []
     for tasks in (17, 34, 51, 68):

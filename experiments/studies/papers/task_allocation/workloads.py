@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.task_allocation import allocating
+from experiments.studies.papers.task_allocation import allocations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,11 +56,11 @@ def workloads(reduced: bool) -> pd.DataFrame:
                         "job": kind,
                         "seed": seed,
                         "capacity": capacity,
-                        "td": allocating.td(made).gain,
-                        "td_imc": allocating.td(made, "imc").gain,
-                        "tl": allocating.tl(made, seed=seed).gain,
-                        "tl_row": allocating.tl(made, "task_imc", "row").gain,
-                        "storm": allocating.storm(made).gain,
+                        "td": allocations.td(made).gain,
+                        "td_imc": allocations.td(made, "imc").gain,
+                        "tl": allocations.tl(made, seed=seed).gain,
+                        "tl_row": allocations.tl(made, "task_imc", "row").gain,
+                        "storm": allocations.storm(made).gain,
                     }
                 )
     return pd.DataFrame(lines)
@@ -73,9 +73,9 @@ def workers(reduced: bool) -> pd.DataFrame:
     from experiments.studies.papers.task_allocation.fig_9 import make_job
 
     made = make_job(1.0)
-    best = allocating.td(made).gain
+    best = allocations.td(made).gain
     lines = [
-        {"workers": count, "storm": allocating.storm(made, count).gain, "td": best}
+        {"workers": count, "storm": allocations.storm(made, count).gain, "td": best}
         for count in range(1, 101, 10 if reduced else 1)
     ]
     return pd.DataFrame(lines)

@@ -2,26 +2,131 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers import whose
+from experiments.studies.papers import certified
 from experiments.studies.papers.figure import Figure
-from experiments.studies.papers.zerotune.queries import (
-    EVERY_REDUCED,
-    SECONDS,
-    SECONDS_REDUCED,
-    data_folder,
-    graph_files,
-    plan_query,
-)
+from optim.errors import InvalidInput, Problem
 from streamplace.present.drawing import COLORS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
+
+
+VARIABLE = "STREAMPLACE_ZEROTUNE"
+SHARED = "STREAMPLACE_SHARED"
+SECONDS, SECONDS_REDUCED = 30.0, 2.0
+EVERY_REDUCED = 6
+
+
+def data_folder() -> Path:
+    """Return the folder of the graphs: as the environment says, else beside the repository.
+
+    Raises
+    ------
+    InvalidInput
+        There is none.
+    """
+    named = os.environ.get(VARIABLE)
+    repository = Path(__file__).resolve().parents[4]
+    shared = Path(os.environ.get(SHARED, repository.parent / "shared"))
+    folder = Path(named) if named else shared / "data" / "zerotune"
+    if not folder.is_dir():
+        raise InvalidInput(
+            Problem(
+                VARIABLE,
+                str(folder) if named else None,
+                "is no folder" if named else "is not set, and no data folder lies beside us",
+                f"get the query graphs of ZeroTune and name their folder: {VARIABLE}=…/graphs",
+            )
+        )
+    return folder
+
+
+def graph_files(folder: Path) -> list[Path]:
+    """Return the graphs of a folder, in order.
+
+    Raises
+    ------
+    InvalidInput
+        There are none.
+    """
+    found = sorted(p for p in folder.rglob("*") if p.name.endswith((".graph", ".graph.gz")))
+    if not found:
+        raise InvalidInput(
+            Problem(VARIABLE, str(folder), "holds no graphs", "files end in .graph or .graph.gz")
+        )
+    return found
+
+
+def plan_query(path: Path, seconds: float) -> dict[str, Any]:
+    """Import one graph and plan it again; see `placements` for what each figure means.
+
+    Parameters
+    ----------
+    seconds
+        For the exact method.
+    """
+    from optim import solve
+
+    even = _instance(path, "even", "cores")
+    start = solve(even, "imc-search")
+    best = solve(even, "imc-exact", time_limit=seconds, warm_start="imc-search", max_classes=1000)
+    measured, placed = _instance(path, "measured", "cores"), _instance(path, "measured", "placed")
+    return {
+        "query": path.name.removesuffix(".gz").removesuffix(".graph"),
+        "kind": path.parent.name,
+        "instances": even.num_tasks,
+        "operators": even.num_operators,
+        "hosts": even.num_nodes,
+        "even": {
+            **_figures(even, best),
+            "search": _share(even, start),
+            **certified.of_result(even, best),
+        },
+        "measured": _figures(measured, solve(measured, "imc-search")),
+        "placed": _figures(placed, solve(placed, "imc-search")),
+    }
+
+
+def _instance(path: Path, rates: str, capacity: str) -> Instance:
+    from streamplace.clusters.exchange.transfer import import_instance
+
+    return import_instance(
+        "zerotune", [str(path)], [("rates", rates), ("capacity", capacity)]
+    ).instance
+
+
+def _figures(instance: Instance, result: Result) -> dict[str, Any]:
+    """Return traffic between hosts as shares of all traffic: Flink's, the plan's, the bound's."""
+    from optim.referee.evaluate import evaluate_indices
+
+    now = evaluate_indices(instance, instance.tasks.node)
+    total = instance.total_traffic
+    bound = None if result.bound is None else max(0.0, total - result.bound)
+    return {
+        "flink_feasible": now.feasible,
+        "total": total,
+        "flink": (now.internode_traffic or 0.0) / total,
+        "plan": _share(instance, result),
+        "bound": None if bound is None else bound / total,
+        "termination": str(result.termination),
+        "moves": None if result.evaluation is None else result.evaluation.migrations,
+    }
+
+
+def _share(instance: Instance, result: Result) -> float | None:
+    if result.evaluation is None or result.evaluation.internode_traffic is None:
+        return None
+    return result.evaluation.internode_traffic / instance.total_traffic
+
 
 FLINK, PLAN, BOUND = "Flink (%)", "planned (%)", "bound (%)"
 PROVEN, CERTIFIED = "proven", "certified gap (%)"
@@ -76,9 +181,12 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _whose(rows: pd.DataFrame) -> dict[str, Any]:
     """Whose word each bound is, and how far the plan is from what is certified, where rows say."""
-    if f"even.{whose.BY}" not in rows:
+    if f"even.{certified.BY}" not in rows:
         return {}
-    return {whose.TOLD: rows[f"even.{whose.BY}"], CERTIFIED: 100 * rows[f"even.{whose.GAP}"]}
+    return {
+        certified.TOLD: rows[f"even.{certified.BY}"],
+        CERTIFIED: 100 * rows[f"even.{certified.GAP}"],
+    }
 
 
 def plot(table: pd.DataFrame, axes: Axes) -> None:
@@ -111,12 +219,12 @@ def measured(table: pd.DataFrame) -> list[str]:
     optimal = int((table[PROVEN] == "optimal").sum())
     within = int((table[PLAN] - table[BOUND] <= 0.02 * table[PLAN]).sum())
     open_ones = table[table[PROVEN] != "optimal"]
-    said = whose.summed_up(table[table[PROVEN] == "optimal"], whose.TOLD, CERTIFIED)
+    said = certified.summed_up(table[table[PROVEN] == "optimal"], certified.TOLD, CERTIFIED)
     texts = [
         f"Flink's placements send {table[FLINK].mean():.0f} % of the traffic between hosts, the "
         f"plans {table[PLAN].mean():.0f} %: {100 * cut.median():.0f} % less at the median, "
         f"{100 * cut.min():.0f} to {100 * cut.max():.0f} %.",
-        f"{optimal} of {len(table)} plans are optimal {whose.sentence(said)}; {within} are "
+        f"{optimal} of {len(table)} plans are optimal {certified.sentence(said)}; {within} are "
         "within 2 % of the bound.",
         f"With measured rates of every instance: {table[MEASURED_FLINK].mean():.0f} % by Flink, "
         f"{table[MEASURED_PLAN].mean():.0f} % planned; {table[PLACED_PLAN].mean():.0f} % planned "
@@ -165,3 +273,5 @@ FIGURE = Figure(
         "here are of two cores that other work kept busy (load 8 to 11)."
     ),
 )
+
+FIGURES = (FIGURE,)

@@ -7,7 +7,7 @@ seconds. Slack 1.1, group cost 200 %, traffic 15/14/16 MB/s.
 
 from __future__ import annotations
 
-from experiments.studies.papers.task_allocation.fig_5 import count_calls, prepared
+from experiments.studies.papers.task_allocation.throughput import count_calls, prepared
 from experiments.studies.timings.table import print_table
 
 NODES, RUNS, SECONDS = (8, 20, 100), 3, 2

@@ -1,6 +1,6 @@
 """Put the claims and figures of a paper into one page of the documentation.
 
-Run: ``python -m experiments.studies.papers.collecting PAPER [FROM] [TO]``; FROM is the folder that
+Run: ``python -m experiments.studies.papers.pages PAPER [FROM] [TO]``; FROM is the folder that
 ``streamplace paper -o`` wrote (``build/papers``), TO the folder of the pages (``docs/papers``).
 Tables of figures that were made there replace those that are stored; the page is made of what is
 stored alone.
@@ -26,7 +26,7 @@ from experiments.studies.papers.claims.tables import (
     load_table,
     store_table,
 )
-from experiments.studies.papers.running import draw, folder_of
+from experiments.studies.papers.figure import draw, folder_of
 from experiments.studies.papers.texts import page
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic

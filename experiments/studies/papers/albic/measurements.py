@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.albic.seeds import rows_of
-from experiments.studies.papers.claims.making import Making
+from experiments.studies.papers.albic.runs import rows_of
+from experiments.studies.papers.claims.tables import Making
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ SHARES = (20.0, 40.0, 60.0, 80.0, 100.0)
 
 def collocation(reduced: bool) -> pd.DataFrame:
     """Set-up K at four nodes, by share of one-to-one key groups."""
-    from experiments.studies.papers.albic.standstill import summary
+    from experiments.studies.papers.albic.collocation import summary
 
     size = {"nodes": 4, "key_groups": 8, "operators": 4}
     keys = [
@@ -41,7 +41,7 @@ def collocation(reduced: bool) -> pd.DataFrame:
 
 def paper_size(reduced: bool) -> pd.DataFrame:
     """Set-up K at the size of the paper: the lines of Figures 10 and 11."""
-    from experiments.studies.papers.albic.standstill import summary
+    from experiments.studies.papers.albic.collocation import summary
 
     small = ({"nodes": 4, "key_groups": 8, "operators": 4, "one_to_one": 20.0},)
     shares = [(40, share) for share in (20.0, 40.0, 60.0, 80.0, 100.0)]
@@ -55,7 +55,7 @@ def paper_size(reduced: bool) -> pd.DataFrame:
 
 def sizes(reduced: bool) -> pd.DataFrame:
     """Set-up K at half of the key groups one to one, by size of the cluster."""
-    from experiments.studies.papers.albic.standstill import summary
+    from experiments.studies.papers.albic.collocation import summary
 
     keys = [
         {"seed": seed, "given": _half(nodes)} for seed in _seeds(reduced) for nodes in (2, 4, 6)
@@ -69,8 +69,8 @@ def _half(nodes: int) -> dict[str, float]:
 
 def solving(reduced: bool) -> pd.DataFrame:
     """Set-up C: load distance of Flux, and of the MILP's model by balance-search and by solvers."""
-    from experiments.studies.papers.albic.planning import SECONDS, SOLVERS
-    from experiments.studies.papers.albic.planning import solving as make
+    from experiments.studies.papers.albic.milp import SECONDS, SOLVERS
+    from experiments.studies.papers.albic.milp import solving as make
 
     quick = {"seconds": 0.5} if reduced else {}
     keys = [
@@ -87,7 +87,7 @@ def solving(reduced: bool) -> pd.DataFrame:
 
 def budgets(reduced: bool) -> pd.DataFrame:
     """Set-up C at 20 nodes: load distance by budget and by how much nodes vary."""
-    from experiments.studies.papers.albic.planning import budgets as make
+    from experiments.studies.papers.albic.milp import budgets as make
 
     keys = [
         {"seed": seed, "varies": varies, "moves": moves}
@@ -100,8 +100,8 @@ def budgets(reduced: bool) -> pd.DataFrame:
 
 def scale_in(reduced: bool) -> pd.DataFrame:
     """Set-up I at three tenths of its size: round after round."""
-    from experiments.studies.papers.albic.planning import FIRST, INTEGRATED
-    from experiments.studies.papers.albic.planning import scale_in as make
+    from experiments.studies.papers.albic.milp import FIRST, INTEGRATED
+    from experiments.studies.papers.albic.milp import scale_in as make
 
     keys = [
         {"seed": seed, "overloaded": overloaded, "way": way}
@@ -114,7 +114,7 @@ def scale_in(reduced: bool) -> pd.DataFrame:
 
 def periods(reduced: bool) -> pd.DataFrame:
     """Load distance and migrations by budget, period after period."""
-    from experiments.studies.papers.albic.planning import periods as make
+    from experiments.studies.papers.albic.milp import periods as make
 
     keys = [
         {"seed": seed, "moves": moves, "count": 3}
@@ -126,7 +126,7 @@ def periods(reduced: bool) -> pd.DataFrame:
 
 def overloads(reduced: bool) -> pd.DataFrame:
     """Seconds of overload by load distance."""
-    from experiments.studies.papers.albic.planning import overloads as make
+    from experiments.studies.papers.albic.milp import overloads as make
 
     keys = [{"seed": s, "moves": m} for s in _seeds(reduced) for m in (0, 4, 20)]
     return rows_of("overloads", keys, make)

@@ -1,13 +1,19 @@
-"""What the real jobs share: trace, replay by every policy, one line a policy, four panels."""
+"""What the real jobs share: trace, replay by every policy, one line a policy, four panels; and a
+synthetic stream of article edits: popularity after Zipf, places spread evenly.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from optim.errors import InvalidInput
+from optim.util.files import write_atomic
 from streamplace.present.drawing import COLORS, DASHES
 
 if TYPE_CHECKING:
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from experiments.traces.job import Job
+
 
 POLICIES: Mapping[str, str] = {
     "albic": "ALBIC, 1 pair",
@@ -251,3 +258,54 @@ def _first(rows: pd.DataFrame, policy: str) -> float:
 def _reached(rows: pd.DataFrame, policy: str, share: float) -> str:
     mine = rows[(rows["policy"] == policy) & (rows["collocation_factor"] >= share)]
     return f"first in period {mine['period'].min()}" if len(mine) else "never"
+
+
+ARTICLES = 50_000
+EXPONENT = 0.8
+PERIOD_SECONDS = 300
+EDITS_A_PERIOD = 10_000
+PERIODS, PERIODS_REDUCED = 48, 12
+_START = 1_199_145_600
+"""2008-01-01 00:00 UTC."""
+
+
+def write_edits(folder: Path, reduced: bool) -> dict[str, str]:
+    """Write the edits as Parquet and return where they are, as a trace takes it.
+
+    An edit has a time, a GeoHash (even), an article (Zipf) and the rank of the article's edit
+    count in a minute, which the global top-k is partitioned by (even). The rate goes up and down
+    by a third; every period a hundredth of the articles swap their popularity.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / "edits.parquet"
+    if path.is_file():
+        return {"edits": str(path)}
+    rng = np.random.default_rng(2016)
+    weight = 1.0 / np.arange(1, ARTICLES + 1) ** EXPONENT
+    cumulated = np.cumsum(weight / weight.sum())
+    article = rng.permutation(ARTICLES)
+    parts = []
+    for period in range(PERIODS_REDUCED if reduced else PERIODS):
+        rate = 1.0 + np.sin(2 * np.pi * period / 24.0) / 3.0
+        count = int(rng.poisson(EDITS_A_PERIOD * rate))
+        chosen = np.minimum(np.searchsorted(cumulated, rng.random(count)), ARTICLES - 1)
+        seconds = _START + PERIOD_SECONDS * (period + np.sort(rng.random(count)))
+        parts.append(
+            pa.table(
+                {
+                    "seconds": seconds,
+                    "geohash": rng.integers(0, 1 << 20, count),
+                    "article": article[chosen],
+                    "rank": rng.integers(0, 1 << 20, count),
+                }
+            )
+        )
+        swapped = rng.choice(ARTICLES, ARTICLES // 100, replace=False)
+        article[swapped] = rng.permutation(article[swapped])
+    buffer = io.BytesIO()
+    pq.write_table(pa.concat_tables(parts), buffer)
+    # half a file would be taken for a whole one by the next run
+    write_atomic(path, buffer.getvalue())
+    return {"edits": str(path)}

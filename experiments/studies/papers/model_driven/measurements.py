@@ -1,4 +1,7 @@
-"""The modelling phase on tasks whose truth is known: Algorithm 1 over simulated slots."""
+"""Tables behind the claims on model-driven scheduling.
+
+The modelling phase is Algorithm 1 over simulated slots, on tasks whose truth is known.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from experiments.modelling import SlotTask, model_task, queueing_trial
+from experiments.studies.papers.claims.tables import Making
+from experiments.studies.papers.model_driven import actual, arithmetic, plans
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_ONCE = "nothing random"
+
 
 TASKS = {
     "parse": (SlotTask(cpu=0.02, contention=0.035, spread=0.2), (1, 2, 4, 7)),
@@ -62,3 +71,18 @@ def phase_table(reduced: bool) -> pd.DataFrame:
                 for point in points
             ]
     return pd.DataFrame(rows)
+
+
+TABLES = {
+    "slots": Making(plans.slots_table, _ONCE),
+    "planned": Making(plans.planned_table, _ONCE),
+    "weights": Making(plans.weights_table, _ONCE),
+    "models": Making(arithmetic.models_table, _ONCE),
+    "bookings": Making(arithmetic.bookings_table, _ONCE),
+    "acquired": Making(arithmetic.acquired_table, _ONCE),
+    "worked": Making(arithmetic.worked_table, _ONCE),
+    "mixed": Making(arithmetic.mixed_table, "0-99", "0-9"),
+    "reached": Making(actual.reached_table, "0-29", "0-1"),
+    "machines": Making(actual.machines_table, "0-29", "0-1"),
+    "phase": Making(phase_table, "0-29", "0-1"),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.studies.papers.claims.making import Making
+from experiments.studies.papers.claims.tables import Making
 from experiments.studies.papers.storm import clusters, latency, rules
 
 TABLES = {

@@ -1,17 +1,19 @@
-"""What the figures share: periods one after the other, solver traces, and results kept on disk."""
+"""Rows of runs that follow periods, each stored as soon as it is there, so that a run can go on."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
+
 
 Row = dict[str, Any]
 
@@ -82,3 +84,27 @@ def frame(rows: list[Row]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(rows)
+
+
+FOLDER = Path("build/papers/albic/claims")
+"""Where finished runs are kept."""
+
+
+def rows_of(
+    table: str, keys: Iterable[Mapping[str, Any]], make: Callable[..., list[Row]]
+) -> pd.DataFrame:
+    """Return the rows that `make` gives for every key, taken from the folder where they are there.
+
+    Parameters
+    ----------
+    table
+        What the rows are for; part of their key.
+    keys
+        Arguments of `make`.
+    make
+        Called with a key as keyword arguments.
+    """
+    rows: list[Row] = []
+    for key in keys:
+        rows += kept(FOLDER, {"table": table, **key}, lambda k=key: make(**k))  # type: ignore[misc]
+    return frame(rows)

@@ -7,10 +7,8 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.claims.claim import Claim, Finding
-from experiments.studies.papers.claims.query import read_claims, read_section
+from experiments.studies.papers.claims.claim import Claim, Finding, read_claims, read_section
 from experiments.studies.papers.claims.tables import PAPERS, about_table, has_table, load_table
-from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
@@ -40,24 +38,6 @@ class Judgement:
             "figure": self.finding.figure,
             "cause": self.finding.cause,
         }
-
-
-def claiming_papers(name: str | None = None) -> list[str]:
-    """Return the folders of the papers that have claims, or the one that is named.
-
-    Raises
-    ------
-    InvalidInput
-        The named paper has none.
-    """
-    papers = sorted(path.parent.name for path in PAPERS.glob("*/claims.toml"))
-    if name is None:
-        return papers
-    folder = name.replace("-", "_")
-    if folder not in papers:
-        remedy = f"one of {', '.join(papers)}"
-        raise InvalidInput(Problem("NAME", name, "is no paper with claims", remedy))
-    return [folder]
 
 
 def claims_of(paper: str) -> tuple[Claim, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.studies.papers.albic.fig_5 import run_rounds
 
 if TYPE_CHECKING:
-    from experiments.studies.papers.albic.following import Row
+    from experiments.studies.papers.albic.runs import Row
 
 SECONDS = 5.0
 """Time limit of a solver, cold and with one thread; what it has of a processor is measured."""
@@ -81,7 +81,7 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
 def periods(seed: int, moves: int, count: int) -> list[Row]:
     """Follow Real Job 1's shape, with synthetic loads, under a budget of moves."""
     from experiments.generators.rebalancing import joint_periods
-    from experiments.studies.papers.albic.following import follow
+    from experiments.studies.papers.albic.runs import follow
 
     made = joint_periods(
         seed, count, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,

@@ -1,0 +1,50 @@
+"""Whose word optima of figures are: from rows to the heads of tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.studies.papers import certified
+from experiments.studies.papers.elastic_allocator import figures
+from experiments.studies.papers.texts import to_markdown
+from optim import Instance, solve
+
+
+def test_an_optimum_is_certified_for_its_row(repository: Path) -> None:
+    instance = Instance.load(repository / "examples" / "hand-8-tasks.json")
+    row = certified.of_result(instance, solve(instance, "imc-exact"))
+    assert row == {certified.BY: "certificate", certified.GAP: 0.0}
+
+
+def test_a_gap_is_unknown_as_soon_as_one_has_no_certificate() -> None:
+    rows = pd.DataFrame(
+        {
+            certified.BY: ["certificate", "one solver", "certificate"],
+            certified.GAP: [0.0, None, 0.02],
+        }
+    )
+    told = certified.summed_up(rows)
+    assert told == {certified.TOLD: "certificate (2), one solver (1)", certified.TOLD_GAP: None}
+    assert certified.summed_up(rows[rows[certified.GAP].notna()])[certified.TOLD_GAP] == 2.0
+    assert certified.summed_up(rows.drop(columns=certified.BY)) == {}
+    assert certified.sentence(told) == "by certificate (2), one solver (1)"
+    assert (
+        certified.sentence({})
+        == certified.sentence({certified.TOLD: None})
+        == "by one solver's word"
+    )
+
+
+def test_heads_say_one_solver_where_no_column_says_by_whom() -> None:
+    row = {
+        "objective": "capacity in use", "nodes": 5, "GMA": 0.5, "optimum": 0.5, "proved": True,
+        "GMA keeps the limits": True, "infeasible": False, "GMA, seconds": 0.1,
+        "exact, seconds": 1.0, "highest link use of the optimum": 0.8,
+    }  # fmt: skip
+    assert "| optimal, by one solver |" in to_markdown(figures.gap_table(pd.DataFrame([row])))
+    told = {**row, certified.BY: "certificate", certified.GAP: 0.0}
+    table = to_markdown(figures.gap_table(pd.DataFrame([told])))
+    assert "| optimal | by | certified gap, worst (%) |" in table
+    assert "| 1 | certificate (1) | 0 |" in table
