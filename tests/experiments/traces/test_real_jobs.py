@@ -89,5 +89,5 @@ def test_edits_are_written_whole_or_not_at_all(
             replays.write_edits(tmp_path, reduced=True)
     assert list(tmp_path.iterdir()) == []
     path = replays.write_edits(tmp_path, reduced=True)["edits"]
-    assert [p.name for p in tmp_path.iterdir()] == ["replays.parquet"]
+    assert [p.name for p in tmp_path.iterdir()] == ["edits.parquet"]
     assert pq.read_table(path).num_rows > 0
