@@ -2,7 +2,6 @@ from optim.errors import InvalidInput as InvalidInput
 from optim.errors import StreamplaceError as StreamplaceError
 from optim.errors import UnsuitableMethod as UnsuitableMethod
 from optim.format.builder import InstanceBuilder as InstanceBuilder
-from optim.format.builder import to_frames as to_frames
 from optim.format.instance import Instance as Instance
 from optim.format.plan import Plan as Plan
 from optim.methods.registry import Method as Method
@@ -12,6 +11,7 @@ from optim.methods.registry import get_method as get_method
 from optim.methods.solve import solve as solve
 from optim.referee.evaluate import evaluate as evaluate
 from optim.referee.evaluation import Evaluation as Evaluation
+from optim.referee.frames import to_frames as to_frames
 from optim.referee.result import Result as Result
 from optim.referee.result import Termination as Termination
 from optim.rules.violation import Violation as Violation

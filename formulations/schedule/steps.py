@@ -89,6 +89,23 @@ class Steps:
         seconds = self.seconds[:done][::-1]
         return replace(self, batches=back, exchanged=exchanged, seconds=seconds, back=True)
 
+    def _repr_html_(self) -> str:
+        from optim.format.html import figure, page
+
+        told, unknown = self.to_dict(), [None] * len(self.batches)
+        words = f"{self.num_moves} moves in {len(self.batches)} batches"
+        if not self.found:
+            words = "proven: no order without parking" if self.proven else "no order found"
+        rows = [
+            [k, move["task"], move["from"] or "nowhere", move["to"] or "nowhere", figure(seconds)]
+            for k, (batch, seconds) in enumerate(
+                zip(told["batches"], self.seconds or unknown, strict=True), 1
+            )
+            for move in batch
+        ] or [["–", m["task"], m["from"] or "nowhere", m["to"], m["rule"]] for m in told["blocked"]]
+        head = ["batch", "task", "from", "to", "seconds" if self.found else "breaks"]
+        return page(f"steps of {self.instance.name}", words, head if rows else [], rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         instance, names = self.instance, self.instance.tasks.ids

@@ -1,20 +1,21 @@
-"""Instances written in Python: a builder over the format's own fields, and tables in and out."""
+"""Instances written in Python: a builder over the format's own fields, and tables in."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant, raise_any
+from optim.format.document import NodeDocument, StreamDocument, TaskDocument
 from optim.format.instance import Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
-    from optim.format.plan import Plan
 
 _AMOUNTS = ("capacity", "load", "max_load", "min_load", "background", "slot_capacity")
 """Fields that hold a figure a resource; a plain number is the first resource's."""
@@ -123,11 +124,9 @@ class InstanceBuilder:
         Raises
         ------
         InvalidInput
-            There is no such part.
+            There is no such part, or columns are missing, unknown or there twice.
         """
-        if part not in ("nodes", "tasks", "streams", "traffic"):
-            reason, known = "holds no rows of a table", "nodes, tasks, streams or traffic"
-            raise InvalidInput(Problem("part", part, reason, known))
+        _check_columns(part, list(map(str, table.columns)), self._resources)
         amount = "capacity" if part == "nodes" else "load"
         for record in table.to_dict("records"):
             row = {str(k): _plain(v) for k, v in record.items() if not _missing(v)}
@@ -159,46 +158,45 @@ class InstanceBuilder:
         return {self._resources[0]: value} if plain and self._resources else value
 
 
+_COLUMNS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
+    "nodes": (NodeDocument, ("id",)),
+    "tasks": (TaskDocument, ("id",)),
+    "streams": (StreamDocument, ("from", "to")),
+    "traffic": (tuple, ("from", "to", "rate")),
+}
+"""Of each part that takes a table: the type of a row, and the columns that it needs."""
+
+
+def _check_columns(part: str, columns: list[str], resources: Sequence[str]) -> None:
+    """Refuse a table whose columns are not those of its part, naming each."""
+    if part not in _COLUMNS:
+        reason, known = "holds no rows of a table", "nodes, tasks, streams or traffic"
+        raise InvalidInput(Problem("part", part, reason, known))
+    kind, needed = _COLUMNS[part]
+    fields = list(needed)
+    if kind is not tuple:
+        fields = list(TypeAdapter(kind).json_schema(by_alias=True)["properties"])
+    known = [*fields, *(resources if part in ("nodes", "tasks") else ())]
+    told = f"columns: {', '.join(known)}"
+    problems = [
+        Problem(f"{part} column {name}", None, "is missing from the table", told)
+        for name in needed
+        if name not in columns
+    ]
+    for name in dict.fromkeys(columns):
+        if columns.count(name) > 1:
+            reason = f"stands {columns.count(name)} times in the table"
+            problems.append(Problem(f"{part} column {name}", None, reason, "keep one"))
+        if name not in known:
+            near = meant(name, known, "columns:")
+            reason = f"is no field of {part}, nor a resource"
+            problems.append(Problem(f"{part} column {name}", None, reason, near))
+    raise_any(problems)
+
+
 def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
 
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def to_frames(instance: Instance, plan: Plan | None = None) -> Mapping[str, pd.DataFrame]:
-    """Return an instance as tables that `InstanceBuilder.frame` takes again.
-
-    Parameters
-    ----------
-    plan
-        Adds to the tasks where it puts them, as ``planned``.
-
-    Returns
-    -------
-    Mapping
-        ``nodes`` (id, capacity of each resource, rack), ``tasks`` (id, load of each resource,
-        node), and ``traffic`` (from, to, rate).
-    """
-    import pandas as pd
-
-    nodes, tasks = instance.nodes, instance.tasks
-    racks = [nodes.rack_ids[r] if nodes.rack_ids else None for r in nodes.rack.tolist()]
-    capacity = np.where(np.isfinite(nodes.capacity), nodes.capacity, np.nan)
-    homes = [nodes.ids[n] if n >= 0 else None for n in tasks.node.tolist()]
-    names = instance.resources
-    places = pd.DataFrame({"id": nodes.ids, **dict(zip(names, capacity.T, strict=True))})
-    placed = pd.DataFrame({"id": tasks.ids, **dict(zip(names, tasks.load.T, strict=True))})
-    source, target, rate = instance.flows.directed()
-    pairs = {
-        "from": [tasks.ids[t] for t in source.tolist()],
-        "to": [tasks.ids[t] for t in target.tolist()],
-        "rate": rate,
-    }
-    placed = placed.assign(node=pd.Series(homes, dtype=object))
-    if plan is not None:
-        planned = [plan.assignment.get(task) for task in tasks.ids]
-        placed = placed.assign(planned=pd.Series(planned, dtype=object))
-    places = places.assign(rack=pd.Series(racks, dtype=object))
-    return {"nodes": places, "tasks": placed, "traffic": pd.DataFrame(pairs)}

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from optim.format.instance import Instance
     from optim.format.plan import Plan
@@ -24,14 +24,14 @@ def instance_html(instance: Instance) -> str:
             now[n] += 1
     rows = [
         [nodes.ids[n], now[n], *map(figure, nodes.capacity[n]), _rack(instance, n)]
-        for n in range(min(ROWS, instance.num_nodes))
+        for n in range(instance.num_nodes)
     ]
     told = ", ".join(f"{r} {figure(a)}" for r, a in zip(instance.resources, load, strict=True))
     words = (
         f"{instance.num_tasks} tasks of {instance.num_operators} operators on "
         f"{instance.num_nodes} nodes; load: {told}; traffic {figure(instance.total_traffic)}"
     )
-    return page(f"instance {instance.name}", words, head, rows, instance.num_nodes)
+    return page(f"instance {instance.name}", words, head, rows)
 
 
 def plan_html(plan: Plan) -> str:
@@ -41,11 +41,11 @@ def plan_html(plan: Plan) -> str:
         by_node.setdefault(node, []).append(task)
     rows = [
         [node, len(tasks), ", ".join(tasks[:8]) + (" …" if len(tasks) > 8 else "")]
-        for node, tasks in sorted(by_node.items())[:ROWS]
+        for node, tasks in sorted(by_node.items())
     ]
     words = f"of {plan.method or 'no method'}, sha256 {plan.sha256[:12]}…"
     title = f"plan for {plan.instance_name}"
-    return page(title, words, ["node", "tasks", ""], rows, len(by_node))
+    return page(title, words, ["node", "tasks", ""], rows)
 
 
 def _rack(instance: Instance, n: int) -> str:
@@ -54,17 +54,20 @@ def _rack(instance: Instance, n: int) -> str:
 
 
 def figure(value: Any) -> str:
+    """Write a number to four digits; ``None`` is unknown."""
     return "unknown" if value is None else f"{float(value):.4g}"
 
 
 def page(
-    title: str, words: str, head: Sequence[str], rows: Iterable[Sequence[Any]], count: int
+    title: str, words: str, head: Sequence[str], rows: Sequence[Sequence[Any]], most: int = ROWS
 ) -> str:
+    """Return a title, a line and a table of the first rows; all text is escaped."""
     cells = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows[:most]
     )
-    more = f"<p>and {count - ROWS} more</p>" if count > ROWS else ""
+    more = f"<p>and {len(rows) - most} more</p>" if len(rows) > most else ""
     return (
         f"<div><b>{escape(title)}</b><p>{escape(words)}</p>"
         f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}</div>"

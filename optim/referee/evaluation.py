@@ -34,6 +34,11 @@ class Evaluation(Figures):
         """
         return find_objective(name).read(self)
 
+    def _repr_html_(self) -> str:
+        from optim.referee.html import evaluation_html
+
+        return evaluation_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as plain data."""
         verdict = {"feasible": self.feasible, "violations": [v.to_dict() for v in self.violations]}

@@ -12,6 +12,7 @@ from formulations.conflicts.remedies import clashes_of_threads, remedies
 from formulations.conflicts.why import find_conflicts, violation_of
 from optim.figures.catalogue import find_objective
 from optim.figures.measures import moved_tasks
+from optim.format.html import figure, page
 from optim.kernels.warm import warm_up
 from optim.methods.registry import get_method, method_names
 from optim.methods.solve import without_plan
@@ -64,6 +65,8 @@ class Explanation:
         as it is.
     witness
         (T,) a placement that keeps all rules, where the search for conflicts met one.
+    instance
+        What it is of.
     """
 
     feasible: bool | None
@@ -82,6 +85,36 @@ class Explanation:
     departs: str = ""
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
+    instance: Instance | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        words = {True: "feasible", False: "infeasible", None: "not decided in the time given"}
+        told = self.clashes()
+        conflicts = [(k, c) for k, some in enumerate(told["conflicts"], 1) for c in some["rules"]]
+        rows: list[list[Any]] = [
+            [f"conflict {k}", f"{c['rule']} on {c['where']}", figure(c["needed"]),
+             figure(c["available"])]
+            for k, c in conflicts
+        ]  # fmt: skip
+        rows += [
+            ["remedy", f"{r['rule']} on {r['where']}", f"by {figure(r['by'])}",
+             "given up" if r["to"] is None else f"to {figure(r['to'])}"]
+            for r in (*told["relaxation"], *told["remedies"])
+        ]  # fmt: skip
+        rows += [
+            ["binds", f"{b.rule} on {b.where}", figure(b.used), figure(b.available)]
+            for b in self.binding
+        ]
+        title = "explanation" if self.instance is None else f"explanation of {self.instance.name}"
+        if self.instance is not None:
+            tasks, nodes = self.instance.tasks.ids, self.instance.nodes.ids
+            rows += [
+                ["move", f"{tasks[m.task]}: {nodes[m.source]} → {nodes[m.target]}",
+                 f"worth {figure(m.worth)}", ", ".join(m.breaks)]
+                for m in self.moves
+            ]  # fmt: skip
+        head = ["", "what", "needed, used", "available"] if rows else []
+        return page(title, "; ".join((words[self.feasible], *self.notes)), head, rows)
 
     def clashes(self) -> dict[str, Any]:
         """Return conflicts, and what would help, as plain data."""
@@ -136,7 +169,8 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
     if threads := clashes_of_threads(instance):
         rules, changes = zip(*threads, strict=True)
         alone = tuple((rule,) for rule in rules)
-        return Explanation(False, alone, changes, seconds=time.perf_counter() - began)
+        spent = time.perf_counter() - began
+        return Explanation(False, alone, changes, seconds=spent, instance=instance)
     judge, feasible, cores, clashes = find_conflicts(instance, seconds)
     atoms = judge.atoms
     best: list[Remedy] = []
@@ -155,7 +189,7 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
         notes.append("no change of one limit, nor nodes added, was found to be enough in time")
     witness = judge.ask(np.arange(len(atoms))).node if feasible else None
     return Explanation(
-        feasible, tuple(clashes), tuple(best), tuple(rest), witness=witness,
+        feasible, tuple(clashes), tuple(best), tuple(rest), witness=witness, instance=instance,
         seconds=time.perf_counter() - began, notes=tuple(notes),
     )  # fmt: skip
 
@@ -214,6 +248,7 @@ def why_plan(
         evaluation=evaluation,
         moves=tuple(moves),
         binding=tuple(binding_rules(instance, node)),
+        instance=instance,
         seconds=time.perf_counter() - began,
     )
 

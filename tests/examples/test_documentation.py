@@ -137,3 +137,19 @@ def test_every_command_and_flag_is_described() -> None:
             flags = [flag for flag in action.option_strings if flag.startswith("--")]
             for flag in set(flags) - common:
                 assert f"`{flag}" in section, f"{command.name} {flag}"
+
+
+def test_the_python_of_the_readme_has_the_types_that_it_uses(tmp_path: Path) -> None:
+    """Checked as users do: by mypy in strict mode, against what the package declares."""
+    pytest.importorskip("mypy", reason="the types are checked with it")
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    code = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
+    assert "solve(" in code
+    (tmp_path / "readme.py").write_text(code)
+    words = ["--strict", "--no-incremental", "--config-file=", "--follow-imports=silent"]
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *words, "readme.py"],
+        cwd=tmp_path, env={**os.environ, "MYPYPATH": str(REPOSITORY)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert checked.stdout.startswith("Success"), checked.stdout + checked.stderr

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from formulations.schedule.steps import steps
 from optim import Instance, InstanceBuilder, InvalidInput, Plan, solve, to_frames
+from streamplace.explain.explanation import why_infeasible, why_plan
 
 
 def built() -> Instance:
@@ -45,13 +47,71 @@ def test_tables_in_and_out() -> None:
         again.frame("limits", frames["nodes"])
 
 
+@pytest.mark.parametrize(
+    ("part", "columns", "words"),
+    [
+        ("tasks", ["id", "cpuu"], ["tasks column cpuu is no field of tasks", "did you mean cpu?"]),
+        ("tasks", ["name"], ["tasks column id is missing", "tasks column name is no field"]),
+        ("nodes", ["id", "id"], ["nodes column id stands 2 times"]),
+        ("nodes", ["id", 7], ["nodes column 7 is no field of nodes"]),
+        ("streams", ["source", "to"], ["streams column from is missing", "column source is no"]),
+        ("traffic", ["from", "too", "rate"], ["traffic column to is missing", "did you mean to?"]),
+        ("traffic", ["sender", "receiver"], ["column rate is missing", "column receiver is no"]),
+        ("traffic", ["from", "to", "rate", "cpu"], ["traffic column cpu is no field of traffic"]),
+    ],
+)
+def test_a_table_with_wrong_columns_is_refused_by_their_names(
+    part: str, columns: list[Any], words: list[str]
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame([[1] * len(columns)], columns=columns)
+    with pytest.raises(InvalidInput) as caught:
+        InstanceBuilder("b").frame(part, table)
+    for some in words:
+        assert some in str(caught.value)
+
+
+def test_a_result_as_tables() -> None:
+    pytest.importorskip("pandas")
+    instance = built()
+    result = solve(instance)
+    frames, found = to_frames(result), result.evaluation
+    assert result.plan is not None and found is not None
+    tasks = frames["tasks"]
+    assert dict(zip(tasks.id, tasks.node, strict=True)) == dict(result.plan.assignment)
+    nodes = frames["nodes"].set_index("id")
+    assert nodes.tasks.to_dict() == found.node_tasks
+    assert nodes["cpu"].to_dict() == {
+        n: load["cpu"] for n, load in (found.node_loads or {}).items()
+    }
+    assert nodes["cpu utilisation"]["n2"] == (found.utilisation or {})["n2"]["cpu"]
+    figures = frames["figures"].set_index("figure").value
+    assert figures["migrations"] == len(frames["moves"]) == len(result.moves)
+    none = to_frames(solve(InstanceBuilder("b").node("n", capacity=1).task("t", load=2).build()))
+    assert [len(frame) for frame in none.values()] == [0, 0, 0, 0, 0, len(none["trace"])]
+    with pytest.raises(InvalidInput, match="an Instance, or a Result of solve"):
+        to_frames(result.plan)  # type: ignore[arg-type]
+
+
 def test_notebooks_show_tables_and_no_markup_of_the_file() -> None:
     result = solve(built())
     assert result.plan is not None
-    for shown in (built(), result.plan, result):
+    nowhere = InstanceBuilder("<b>").node("n<1>", capacity=1).task("t", load=2).build()
+    told = (
+        built(), result.plan, result, result.evaluation, steps(built(), result.plan),
+        why_infeasible(nowhere, 5.0),
+        why_plan(built(), result.method, result.plan.node_indices(built())),
+    )  # fmt: skip
+    for shown in told:
+        assert shown is not None
         text = shown._repr_html_()
         assert "<table>" in text
-        assert "n<1>" not in text
+        assert "n<1>" not in text and "<b>:" not in text
+        assert text.count("<td>") == text.count("</td>")
+    assert "<td>load distance</td>" in told[3]._repr_html_()
+    assert "<td>nowhere</td>" in told[4]._repr_html_()
+    assert "<td>conflict 1</td>" in told[5]._repr_html_()
+    assert "<td>move</td>" in told[6]._repr_html_() or "<td>binds</td>" in told[6]._repr_html_()
     assert "n&lt;1&gt;" in built()._repr_html_()
     assert "optimal; used_capacity 1" in result._repr_html_()
 
