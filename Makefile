@@ -24,14 +24,15 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo warm test test-all lint types layers doctests docs docs-check fuzz torture papers bench lab lab-bench lab-plans constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-check fuzz torture papers bench lab lab-bench lab-plans constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
 	@echo 'make test         style, types, layers, documentation, and all tests but the slow ones'
 	@echo 'make test-all     the same with the tests that are marked slow'
 	@echo 'make warm         compile the kernels of all methods, once, on all cores'
-	@echo 'make docs         the API reference, from the docstrings, in build/api'
+	@echo 'make docs         the documentation site, in build/site'
+	@echo 'make docs-serve   the same on http://127.0.0.1:8000'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
 	@echo 'make torture      signals, odd paths, damaged files, full disks, hostile servers (20 minutes)'
@@ -105,13 +106,16 @@ layers: $(VENV)/.installed-dev
 
 doctests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' \
+		--ignore=docs/tutorials --ignore=docs/site --ignore=docs/img \
 		streamplace optim formulations heuristics experiments README.md docs
 
 docs: $(VENV)/.installed-dev
-	@mkdir -p build
-	$(BIN)/pdoc -d numpy -o build/api streamplace 2> build/api.log || { cat build/api.log; exit 1; }
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@for name in $$(sed -n 's/.* as //p' streamplace/__init__.pyi); do \
-	grep -q "id=\"$$name\"" build/api/streamplace.html || { echo "no $$name in the reference"; exit 1; }; done
+	grep -q "id=\"streamplace.$$name\"" build/site/api.html || { echo "no $$name in the reference"; exit 1; }; done
+
+docs-serve: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8000
 
 docs-check: doctests
 	$(BIN)/python -m pytest -q tests/examples/test_documentation.py

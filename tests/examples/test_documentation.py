@@ -28,6 +28,7 @@ PAGES = [
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
 ] + sorted((REPOSITORY / "docs").rglob("*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+TUTORIALS = sorted((REPOSITORY / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 GRADED = (
     (re.compile(r"^note +certificate of .*\n", re.MULTILINE), ""),
@@ -69,6 +70,15 @@ def ungraded(text: str) -> str:
     return text
 
 
+def same(command: str, shown: str, printed: str) -> None:
+    """Fail unless a command prints what the page shows."""
+    checker = doctest.OutputChecker()
+    example = doctest.Example(command, shown.strip("\n") + "\n")
+    printed = printed.replace("\xa0", " ")  # doctest takes it for no space
+    if not checker.check_output(ungraded(example.want), ungraded(printed), COMPARED):
+        pytest.fail(f"{command}\n{checker.output_difference(example, printed, COMPARED)}")
+
+
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a line of a page: here, unless a shell is needed or the command starts a JVM."""
     environment = {"COLUMNS": "100", "NO_COLOR": "1"}
@@ -92,7 +102,7 @@ LONG = {"explain.md", "traces.md"}  # minutes, and JVMs
 WITH_EXAMPLES = [
     pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [])
     for page in PAGES
-    if examples_of(page)
+    if examples_of(page) and page not in TUTORIALS  # these run in test_site.py
 ]
 
 
@@ -101,13 +111,8 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
     for example in examples_of(page):
         done = run(example.command, tmp_path)
-        checker = doctest.OutputChecker()
-        shown = doctest.Example(example.command, example.output + "\n")
-        graded = ungraded(shown.want), ungraded(done.stdout)
-        if example.output and not checker.check_output(*graded, COMPARED):
-            pytest.fail(
-                f"{example.command}\n{checker.output_difference(shown, done.stdout, COMPARED)}"
-            )
+        if example.output:
+            same(example.command, example.output, done.stdout)
         assert "internal error" not in done.stdout
 
 
@@ -115,14 +120,27 @@ def test_the_readme_shows_commands() -> None:
     assert any(example.output for example in examples_of(REPOSITORY / "README.md"))
 
 
+def anchors(page: Path | str) -> list[str]:
+    """Return the anchors of the headings of a page, or of one heading, as GitHub names them."""
+    text = page if isinstance(page, str) else page.read_text(encoding="utf-8")
+    found: list[str] = []
+    for title in re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower()
+        found.append(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
-        if re.match(r"[a-z]+:|#", target):
+        if re.match(r"[a-z]+:", target):
             continue
-        file = (page.parent / target.partition("#")[0]).resolve()
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
         assert file.exists(), f"{page.name} links to {target}"
         assert file.is_relative_to(REPOSITORY)
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{page.name} links to {target}"
 
 
 def test_every_command_and_flag_is_described() -> None:

@@ -1,0 +1,131 @@
+"""What the site needs beyond MkDocs: version, notebooks of tutorials, files that pages link to.
+
+``README.md`` is the repository's front page and ``docs/index.md`` the site's. Every other file
+outside of docs/ that a page links to (CONTRIBUTING.md, examples, tables of papers) becomes part of
+the site under its path in the repository; of a folder, its README or a list of its files.
+"""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import re
+import tomllib
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs"
+LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+
+
+def on_config(config: Any) -> Any:
+    """Show the version beside the name."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.site_name = f"{project['name']} {project['version']}"
+    config.copyright = f"{config.site_name}, {project['license']}"
+    return config
+
+
+def address(path: Path) -> str:
+    """Return where a file or folder of the repository stands in the site's tree of sources."""
+    if path == REPOSITORY / "README.md":
+        return "index.md"
+    if path.is_dir():
+        path = path / ("README.md" if (path / "README.md").exists() else "index.md")
+    return path.relative_to(DOCS if path.is_relative_to(DOCS) else REPOSITORY).as_posix()
+
+
+def moved(text: str, page: Path, found: set[Path]) -> str:
+    """Return a page's text with links as the site needs them; add the files they lead to."""
+    here = PurePosixPath(address(page)).parent
+
+    def link(match: re.Match[str]) -> str:
+        target = (page.parent / match[2]).resolve()
+        if re.match(r"[a-z]+:", match[2]) or not target.exists():
+            return match[0]
+        found.add(target)
+        return f"{match[1]}{os.path.relpath(address(target), here)}{match[3]}"
+
+    return LINK.sub(link, text)
+
+
+def notebook(page: str) -> dict[str, Any]:
+    """Return a page as a Jupyter notebook: commands and Python as cells, with the output shown."""
+    cells: list[dict[str, Any]] = []
+
+    def add(kind: str, source: str, shown: str = "") -> None:
+        cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": source.strip("\n")}
+        if kind == "code":
+            outputs = [{"output_type": "stream", "name": "stdout", "text": shown}] if shown else []
+            cell |= {"execution_count": None, "outputs": outputs}
+        if cell["source"]:
+            cells.append({"id": f"cell-{len(cells)}", **cell})
+
+    for part in re.split(r"(^```(?:console|python|toml title).*?^```$)", page, flags=re.M | re.S):
+        head, _, body = part.removesuffix("```").partition("\n")
+        if head == "```console":
+            for command in re.split(r"^\$ ", body, flags=re.M)[1:]:
+                line, _, shown = command.partition("\n")
+                add("code", f"!{line}", shown)
+        elif head == "```python":
+            examples = doctest.DocTestParser().get_examples(body)
+            shown = "".join(example.want for example in examples)
+            add("code", "".join(example.source for example in examples), shown)
+        elif named := re.match(r'```toml title="(.*)"', head):
+            add("code", f"%%writefile {named[1]}\n{body}")
+        else:
+            add("markdown", part)
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add what pages link to outside of docs/, and what that links to."""
+    for page in [file for file in files if file.src_uri.startswith("tutorials/")]:
+        name = page.src_uri.removesuffix(".md") + ".ipynb"
+        content = json.dumps(notebook(page.content_string), indent=1)
+        files.append(File.generated(config, name, content=content))
+    waiting = {Path(str(file.abs_src_path)) for file in files.documentation_pages()}
+    done = set(waiting)
+    while waiting:
+        page = waiting.pop()
+        found: set[Path] = set()
+        text = moved(page.read_text(encoding="utf-8"), page, found)
+        if not page.is_relative_to(DOCS):
+            files.append(File.generated(config, address(page), content=text))
+        for path in sorted(found - done):
+            done.add(path)
+            if path.is_relative_to(DOCS) or address(path) == "index.md":
+                continue
+            if path.is_dir() and (path / "README.md").exists():
+                path = path / "README.md"
+            if path.is_dir():
+                names = sorted(file for file in path.iterdir() if file.is_file())
+                listed = "".join(f"- [{file.name}]({file.name})\n" for file in names)
+                title = path.relative_to(REPOSITORY).as_posix()
+                listing = f"# {title}\n\n{listed}"
+                files.append(File.generated(config, address(path), content=listing))
+                for file in set(names) - done:
+                    done.add(file)
+                    files.append(copied(config, file))
+            elif path.suffix == ".md":
+                waiting.add(path)
+            else:
+                files.append(copied(config, path))
+    return files
+
+
+def copied(config: Any, path: Path) -> File:
+    """Return a file of the repository as one of the site."""
+    return File.generated(config, address(path), abs_src_path=str(path))
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Mend the links of a page in docs/; offer tutorials as notebooks."""
+    path = DOCS / page.file.src_uri
+    if page.file.src_uri.startswith("tutorials/"):
+        markdown = f"{markdown}\n[This page as a notebook]({path.stem}.ipynb)\n"
+    return moved(markdown, path, set()) if path.exists() else markdown

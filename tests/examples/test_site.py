@@ -1,0 +1,163 @@
+"""The documentation site: tutorials run as its notebooks, pages read alike there and on GitHub."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import io
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import markdown
+import pytest
+from markdown_it import MarkdownIt
+
+from experiments.studies.papers import all_figures
+from optim.methods.registry import all_methods
+from tests.examples.test_documentation import LINK, PAGES, REPOSITORY, TUTORIALS, anchors, run, same
+
+DOCS = REPOSITORY / "docs"
+QUESTIONS = tomllib.loads((Path(__file__).parent / "questions.toml").read_text(encoding="utf-8"))
+MOST_CLICKS = 3
+
+
+def _hooks() -> Any:
+    spec = importlib.util.spec_from_file_location("hooks", DOCS / "site" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_cell(source: str, folder: Path, names: dict[str, Any]) -> str:
+    """Run a cell as Jupyter does; return what it prints, of Python each expression's value."""
+    if source.startswith("%%writefile "):
+        name, _, content = source.removeprefix("%%writefile ").partition("\n")
+        (folder / name).write_text(content + "\n", encoding="utf-8")
+        return ""
+    if source.startswith("!"):
+        return run(source[1:], folder).stdout
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.chdir(folder):
+        for statement in ast.parse(source).body:
+            exec(compile(ast.Interactive([statement]), "cell", "single"), names)
+    return printed.getvalue()
+
+
+SWEEPS = {"study"}  # a JVM and 36 processes
+RUN = [
+    pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in SWEEPS else [])
+    for page in TUTORIALS
+]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_a_tutorial_runs_as_a_notebook(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    text = page.read_text(encoding="utf-8")
+    if "streamplace sweep" in text:
+        request.getfixturevalue("spark")  # runs in this process borrow it
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    names: dict[str, Any] = {}
+    cells = [c for c in _hooks().notebook(text)["cells"] if c["cell_type"] == "code"]
+    assert sum(cell["source"].startswith("!") for cell in cells) == text.count("\n$ ")
+    for cell in cells:
+        printed = run_cell(cell["source"], tmp_path, names)
+        shown = "".join(output["text"] for output in cell["outputs"])
+        if shown:
+            same(cell["source"], shown, printed)
+
+
+def parts(html: str) -> Counter[str]:
+    """Count what a page is made of."""
+    return Counter(re.findall(r"<(li|ul|ol|table|td|pre|h\d|em|strong|code|a|img)\b", html))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_a_page_reads_alike_on_the_site_and_on_github(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"^<.*>$", "", text, flags=re.MULTILINE)
+    there = MarkdownIt("commonmark").enable("table").render(text)
+    here = markdown.markdown(text, extensions=["tables", "pymdownx.superfences", "attr_list"])
+    assert parts(here) == parts(there)
+
+
+def clicks() -> dict[tuple[Path, str], int]:
+    """Return the links from the site's first page that lead to each page and heading, at least."""
+    found: dict[tuple[Path, str], int] = {(DOCS / "index.md", ""): 0}
+    seen: set[Path] = set()
+    waiting = [(0, DOCS / "index.md")]
+    while waiting:
+        count, page = waiting.pop(0)
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (page.parent / name).resolve() if name else page
+            found.setdefault((file, anchor), count + 1)
+            waiting.append((count + 1, file))
+    return found
+
+
+@pytest.mark.parametrize("question", QUESTIONS["question"], ids=lambda q: q["asked"])
+def test_a_question_is_answered_within_three_clicks(question: dict[str, str]) -> None:
+    name, _, anchor = question["at"].partition("#")
+    page = REPOSITORY / name
+    assert clicks()[page, anchor] <= MOST_CLICKS
+    text = page.read_text(encoding="utf-8")
+    if anchor:
+        assert anchor in anchors(page)
+        heading = next(
+            line for line in text.splitlines()
+            if line.startswith("#") and anchors(line) == [anchor]
+        )  # fmt: skip
+        text = text.split(f"\n{heading}\n")[1]
+        text = re.split(rf"^#{{1,{heading.split()[0].count('#')}}} ", text, flags=re.MULTILINE)[0]
+    assert re.search(question["says"], text, re.DOTALL)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r"- (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE))
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert listed == pages | {"CONTRIBUTING.md", "CHANGELOG.md"}
+
+
+def test_the_gallery_has_every_figure_and_its_command() -> None:
+    text = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^!\[.*\]\((\S+)\)\n(.+)$", text, re.MULTILINE))
+    assert set(shown) == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("img/*.svg")}
+    known = {figure.name for figure in all_figures()}
+    for name, line in shown.items():
+        if name.startswith("papers/"):
+            figure = re.fullmatch(r"`streamplace paper (\S+)/(\S+)`", line)
+            assert figure is not None
+            assert name == f"papers/img/{figure[1]}-{figure[2]}.svg"
+            assert f"{figure[1]}/{figure[2]}" in known
+
+
+def test_the_page_of_methods_is_true() -> None:
+    text = (DOCS / "methods" / "index.md").read_text(encoding="utf-8")
+    methods = {method.name: method for method in all_methods()}
+    listed = re.findall(r"^\| \[`(\S+)`\]\(\S+\) \| (.+) \| (.+) \| `(\w+)`(.*) \|$", text, re.M)
+    assert {name for name, *_ in listed} == set(methods)
+    for name, family, summary, objective, more in listed:
+        method = methods[name]
+        assert (family, summary, objective) == (method.family, method.summary, method.objective)
+        assert bool(more) == (len(method.objectives) > 1)
+    rows = re.findall(r"^\| `(\S+)` \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    exact = {name for name, method in methods.items() if method.kind == "exact" and method.solvers}
+    assert {name for name, *_ in rows} == exact
+    for name, objectives, solvers in rows:
+        method = methods[name]
+        assert re.findall(r"`(\w+)`", objectives) == list(method.objectives)
+        assert set(solvers.split(", ")) == set(method.solvers)
+        assert solvers.split(", ")[0] == method.default_solver
