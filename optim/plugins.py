@@ -13,6 +13,7 @@ import sys
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import resolve_name
@@ -55,6 +56,23 @@ def entries(group: str) -> dict[str, Entry]:
     found.sort(key=lambda entry: (entry.package == OURS, entry.package, entry.point.value))
     known = {entry.point.name: entry for entry in found}
     return {name: known[name] for name in sorted(known)}
+
+
+def loaded(path: str, where: str, remedy: str = "name a module and a function of it") -> Any:
+    """Import ``module:function``; modules of the folder that the command is given in are found.
+
+    Raises
+    ------
+    InvalidInput
+        There is none; `where` is what is wrong.
+    """
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module, _, attribute = path.partition(":")
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(Problem(where, path, f"cannot be loaded: {error}", remedy)) from None
 
 
 @dataclass(frozen=True)

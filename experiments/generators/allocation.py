@@ -30,10 +30,10 @@ _CAPACITY = 400.0
 _UNITS = {"cpu": "percent of a core", "rate": "bytes/s"}
 
 
-def uplinks(count: int, capacity: float, background: float = 0.0) -> list[dict[str, Any]]:
+def uplinks(count: int, capacity: float) -> list[dict[str, Any]]:
     """One link for each of the nodes n0, n1, …"""
     return [
-        {"id": f"up-n{i}", "nodes": [f"n{i}"], "capacity": capacity, "background": background}
+        {"id": f"up-n{i}", "nodes": [f"n{i}"], "capacity": capacity, "background": 0.0}
         for i in range(count)
     ]
 

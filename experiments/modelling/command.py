@@ -13,9 +13,9 @@ from experiments.modelling.callables import callable_trial
 from experiments.modelling.slot_queue import SlotTask, queueing_trial
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.exit_codes import ExitCode
+from optim.plugins import loaded
 from optim.util.files import write_atomic
 from streamplace.present.arguments import add_json, count, positive, seconds, whole
-from streamplace.present.inputs import loaded
 
 if TYPE_CHECKING:
     import argparse

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import math
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option, read_options
+from optim.plugins import loaded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -209,14 +209,7 @@ class ScalingChoice:
 
 def _own_rule(name: str, parameters: Mapping[str, Any]) -> ScalingRule:
     """Load ``module:factory`` and call it with the parameters; it returns the rule."""
-    module, colon, attribute = name.partition(":")
-    try:
-        if not colon:
-            raise ImportError(name)
-        factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError):
-        remedy = "none, utilisation, or module:factory of your own"
-        raise InvalidInput(Problem("--scaling", name, "is no scaling rule", remedy)) from None
+    factory = loaded(name, "--scaling", "none, utilisation, or module:factory of your own")
     try:
         inspect.signature(factory).bind(**parameters)
     except TypeError as error:

@@ -58,9 +58,7 @@ def local_path(text: str | Path) -> Path:
 
 
 @contextlib.contextmanager
-def output_at(
-    output: str | Path, master: str = "local[1]", *, keep: bool = True, **session: Any
-) -> Iterator[Path]:
+def output_at(output: str | Path, master: str = "local[1]", **session: Any) -> Iterator[Path]:
     """Give the local path at which an output is to be made.
 
     Of a URI it is a working copy, which holds what is there already, and is put in its place when
@@ -70,8 +68,6 @@ def output_at(
     ----------
     output
         Path or URI.
-    keep
-        Leave the working copy to the next call if the block fails.
     master, session
         As `experiments.spark.session.spark_session` takes them.
 
@@ -88,12 +84,7 @@ def output_at(
         place = Place(spark, uri)
         place.settle()
         _take_up(place, folder)
-        try:
-            yield folder / _COPY
-        except BaseException:
-            if not keep:
-                _clear(folder)
-            raise
+        yield folder / _COPY  # where the block fails, the next call goes on with the copy
         place.put(folder / _COPY)
         _clear(folder)
 

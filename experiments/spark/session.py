@@ -81,7 +81,7 @@ def check_master(master: str, task_cpus: int = 1) -> None:
         raise InvalidInput(Problem("--master", master, reason, "lower `threads`, or add cores"))
 
 
-def check_reachable(master: str, seconds: float = REACH_SECONDS) -> None:
+def check_reachable(master: str) -> None:
     """Refuse a master of which no address answers: Spark itself tries for more than a minute."""
     found = _ADDRESSES.fullmatch(master)
     if found is None:
@@ -98,7 +98,7 @@ def check_reachable(master: str, seconds: float = REACH_SECONDS) -> None:
             remedy = "write spark://HOST:PORT, several with commas between, or k8s://https://HOST"
             raise InvalidInput(Problem("--master", master, f"{address!r} is no address", remedy))
         try:
-            with socket.create_connection((host, port), seconds):
+            with socket.create_connection((host, port), REACH_SECONDS):
                 return
         except OSError as error:
             told.append(f"{host}:{port}: {error.strerror or error}")

@@ -6,7 +6,6 @@ same Python worker.
 
 from __future__ import annotations
 
-import importlib
 import json
 import platform
 import socket
@@ -22,6 +21,7 @@ from experiments.sweep.isolation import Answer, IsolatedCaller, Outcome, Stopped
 from experiments.sweep.row import complete_row
 from experiments.sweep.store import write_part
 from optim.errors import InvalidInput, Problem
+from optim.plugins import loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -266,12 +266,7 @@ def find_runner(name: str) -> Callable[[bytes, dict[str, Any]], Mapping[str, Any
     InvalidInput
         There is none.
     """
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        reason = f"names no function: {error}"
-        raise InvalidInput(Problem("runner", name, reason, "write module:function")) from None
+    found = loaded(name, "runner", "write module:function")
     if not callable(found):
         raise InvalidInput(Problem("runner", name, "is not a function"))
     function: Callable[[bytes, dict[str, Any]], Mapping[str, Any]] = found

@@ -119,7 +119,10 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     unplanned: dict[int, str] = {}
-    session = {"quick": False, "config": {**TRACE_SETTINGS, **dict(args.spark_config)}}
+    session: dict[str, Any] = {
+        "quick": False,
+        "config": {**TRACE_SETTINGS, **dict(args.spark_config)},
+    }
     with output_at(args.output or args.job, args.master or "local[*]", **session) as path:
         trace = _trace(args, path)
         written = _instances(args, trace, unplanned) if args.instances else []

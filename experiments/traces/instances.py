@@ -41,10 +41,10 @@ def check_placement(name: str, where: str = "--placement") -> None:
         raise InvalidInput(Problem(where, name, "is no placement", remedy))
 
 
-def check_method(name: str, where: str = "--carry") -> None:
+def check_method(name: str) -> None:
     """Refuse a name that is no method."""
     if name not in method_names():
-        raise InvalidInput(Problem(where, name, "is no method", "see `streamplace methods`"))
+        raise InvalidInput(Problem("--carry", name, "is no method", "see `streamplace methods`"))
 
 
 def place(maker: InstanceMaker, name: str, period: int, seed: int = 0) -> Integers:
@@ -371,14 +371,10 @@ def name_of(trace: TraceFolder, period: int) -> str:
 
 
 class _Sorted:
-    """A table in the order of periods, cut without being searched."""
+    """A table, which is in the order of periods, cut without being searched."""
 
     def __init__(self, table: pa.Table) -> None:
-        period = table["period"].to_numpy()
-        if len(period) and (np.diff(period) < 0).any():
-            table = table.take(np.argsort(period, kind="stable"))
-            period = table["period"].to_numpy()
-        self._table, self._period = table, period
+        self._table, self._period = table, table["period"].to_numpy()
 
     def at(self, period: int) -> pa.Table:
         start, stop = np.searchsorted(self._period, [period, period + 1]).tolist()

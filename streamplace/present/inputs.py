@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import io
 import sys
 import zlib
-from typing import Any
 
 from optim import Instance, Plan
 from optim.errors import InvalidInput, Problem
@@ -67,16 +65,3 @@ def _read_stdin() -> bytes:
             Problem(STDIN, None, reason, "use the group form, or split the instance")
         )
     return data
-
-
-def loaded(path: str, argument: str) -> Any:
-    """Import ``module:function``; modules of the folder that the command is given in are found."""
-    module, _, attribute = path.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        remedy = "name an importable module and a function of it"
-        problem = Problem(argument, path, f"cannot be loaded: {error}", remedy)
-        raise InvalidInput(problem) from None

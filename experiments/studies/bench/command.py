@@ -233,7 +233,7 @@ def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
 
     kind = "heuristic"
     if args.my_method:
-        from streamplace.present.inputs import loaded
+        from optim.plugins import loaded
 
         told = args.my_method
         function: Callable[[dict[str, Any]], Any] = loaded(told, "--my-method")

@@ -94,8 +94,8 @@ def test_rules_by_name() -> None:
         ("utilisation", {"uper": "1"}, "is no parameter of utilisation.*did you mean upper"),
         ("utilisation", {"upper": "x"}, "is no number"),
         ("utilisation", {"target": "0.4"}, "must lie above lower"),
-        ("magic", {}, "is no scaling rule"),
-        ("experiments.replay.scaling:Nothing", {}, "is no scaling rule"),
+        ("magic", {}, "magic. cannot be loaded.*none, utilisation, or module:factory"),
+        ("experiments.replay.scaling:Nothing", {}, "cannot be loaded: .* has no attribute"),
         ("experiments.replay.scaling:NoScaling", {"a": "1"}, "unexpected keyword"),
     ],
 )
