@@ -117,24 +117,6 @@ def build_joint(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> In
     return build_instance(name, origin, groups, _nodes(p), _limits(p))
 
 
-def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
-    """Return several periods of one ``joint`` job, from period 0 on.
-
-    Parameters
-    ----------
-    seed, periods
-        Of the job; how many.
-    **parameters
-        Of the kind ``joint``, `period` excepted.
-
-    Raises
-    ------
-    InvalidInput
-        Unknown parameters, or values that do not do.
-    """
-    return [JOINT.make(seed, {**parameters, "period": period}) for period in range(periods)]
-
-
 def _cluster_loads(rng: np.random.Generator, p: Mapping[str, Any]) -> tuple[Floats, Integers]:
     check_tasks("key_groups", p["key_groups"], p["nodes"] * p["key_groups"])
     load, home = even_key_groups(rng, p["nodes"], p["key_groups"], p["mean"], p["noise"])

@@ -203,7 +203,8 @@ def run_sweep(
         outcomes = _stored(folder)
         _write_marker(folder, spec, plan)
         keep_instances(folder.path, (run.instance for run in plan.runs))
-        waiting = [run for run in plan.runs if _is_open(outcomes.get(run.key), retry_failed)]
+        closed = {key for key, outcome in outcomes.items() if outcome == "ok" or not retry_failed}
+        waiting = [run for run in plan.runs if run.key not in closed]
         if waiting:
             estimator = Estimator(read_columns(folder.files(), LEARNED_COLUMNS))
             seconds = [estimator.seconds(run) for run in waiting]
@@ -237,10 +238,6 @@ def _stored(folder: ResultFolder) -> dict[str, str]:
     """Return the outcome of every run that has a row."""
     rows = read_columns(folder.files(), ("run_key", "outcome"))
     return {row["run_key"]: row["outcome"] for row in rows}
-
-
-def _is_open(outcome: str | None, retry_failed: bool) -> bool:
-    return outcome is None or (retry_failed and outcome != "ok")
 
 
 def _write_marker(folder: ResultFolder, spec: Spec, plan: Plan) -> None:

@@ -143,7 +143,8 @@ def load_instances(spec: Spec, files: Sequence[Path], notes: list[str]) -> list[
     loaded: list[tuple[Instance, str, dict[str, str]]] = []
     for file in files:
         try:
-            loaded.append((Instance.load(file), _stem(file), {}))
+            stem = file.name.removesuffix(".gz").removesuffix(".json")
+            loaded.append((Instance.load(file), stem, {}))
         except InvalidInput as error:
             problems += [_located(problem, str(file)) for problem in error.problems]
     for i, entry in enumerate(spec.generators):
@@ -161,10 +162,6 @@ def load_instances(spec: Spec, files: Sequence[Path], notes: list[str]) -> list[
 def _located(problem: Problem, where: str) -> Problem:
     path = f"{where}: {problem.path}" if problem.path != where else where
     return Problem(path, problem.value, problem.reason, problem.remedy)
-
-
-def _stem(file: Path) -> str:
-    return file.name.removesuffix(".gz").removesuffix(".json")
 
 
 def _generated(entry: Generate, notes: list[str]) -> Iterator[tuple[Instance, str, dict[str, str]]]:

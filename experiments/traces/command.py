@@ -270,7 +270,7 @@ def _print(
         table.add_row(
             spec.id,
             f"{0 if total is None else int(total['events']):,}",
-            f"{_summed(manifest.recordings, 'without_key', spec.id):,}",
+            f"{sum(r['without_key'].get(spec.id, 0) for r in manifest.recordings.values()):,}",
             number(0.0 if total is None else total["cost"]),
             f"{used} of {spec.key_groups}",
             percent(None if total is None else total["largest"]),
@@ -314,7 +314,3 @@ def _told(name: str, counts: Mapping[str, Any]) -> str:
         rest = sum(counts.get(f"without_{what}", {}).values())
         parts += [f"{rest:,} times without a {what}, taken as 0"] if rest else []
     return f"{name}: {counts['events']:,} events" + "".join(f"; {part}" for part in parts)
-
-
-def _summed(recordings: Any, key: str, operator: str) -> int:
-    return sum(counts[key].get(operator, 0) for counts in recordings.values())

@@ -330,7 +330,8 @@ class TraceFolder:
             One of them is not there.
         """
         new = self.path / _NEW
-        rows = {n: count_rows(new / f"{n}.parquet") for n in TABLES if _written(new, n)}
+        files = {name: new / f"{name}.parquet" for name in TABLES}
+        rows = {n: count_rows(path) for n, path in files.items() if any(path.glob("*.parquet"))}
         if lost := sorted(set(wanted) - set(rows)):
             raise TablesLost(f"{self.path}: nothing was written of {', '.join(lost)}")
         whole = replace(manifest, seconds=seconds, rows=rows)
@@ -443,11 +444,6 @@ class TraceFolder:
 def is_trace(path: str | Path) -> bool:
     """Tell whether a folder is a finished trace."""
     return (Path(path) / MARKER).is_file() or (Path(path) / _NEW / MARKER).is_file()
-
-
-def _written(folder: Path, name: str) -> bool:
-    """Tell whether Spark's committer has finished a table."""
-    return any((folder / f"{name}.parquet").glob("*.parquet"))
 
 
 _PAIR = {"source": "text", "target": "text", "source_group": "whole", "target_group": "whole"}

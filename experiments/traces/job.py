@@ -681,7 +681,10 @@ class Job:
             operator.reading(*events) if len(events) == 1 else operator
             for operator in _placed(table["operator"], "operator", zone)
         ]
-        edges = [_between(edge, operators) for edge in _placed(table.get("edge", []), "edge", zone)]
+        edges = [
+            replace(edge, events=edge.events or _common(edge, operators))
+            for edge in _placed(table.get("edge", []), "edge", zone)
+        ]
         cluster = table.get("cluster")
         if cluster is not None:
             cluster = replace(cluster, limits=table.get("limits", {}))
@@ -775,11 +778,6 @@ def _placed(value: Any, where: str, zone: str, name: str = "") -> Any:
     parts = {f.name: getattr(value, f.name) for f in fields(value)}
     parts = {key: _placed(part, f"{where}.{key}", zone) for key, part in parts.items()}
     return replace(value, **parts | {key: told[key] for key in told if key in parts})
-
-
-def _between(edge: Edge, operators: Sequence[OperatorSpec]) -> Edge:
-    """Return an edge with the events that reach both ends, where it names none."""
-    return replace(edge, events=edge.events or _common(edge, operators))
 
 
 def _common(edge: Edge, operators: Sequence[OperatorSpec]) -> tuple[str, ...]:

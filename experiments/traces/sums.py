@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from experiments.traces.expressions import Typed
     from experiments.traces.files import Paths
@@ -187,7 +187,7 @@ def sum_up(
     made.moments(events, open_from)
     kinds = _kinds(job, events, made)
     sets = tuple(dict.fromkeys((_FATES, *(kind.by for kind in kinds))))
-    frame = _projected(rows, made.columns)
+    frame = rows.frame.select(*(made.columns[name].alias(name) for name in made.columns))
     memory = _MEMORY // session.sparkContext.defaultParallelism
     schema = to_arrow_schema(frame.schema)
     partial = _partial(_query(list(made.columns), sets), schema, min(512, max(128, memory)))
@@ -195,10 +195,6 @@ def sum_up(
     summed.write.option("compression", "none").parquet(uri)
     latest = "moment" if "moment" in made.columns else "NULL"
     return Sums(rows, kinds, lookups, sets, latest, partial)
-
-
-def _projected(rows: Rows, columns: Mapping[str, Column]) -> DataFrame:
-    return rows.frame.select(*(column.alias(name) for name, column in columns.items()))
 
 
 def _kinds(job: Job, events: Events, made: _Maker) -> list[Kind]:

@@ -195,8 +195,9 @@ def added(older: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     for key in {**older, **new}:
         before, now = older.get(key), new.get(key)
         if key == "lookups":
+            known = {table: told.get("unmatched", 0) for table, told in (before or {}).items()}
             sums[key] = {
-                table: {**told, "unmatched": told["unmatched"] + _unmatched(before, table)}
+                table: {**told, "unmatched": told["unmatched"] + known.get(table, 0)}
                 for table, told in (now or {}).items()
             }
         elif isinstance(before, dict) and isinstance(now, dict):
@@ -206,10 +207,6 @@ def added(older: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         else:
             sums[key] = before if now is None else now
     return sums
-
-
-def _unmatched(lookups: Mapping[str, Mapping[str, int]] | None, table: str) -> int:
-    return (lookups or {}).get(table, {}).get("unmatched", 0)
 
 
 # -- the trace -------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from experiments.generators import KINDS
-from experiments.generators.rebalancing import joint_periods
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 
@@ -90,7 +89,9 @@ def test_the_share_of_one_to_one_key_groups_bounds_the_collocation(share: float)
 
 
 def test_periods_share_job_and_placement_and_differ_in_load() -> None:
-    first, second, third = joint_periods(5, 3, nodes=10, operators=4)
+    first, second, third = (
+        generate("joint", seed=5, period=number, nodes=10, operators=4) for number in range(3)
+    )
     for later in (second, third):
         assert later.tasks.ids == first.tasks.ids
         np.testing.assert_array_equal(later.tasks.node, first.tasks.node)

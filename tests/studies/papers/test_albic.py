@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from experiments.generators import generate
-from experiments.generators.rebalancing import joint_periods
 from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, first_state, step
 from experiments.replay.policies import read_policy
 from experiments.studies.papers.albic import built, collocation, fig_5, fig_8_9, solving_time
+from experiments.studies.papers.albic.built import joint_periods
 from experiments.studies.papers.albic.collocation import TARGETS, said, summary, table_by
 from experiments.studies.papers.albic.jobs import MILP
 from experiments.studies.papers.albic.milp import SOLVERS

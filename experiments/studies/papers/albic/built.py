@@ -28,6 +28,26 @@ def adds_for_the_hottest(view: ScalingView) -> ScalingDecision:
     return ScalingDecision(int(hot and view.since_change > 1))
 
 
+def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
+    """Return several periods of one ``joint`` job, from period 0 on.
+
+    Parameters
+    ----------
+    seed, periods
+        Of the job; how many.
+    **parameters
+        Of the kind ``joint``, `period` excepted.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown parameters, or values that do not do.
+    """
+    from experiments.generators.rebalancing import JOINT
+
+    return [JOINT.make(seed, {**parameters, "period": period}) for period in range(periods)]
+
+
 def scale_outs(seed: int, plan_first: bool) -> list[Row]:
     """Nodes added on a short day, decided on planned loads or on those that run."""
     from experiments.replay.day import day_periods

@@ -42,7 +42,7 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
 
 
 def _followed(seed: int, budget: int) -> list[Row]:
-    from experiments.generators.rebalancing import joint_periods
+    from experiments.studies.papers.albic.built import joint_periods
 
     made = joint_periods(
         seed, PERIODS, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,

@@ -80,7 +80,7 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
 
 def periods(seed: int, moves: int, count: int) -> list[Row]:
     """Follow Real Job 1's shape, with synthetic loads, under a budget of moves."""
-    from experiments.generators.rebalancing import joint_periods
+    from experiments.studies.papers.albic.built import joint_periods
     from experiments.studies.papers.albic.runs import follow
 
     made = joint_periods(
