@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.generators import KINDS
+from experiments.generators import KINDS, generate
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 
