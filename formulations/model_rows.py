@@ -208,6 +208,59 @@ def add_load_distance(
         )  # fmt: skip
 
 
+def add_deviation(
+    model: LinearModel,
+    placing: Placing,
+    load: Floats,
+    base: Floats,
+    of_one: Floats,
+    ids: list[str],
+    counted: NDArray[Any],
+) -> NDArray[Any]:
+    """d_n ≥ |u_n − ū| over some nodes, u_n = base_n + of_one_n·Σ_t load_t·x_tn and ū their mean.
+
+    Parameters
+    ----------
+    load
+        (T,).
+    base, of_one
+        (M,) of each node that counts.
+    ids
+        Of these nodes.
+    counted
+        (M,) their indices.
+
+    Returns
+    -------
+    NDArray
+        (1 + M,) columns of ū and of the distances; shares are at most 1.
+    """
+    m = len(counted)
+    columns = model.add_variables(
+        "share", m + 1, upper=1.0, of={"": ["mean", *(f"distance,{n}" for n in ids)]}
+    ).indices
+    mean, d = int(columns[0]), columns[1:]
+    number = np.full(placing.num_nodes, -1, dtype=np.int64)
+    number[counted] = np.arange(m)
+    node, column, value, constant = placing.sums(load)
+    on = number[node] >= 0
+    row, x = number[node[on]], column[on]
+    value, base = value[on] * of_one[row], base + of_one * constant[counted]
+    model.add_rows(
+        "mean", -base.sum(), -base.sum(), np.zeros(len(x) + 1, np.int64),
+        np.append(x, mean), np.append(value, -float(m)), num_rows=1,
+    )  # fmt: skip
+    every = np.arange(m)
+    for name, sign in (("above", 1.0), ("below", -1.0)):
+        model.add_rows(
+            name, -np.inf, -sign * base, np.concatenate([row, every, every]),
+            np.concatenate([x, np.full(m, mean), d]),
+            np.concatenate([sign * value, np.full(m, -sign), -np.ones(m)]), num_rows=m,
+            of={"node": counted},
+        )  # fmt: skip
+    return np.asarray(columns)
+
+
 def load_left(placing: Placing, load: Floats, leaving: Bools) -> tuple[Numbers, Floats, float]:
     """Σ_(i in B) load_i: return columns, coefficients and constant of the load on leaving nodes."""
     node, column, value, constant = placing.sums(load)
@@ -362,52 +415,78 @@ def add_stars(
         )  # fmt: skip
 
 
-def add_links(
-    model: LinearModel,
-    instance: Instance,
-    column: NDArray[Any],
-    products: tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None,
-    *,
-    whole: bool,
-) -> list[Inside]:
-    """Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l: what leaves, or enters, the nodes of a link.
+class Crossings:
+    """Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl): what leaves, or enters, the nodes of each link.
+
+    Columns of the pairs inside a link are added where it is first asked for.
 
     Parameters
     ----------
+    column
+        (T, N) column of each task on each node, -1 for none.
     products
         Pair, node and column of each product: what a link of one node needs no others for.
+    whole
+        Declare the pairs inside integer.
     """
-    links, room = instance.links, link_room(instance)
-    made = []
-    source, target, rate = instance.flows.directed()
-    for i in np.flatnonzero(np.isfinite(room)):
+
+    def __init__(
+        self,
+        model: LinearModel,
+        instance: Instance,
+        column: NDArray[Any],
+        products: tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None,
+        *,
+        whole: bool,
+    ) -> None:
+        self.model, self.instance, self.column = model, instance, column
+        self.products, self.whole = products, whole
+        self.inside: list[Inside] = []
+        self._known: dict[int, tuple[NDArray[Any], Floats]] = {}
+
+    def of(self, link: int) -> tuple[NDArray[Any], Floats]:
+        """Return the columns of what crosses a link, and their coefficients."""
+        if link not in self._known:
+            self._known[link] = self._terms(link)
+        return self._known[link]
+
+    def _terms(self, i: int) -> tuple[NDArray[Any], Floats]:
+        instance, links = self.instance, self.instance.links
+        source, target, rate = instance.flows.directed()
         nodes = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
         inside = np.zeros(instance.num_nodes, dtype=np.bool_)
         inside[nodes] = True
-        if products is not None and len(nodes) == 1:
-            both = _on_node(instance, source, target, products, int(nodes[0]))
+        if self.products is not None and len(nodes) == 1:
+            both = _on_node(instance, source, target, self.products, int(nodes[0]))
         else:
-            of = {"link": i}
-            made.append(
-                add_inside(model, "inside", column, inside, (source, target), of, whole=whole)
-            )
-            both = made[-1].column
+            made = add_inside(
+                self.model, "inside", self.column, inside, (source, target), {"link": i},
+                whole=self.whole,
+            )  # fmt: skip
+            self.inside.append(made)
+            both = made.column
         some = np.flatnonzero(both >= 0)
         cols, values = [], []
         # 1 and 2 count one direction only, 0 both
         for end, other in ((source, 2), (target, 1)):
             if links.direction[i] != other:
-                there = np.where(inside, column[end], -1)
+                there = np.where(inside, self.column[end], -1)
                 pair, at = np.nonzero(there >= 0)
                 cols += [there[pair, at], both[some]]
                 values += [rate[pair], -rate[some]]
-        columns = np.concatenate(cols)
-        model.add_rows(
-            "link", -np.inf, room[i] - links.background[i],
-            np.zeros(len(columns), dtype=np.int64), columns, np.concatenate(values), num_rows=1,
-            of={"link": i},
+        return np.concatenate(cols), np.concatenate(values)
+
+
+def add_links(crossings: Crossings) -> None:
+    """Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l: what crosses a link with a capacity."""
+    instance = crossings.instance
+    room, background = link_room(instance), instance.links.background
+    for i in np.flatnonzero(np.isfinite(room)).tolist():
+        columns, values = crossings.of(i)
+        crossings.model.add_rows(
+            "link", -np.inf, room[i] - background[i], np.zeros(len(columns), dtype=np.int64),
+            columns, values, num_rows=1, of={"link": i},
         )  # fmt: skip
-    return made
 
 
 def _on_node(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.model_rows import add_links
+from formulations.model_rows import Crossings, add_links
 from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.place_rules import place_rules, slot_rules
@@ -404,7 +404,7 @@ class _Writer(RowWriter):
         if not 0 < entries * self.instance.num_nodes <= _LINK_ENTRIES:
             return
         before = len(self.model.row_blocks)
-        add_links(self.model, self.instance, self.x, None, whole=False)
+        add_links(Crossings(self.model, self.instance, self.x, None, whole=False))
         blocks = [b for b in self.model.row_blocks[before:] if b.name == "link"]
         for block, atom in zip(blocks, ids, strict=True):
             self.made.own(block, atom)

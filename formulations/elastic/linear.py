@@ -19,7 +19,7 @@ from formulations.elastic.problem import (
     shares,
     surely,
 )
-from formulations.model_rows import add_in_use, check_products
+from formulations.model_rows import add_deviation, add_in_use, check_products
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, relabelled
 from formulations.task_allocation.model import MOST_PRODUCTS, solve_exactly
 from formulations.task_allocation.model import build as build_allocation
@@ -77,8 +77,7 @@ class _Builder:
         self.problem, self.placement, self.model = problem, placement, placement.model
         self.task, self.node = placement.task, placement.node
         self.x = np.arange(len(self.task))
-        self.z, rate = placement.without_objective()
-        self.rate = rate * placement.scale
+        self.z, self.rate = placement.traffic()
         self.load, self.room = problem.instance.tasks.load, placing_room(problem.instance)
         self.used = np.full(problem.num_nodes, -1, dtype=np.int64)
         self.sides = -1
@@ -107,32 +106,13 @@ class _Builder:
     def add_sides(self) -> None:
         """d_n ≥ |u_n − ū| over the staying nodes, ū a variable; in parts of the largest share."""
         problem, counted = self.problem, counted_nodes(self.problem)
-        m = len(counted)
         unit = largest_share(problem)
         of_one = shares(problem, np.ones(problem.num_nodes)) / unit  # 0 for one without capacity
         base = shares(problem, problem.instance.nodes.background[:, 0]) / unit
         ids = [problem.instance.nodes.ids[n] for n in counted.tolist()]
-        mean, *d = self.model.add_variables(
-            "share", m + 1, upper=1.0, of={"": ["mean", *(f"distance,{n}" for n in ids)]}
-        ).indices
-        self.sides = int(mean)
-        number = np.full(problem.num_nodes, -1, dtype=np.int64)
-        number[counted] = np.arange(m)
-        on = number[self.node] >= 0
-        row, x = number[self.node[on]], self.x[on]
-        value = self.load[self.task[on], 0] * of_one[row]
-        self.model.add_rows(
-            "mean", -base.sum(), -base.sum(), np.zeros(len(x) + 1, np.int64),
-            np.append(x, mean), np.append(value, -float(m)), num_rows=1,
-        )  # fmt: skip
-        every = np.arange(m)
-        for name, sign in (("above", 1.0), ("below", -1.0)):
-            self.model.add_rows(
-                name, -np.inf, -sign * base, np.concatenate([row, every, every]),
-                np.concatenate([x, np.full(m, mean), np.array(d)]),
-                np.concatenate([sign * value, np.full(m, -sign), -np.ones(m)]), num_rows=m,
-                of={"node": counted},
-            )  # fmt: skip
+        placing, load = self.placement.placing, self.load[:, 0]
+        columns = add_deviation(self.model, placing, load, base, of_one, ids, counted)
+        self.sides = int(columns[0])
 
     def terms(self, goal: Goal) -> tuple[NDArray[Any], Floats, float]:
         """Columns, coefficients and constant of a goal."""

@@ -154,11 +154,13 @@ def build_workers(
     made = WorkerModel(placement, _add_workers(instance, jobs, placement))
     if with_slots:
         made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
-    if least_gain is not None:
-        # the objective of the first level becomes a row, and gives way to the second's
-        z, worth = placement.without_objective()
-        least = least_gain / placement.scale
-        placement.model.add_rows("first_level", least, np.inf, 0 * z, z, worth, 1)
+    z, rate = placement.traffic()
+    scale = placement.scale
+    if least_gain is None:
+        placement.model.set_objective(z, rate / scale)
+    else:  # the objective of the first level becomes a row, and gives way to the second's
+        least = least_gain / scale
+        placement.model.add_rows("first_level", least, np.inf, 0 * z, z, rate / scale, 1)
     # less the total: the figure is what does not stay together, and gaps are parts of that
     placement.model.set_objective([], [], offset=-instance.total_traffic / placement.scale)
     return made

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.errors import Problem, UnsuitableMethod
+from optim.figures.placement import Placement
 from optim.kernels.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import Form, rules_of
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.kernels.classes import NodeClasses
@@ -29,6 +32,27 @@ HONOURS, LINEAR_ONLY = rules_of(KNOWN_FORMS), rules_of(LINEAR_FORMS)
 
 STARTS = ("top-down", "partition", "task-level", "naive", "imc-search")
 """Heuristics that they never fall below where they do not prove their plan."""
+
+
+def check_known(instance: Instance, objective: Figure, node: Ints) -> None:
+    """Refuse an objective that plans for the instance have no value of.
+
+    Parameters
+    ----------
+    node
+        (T,) any placement of all tasks.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Names the figure.
+    """
+    placement = Placement(instance, node)
+    for figure in objective.singles:
+        if figure.measured(placement).value is None:
+            reason = f"is unknown of plans for {instance.name}"
+            problem = Problem("--objective", figure.name, reason, "choose another figure")
+            raise UnsuitableMethod(problem)
 
 
 def feasible_starts(instance: Instance, request: Request, classes: NodeClasses) -> list[Ints]:

@@ -1,11 +1,14 @@
-"""`imc-milp`: the textbook linearisation of task allocation, one variable a task and node.
+"""`plan-milp`: any linear objective by one variable a task and node; `imc-milp`: traffic by it.
 
-It is a judge for small instances; `imc-exact` is the method for large ones.
+The textbook linearisation of task allocation. Levels are solved one after the other, each among the
+plans that are as good by those before. It is a judge for small instances; `imc-exact` is the method
+for large ones of which traffic counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,23 +19,39 @@ from formulations.task_allocation.common import (
     LINEAR_FORMS,
     LINEAR_ONLY,
     STARTS,
+    check_known,
     feasible_among,
     feasible_starts,
     relabelled,
 )
+from formulations.task_allocation.figure_rows import (
+    CONTINUOUS,
+    LINEAR,
+    NONLINEAR,
+    TRAFFIC,
+    FigureRows,
+    node_keys,
+)
 from formulations.task_allocation.model import (
     MOST_PRODUCTS,
-    AllocationModel,
+    OTHERS,
+    SCALED_TOTAL,
     build,
     solve_exactly,
 )
 from optim.errors import SolverError
-from optim.kernels.classes import node_classes
+from optim.figures.catalogue import find_objective
+from optim.figures.expression import in_units
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import placing_masks
 from optim.methods.draining import emptied_or_any
+from optim.methods.reduce import without_slots
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
-from optim.rules import kept_by
+from optim.referee.result import Level, Termination
+from optim.rules import Form, kept_by
+from optim.rules.placement import Placement
 from optim.solvers import solve_linear
+from optim.solvers.backends import refuse_continuous
 from optim.solvers.interface import ABSOLUTE_ZERO
 from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
@@ -40,85 +59,269 @@ from optim.util.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from formulations.task_allocation.figure_rows import Expression
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Floats, Ints
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
 
 _HONOURS = HONOURS | LINEAR_ONLY
-_KEPT = kept_by(_HONOURS)
 
 _PLAN_CELLS = 20_000
 """Tasks × nodes up to which any plan is looked for, in at most `_PLAN_NODES` nodes of the tree."""
 _PLAN_NODES = 2000
+_SHARE = 0.6
+"""Of the time that is left, what a level has that others follow."""
+_HELD = 1e-9
+"""Of the size of a level, by how much its row lets later ones fall short of it. Plans that do by
+more than their tenth digit are cut off."""
+_TOLERANCE = 1e-6
+"""By how much, of a thousand, a solver's tolerances may keep its bound from what a plan has."""
 
 
-def run(instance: Instance, request: Request) -> Outcome:
-    """Build the model, hand it to the solver, read the placement back.
+def run(name: str, instance: Instance, request: Request, *, empties: bool = True) -> Outcome:
+    """Build the model, hand it to the solver level by level, read the placement back.
+
+    Parameters
+    ----------
+    name
+        The method.
+    empties
+        Whether what is on leaving nodes must leave them.
 
     Raises
     ------
     UnsuitableMethod
-        The model would be too large.
+        The model would be too large, or the solver takes integers only and a figure is continuous.
     """
     request.start()  # an incumbent, should Ctrl-C come while the model is built
-    solver = request.solver or "highs"
-    ordered = bool(request.options["break_symmetry"])
-    made = build(
-        instance,
-        break_symmetry=ordered,
-        whole_products=solver == "cp-sat",
-    )
-    start = _start(instance, request, made, ordered=ordered)
-    built = request.elapsed()
-    if start is not None:
-        request.offer(start)
-    answer, cuts = _solved(instance, request, made, start, solver, built)
-    outcome = _outcome(instance, made, answer, built)
-    if outcome.node is not None:
-        request.offer(outcome.node)
-    if cuts:
-        outcome.notes.append(
-            f"{cuts} placements that {answer.solver} took for feasible within its tolerance were "
-            "cut off"
+    solve = _Solve(name, instance, request, empties=empties)
+    starts = solve.starts()
+    solve.outcome.times["build"] = request.elapsed()
+    for start in starts:
+        solve.take(start)
+    if solve.node is not None:
+        request.offer(solve.node)
+    solve.run()
+    return solve.outcome
+
+
+def pose(name: str, instance: Instance, request: Request) -> PosedModel:
+    """Return the whole model of the first level, to be written."""
+    solve = _Solve(name, instance, request)
+    level = solve.objective.levels[0]
+    unit = solve.aim_at(level)
+    sign = 1.0 if level.sense == "max" else -1.0
+    return PosedModel(solve.made.model, level.name, sign * unit)
+
+
+class _Solve:
+    """One model, its levels, and the best plan so far.
+
+    Attributes
+    ----------
+    node
+        (T,) the best plan so far; ``None`` without one.
+    values
+        Its levels, each rounded and less for the better plan.
+    """
+
+    def __init__(
+        self, name: str, instance: Instance, request: Request, *, empties: bool = True
+    ) -> None:
+        asked = find_objective(request.objective or METHOD.objective)
+        self.instance, self.request = instance, request
+        self.objective = in_units(asked, request.scale.of)
+        self.solver = request.solver or "highs"
+        for figure in self.objective.singles:
+            if figure.name in CONTINUOUS:
+                refuse_continuous(self.solver, f"the model has {figure.name} as no integer")
+        check_known(instance, self.objective, _anywhere(instance))
+        self.binding, exact = without_slots(instance, _HONOURS)
+        self.kept = kept_by(METHOD.honours if name == METHOD.name else _HONOURS)
+        self.ordered = bool(request.options["break_symmetry"])
+        names = {figure.name for figure in self.objective.singles}
+        keys = node_keys(instance, self.objective)
+        if not exact:  # nodes of equal room may have other slots
+            own = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
+            keys = own if keys is None else np.column_stack([keys, own])
+        others = OTHERS if name == "imc-milp" else "use plan-search"
+        self.made = build(
+            self.binding, break_symmetry=self.ordered, alike=keys,
+            whole_products=self.solver == "cp-sat", products=bool(names.intersection(TRAFFIC)),
+            stars=name == METHOD.name, empties=empties, method=name, others=others,
+        )  # fmt: skip
+        self.figures = FigureRows(instance, self.made, place_rules(instance))
+        self.aimed: tuple[Any, Floats, float] | None = None
+        self.outcome = Outcome(Termination.TIME_LIMIT)
+        self.node: Ints | None = None
+        self.values: tuple[float, ...] = ()
+        self.held = 0
+
+    def starts(self) -> list[Ints]:
+        """Return the starts that are feasible, identical nodes numbered as the model wants."""
+        classes, request = self.made.classes, self.request
+        starts = feasible_starts(self.instance, request, classes)
+        found = request.start()
+        starts += [] if found is None else feasible_among(self.instance, [found.node], classes)
+        if self.ordered:
+            starts = [relabelled(start, classes) for start in starts]
+        if request.warm_start is not None:
+            self.outcome.warm_start_accepted = False
+        return starts
+
+    def take(self, node: Ints) -> bool:
+        """Take a plan that keeps all rules, if it is better than the best so far."""
+        values = self._values(node)
+        if self.node is not None and not values < self.values:
+            return False
+        self.node, self.values = node, values
+        return True
+
+    def _values(self, node: Ints) -> tuple[float, ...]:
+        placement, found = Placement(self.instance, node), []
+        for level in self.objective.levels:
+            value = level.measured(placement).value
+            assert value is not None
+            found.append(float(f"{-value if level.sense == 'max' else value:.9e}"))
+        return tuple(found)
+
+    def run(self) -> None:
+        """Solve the levels; the plan and what is proved go into the outcome."""
+        outcome, levels = self.outcome, self.objective.levels
+        bounds: list[float | None] = []
+        for k, level in enumerate(levels):
+            if k and (self.node is None or outcome.termination is Termination.INTERRUPTED):
+                break
+            if k and self.request.remaining() == 0.0:
+                outcome.notes.append(f"{level.name}: best effort, no time was left")
+                continue
+            if k:
+                self._hold(levels[k - 1])
+            bounds.append(self._level(k, level))
+        outcome.node = self.node
+        if self.node is None:
+            return
+        placement = Placement(self.instance, self.node)
+        values = [level.measured(placement).value for level in levels]
+        bounds += [None] * (len(levels) - len(bounds))
+        outcome.bound = _settled(levels[0], self.figures.of(levels[0]), values[0], bounds[0])
+        outcome.levels = tuple(
+            Level(f.name, str(f.sense), v, _settled(f, self.figures.of(f), v, b), f.unit)
+            for f, v, b in zip(levels[1:], values[1:], bounds[1:], strict=True)
         )
-    if request.warm_start is not None:
-        outcome.warm_start_accepted = answer.warm_start_accepted if start is not None else False
-    return outcome
+        if outcome.claimed is None:
+            outcome.claimed = values[0]
 
+    def _level(self, k: int, level: Figure) -> float | None:
+        """Solve one level; return its bound, in the figure's unit."""
+        request, outcome, made = self.request, self.outcome, self.made
+        began, unit = request.elapsed(), self.aim_at(level)
+        sign = unit if level.sense == "max" else -unit
+        share = _SHARE if k + 1 < len(self.objective.levels) else 1.0
 
-def pose(instance: Instance, request: Request) -> PosedModel:
-    """Return the whole model, to be written."""
-    ordered, whole = bool(request.options["break_symmetry"]), request.solver == "cp-sat"
-    made = build(instance, break_symmetry=ordered, whole_products=whole)
-    return PosedModel(made.model, "imc_gain", made.scale)
+        def solve() -> LinearSolution:
+            left, gap = request.remaining(), request.gap
+            return solve_linear(
+                made.model, self.solver, time_limit=None if left is None else share * left,
+                gap=0.0 if gap is None and len(self.objective.levels) > 1 else gap,
+                seed=request.seed, threads=request.threads,
+                warm_start=None if self.node is None else self.vector(self.node),
+                progress=_scaled_progress(request, sign, began) if k == 0 else None,
+            )  # fmt: skip
 
+        def worse(node: Ints) -> bool:
+            return self._values(node)[:k] > self.values[:k]
 
-def _solved(
-    instance: Instance,
-    request: Request,
-    made: AllocationModel,
-    start: Ints | None = None,
-    solver: str = "highs",
-    built: float = 0.0,
-    options: dict[str, Any] | None = None,
-) -> tuple[LinearSolution, int]:
-    """Solve until the placement keeps all rules exactly; return the answer and the cuts made."""
+        answer, cuts = solve_exactly(self.instance, made, self.kept, request, solve, worse)
+        if cuts:
+            outcome.notes.append(
+                f"{cuts} placements that {answer.solver} took for feasible within its tolerance "
+                "were cut off"
+            )
+        if answer.message:
+            outcome.notes.append(answer.message)
+        if k == 0:
+            self._first(answer, sign, began)
+        elif str(answer.termination) not in ("optimal", "gap_reached"):
+            outcome.notes.append(f"{level.name}: best effort, stopped by {answer.termination}")
+            if str(answer.termination) == "interrupted":
+                outcome.termination = Termination.INTERRUPTED
+        if answer.x is not None:
+            node = made.place(answer.x)
+            if k == 0 and answer.objective is not None:
+                # a stopped run may hold a placement whose products are not all switched on yet
+                claimed = max(made.model.objective_of(self.vector(node)), answer.objective)
+            if self.take(node):
+                request.offer(node)
+                outcome.claimed = claimed * sign if k == 0 else None
+        if answer.bound is None or str(answer.termination) == "infeasible":
+            return None
+        return answer.bound * sign
 
-    def solve() -> LinearSolution:
-        return solve_linear(
-            made.model,
-            solver,
-            time_limit=request.remaining(),
-            gap=request.gap,
-            seed=request.seed,
-            threads=request.threads,
-            warm_start=None if start is None else made.vector(start),
-            options=options,
-            progress=_scaled_progress(request, made.scale, built),
+    def _first(self, answer: LinearSolution, sign: float, began: float) -> None:
+        """Write down how the first level ended."""
+        outcome = self.outcome
+        outcome.termination = Termination(str(answer.termination))
+        outcome.solver = answer.solver
+        outcome.times["build"] = outcome.times.get("build", 0.0) + answer.build_seconds
+        outcome.trace = [(s + began, _times(v, sign), _times(b, sign)) for s, v, b in answer.trace]
+        if outcome.warm_start_accepted is not None and self.node is not None:
+            outcome.warm_start_accepted = answer.warm_start_accepted
+
+    def aim_at(self, level: Figure) -> float:
+        """Make a level the objective, better is more; return the unit it is counted in."""
+        expression, model = self.figures.of(level), self.made.model
+        if self.aimed is not None:
+            column, value, constant = self.aimed
+            model.set_objective(column, -value, -constant)
+        sign, unit = 1.0 if level.sense == "max" else -1.0, expression.unit
+        self.aimed = (
+            expression.column,
+            sign * expression.value / unit,
+            sign * expression.constant / unit,
         )
+        model.set_objective(*self.aimed)
+        return unit
 
-    return solve_exactly(instance, made, _KEPT, request, solve)
+    def _hold(self, level: Figure) -> None:
+        """Let no plan be worse than the best so far by the level that is aimed at."""
+        assert self.aimed is not None
+        assert self.node is not None
+        column, value, constant = self.aimed
+        now = level.measured(Placement(self.instance, self.node)).value
+        assert now is not None
+        least = (now if level.sense == "max" else -now) / self.figures.of(level).unit
+        self.made.model.add_rows(
+            "level", least - constant - _HELD * SCALED_TOTAL, np.inf,
+            np.zeros(len(column), np.int64), column, value, num_rows=1, of={"": [level.name]},
+        )  # fmt: skip
+
+    def vector(self, node: Ints) -> Floats:
+        """Write a placement as a full column vector."""
+        vector = self.made.vector(node)
+        self.figures.complete(vector, node)
+        return vector
+
+
+def _anywhere(instance: Instance) -> Ints:
+    """Return a placement of all tasks, whatever rules it breaks."""
+    kind, _, target = placing_masks(instance)
+    return np.asarray(target[kind].argmax(axis=1), dtype=np.int32)
+
+
+def _settled(
+    level: Figure, expression: Expression, value: float | None, bound: float | None
+) -> float | None:
+    """Return a bound that no tolerance of a solver makes better, or worse, than it is."""
+    if bound is None or value is None or not math.isfinite(bound):
+        return None
+    # a model's first bound may not see what no plan is better than
+    bound = min(bound, expression.best) if level.sense == "max" else max(bound, expression.best)
+    off = abs(bound - value) / expression.unit
+    same = off <= (_TOLERANCE if level.better(value, bound) else ABSOLUTE_ZERO)
+    return value if same else bound
 
 
 def find_plan(instance: Instance, request: Request) -> Ints | None:
@@ -132,27 +335,18 @@ def find_plan(instance: Instance, request: Request) -> Ints | None:
     if instance.num_tasks * instance.num_nodes > _PLAN_CELLS:
         return None
     made = build(instance, products=False, empties=False)
-    quiet, most = replace(request, progress=None, gap=None), {"mip_max_nodes": _PLAN_NODES}
+
+    def solve() -> LinearSolution:
+        return solve_linear(
+            made.model, "highs", time_limit=request.remaining(), seed=request.seed,
+            threads=request.threads, options={"mip_max_nodes": _PLAN_NODES},
+        )  # fmt: skip
+
     try:
-        answer, _ = _solved(instance, quiet, made, options=most)
+        answer, _ = solve_exactly(instance, made, kept_by(_HONOURS), request, solve)
     except SolverError:
         return None
     return None if answer.x is None else made.place(answer.x)
-
-
-def _start(
-    instance: Instance, request: Request, made: AllocationModel, *, ordered: bool
-) -> Ints | None:
-    """Return the best start that is feasible, its identical nodes numbered as the model wants."""
-    classes = node_classes(instance)
-    starts = feasible_starts(instance, request, classes)
-    found = request.start()
-    starts += [] if found is None else feasible_among(instance, [found.node], classes)
-    if not starts:
-        return None
-    gains = [made.model.objective_of(made.vector(s)) for s in starts]
-    start = starts[int(np.argmax(gains))]
-    return relabelled(start, classes) if ordered else start
 
 
 def _scaled_progress(
@@ -173,47 +367,44 @@ def _times(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
 
 
-def _outcome(
-    instance: Instance, made: AllocationModel, answer: LinearSolution, built: float
-) -> Outcome:
-    outcome = Outcome(
-        Termination(str(answer.termination)),
-        trace=[
-            (s + built, _times(v, made.scale), _times(b, made.scale)) for s, v, b in answer.trace
-        ],
-        times={"build": built + answer.build_seconds},
-        solver=answer.solver,
-    )
-    if answer.message:
-        outcome.notes.append(answer.message)
-    if outcome.termination is Termination.INFEASIBLE:
-        return outcome
-    if answer.bound is not None:
-        # nothing collocates more than all there is, which a model's first bound may not see
-        outcome.bound = min(answer.bound * made.scale, instance.total_traffic)
-    if answer.x is not None and answer.objective is not None:
-        outcome.node = made.place(answer.x)
-        # a stopped run may hold a placement whose products are not all switched on yet
-        whole = made.model.objective_of(made.vector(outcome.node))
-        outcome.claimed = max(whole, answer.objective) * made.scale
-        if answer.bound is not None and abs(answer.bound - whole) <= ABSOLUTE_ZERO:
-            outcome.bound = whole * made.scale  # the rest are products a tolerance leaves on
-    return outcome
-
+_ORDER = Option("break_symmetry", "bool", True, "number identical nodes by their first task")
+_SOLVERS = ("highs", "scip", "cbc", "cp-sat")
 
 METHOD = Method(
+    name="plan-milp",
+    family="task allocation",
+    kind="exact",
+    objective="imc_gain",
+    objectives=LINEAR,
+    combines=True,
+    unable=NONLINEAR,
+    run=emptied_or_any(partial(run, "plan-milp"), partial(run, "plan-milp", empties=False)),
+    pose=partial(pose, "plan-milp"),
+    summary="Any linear figure, weighted sum or list of levels, proven by one linear model",
+    forms=KNOWN_FORMS
+    | LINEAR_FORMS
+    | {Form.TASK_COUNT, Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS},
+    options=(_ORDER,),
+    solvers=_SOLVERS,
+    default_solver="highs",
+    takes_warm_start=True,
+    starts=("plan-search",),
+    cold=True,
+)
+
+IMC_MILP = Method(
     name="imc-milp",
     family="task allocation",
     kind="exact",
     objective="imc_gain",
-    run=emptied_or_any(run),
-    pose=pose,
+    run=emptied_or_any(partial(run, "imc-milp")),
+    pose=partial(pose, "imc-milp"),
     summary="The textbook linearisation: one variable a task and node, products of pairs; a judge",
     source="Chatzistergiou and Viglas 2014, section 2, linearised",
     forms=KNOWN_FORMS | LINEAR_FORMS,
-    options=(Option("break_symmetry", "bool", True, "number identical nodes by their first task"),),
+    options=(_ORDER,),
     constants={"most_products": MOST_PRODUCTS},
-    solvers=("highs", "scip", "cbc", "cp-sat"),
+    solvers=_SOLVERS,
     default_solver="highs",
     takes_warm_start=True,
     starts=STARTS,

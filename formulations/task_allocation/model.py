@@ -1,9 +1,8 @@
 """The textbook model of task allocation: its columns, its rows, and what they stand for.
 
-    max Σ_(u,v) Σ_n r_uv z_uvn
-
-under the rows of `formulations.model_rows` for assignment, capacity, products, budgets and links,
-and those of `formulations.rule_rows` for sets and inflow.
+x_tn says that task t is on node n, z_uvn that the pair u, v is together there, under the rows of
+`formulations.model_rows` for assignment, capacity, products, budgets and links, and those of
+`formulations.rule_rows` for sets, inflow and counts of nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.model_rows import (
-    Inside,
+    Crossings,
     Placing,
     add_assignment,
     add_budgets,
@@ -27,23 +26,26 @@ from formulations.model_rows import (
 )
 from formulations.rule_rows import RuleRows, add_rule_rows
 from optim.figures.measures import node_loads
+from optim.format.tables import SPREAD
 from optim.format.traffic import TaskPairs
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_floor, placing_masks, placing_room
 from optim.rules import broken, budgets
+from optim.rules.dealing import deal
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept
 from optim.solvers.linear_model import LinearModel
 from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+    from optim.kernels.classes import NodeClasses
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
 
@@ -64,15 +66,17 @@ class AllocationModel:
     Attributes
     ----------
     model
-        To be maximised; objective in scaled rates.
+        To be maximised; without an objective.
     placing
         The placement variables, which are the first C columns.
-    u, v, at
-        (Z,) tasks and node of each product variable; they come next.
+    u, v, at, rate
+        (Z,) tasks and node of each product variable, which come next, and their traffic.
     links
-        The pairs whose traffic may cross each link with a capacity, with their columns.
+        What crosses links.
     rules
         Columns that sets add.
+    classes
+        Nodes that are identical in the model.
     scale
         Rate unit per scaled unit.
     """
@@ -82,8 +86,10 @@ class AllocationModel:
     u: Ints
     v: Ints
     at: Ints
-    links: list[Inside]
+    rate: Floats
+    links: Crossings
     rules: RuleRows
+    classes: NodeClasses
     scale: float
 
     @property
@@ -106,17 +112,14 @@ class AllocationModel:
         x = node[self.task] == self.node
         z = (node[self.u] == self.at) & (node[self.v] == self.at)
         vector[: len(x) + len(z)] = np.concatenate([x, z])
-        for link in self.links:
-            link.complete(vector, node)
+        for inside in self.links.inside:
+            inside.complete(vector, node)
         self.rules.complete(vector, node.astype(np.int64))
         return vector
 
-    def without_objective(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Take traffic out of the objective; return the products and what they were worth."""
-        z = np.arange(len(self.task), len(self.task) + len(self.u))
-        worth = self.model.freeze().cost[z]
-        self.model.set_objective(z, -worth)
-        return z, worth
+    def traffic(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return the products' columns and their traffic: Σ_(u,v) Σ_n r_uv z_uvn is inside."""
+        return np.arange(len(self.task), len(self.task) + len(self.u)), self.rate
 
 
 def build(
@@ -128,8 +131,10 @@ def build(
     products: bool = True,
     empties: bool = True,
     stars: bool = False,
+    method: str = "imc-milp",
+    others: str = OTHERS,
 ) -> AllocationModel:
-    """Build the model.
+    """Build the model, without an objective.
 
     Parameters
     ----------
@@ -141,11 +146,13 @@ def build(
         Declare the products integer, which a solver without continuous variables needs; they are
         0 or 1 in every optimum anyway.
     products
-        Without them every placement is as good as any other.
+        Without them it knows no traffic inside nodes.
     empties
         Whether what is on leaving nodes must leave them.
     stars
         Add their rows, which no placement breaks.
+    method, others
+        Whose model it is, and what to use where that would be too large, for messages.
 
     Raises
     ------
@@ -156,13 +163,13 @@ def build(
     kind, allowed, target = placing_masks(instance)
     pairs = instance.pairs if products else _none_of(instance.pairs)
     if products:
-        check_products("imc-milp", instance, MOST_PRODUCTS, OTHERS)
+        check_products(method, instance, MOST_PRODUCTS, others)
     may = target[kind]
     if not empties:
         home = instance.tasks.node
         there = np.flatnonzero((home >= 0) & instance.nodes.leaving[home])
         may[there] = allowed[kind[there]]
-    model = LinearModel("imc-milp", sense="max")
+    model = LinearModel(method, sense="max")
     task, node = np.nonzero(may)
     x = model.add_variables(
         "x", len(task), upper=1.0, integer=True, of={"task": task, "node": node}
@@ -173,7 +180,6 @@ def build(
     pair, at = np.nonzero(may[pairs.u] & may[pairs.v])
     z = model.add_variables(
         "together", len(pair), upper=1.0, integer=whole_products,
-        objective=pairs.rate[pair] / scale,
         of={"task": pairs.u[pair], "other": pairs.v[pair], "node": at},
     ).indices  # fmt: skip
     u, v = pairs.u[pair], pairs.v[pair]
@@ -187,11 +193,14 @@ def build(
         add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, placing, rules, budgets(instance))
     known = (pair, at, z) if products else None
-    links = add_links(model, instance, column, known, whole=whole_products)
+    links = Crossings(model, instance, column, known, whole=whole_products)
+    add_links(links)
     if break_symmetry:
         add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     made = add_rule_rows(model, rules, placing.where)
-    return AllocationModel(model, placing, u, v, at.astype(np.int32), links, made, scale)
+    return AllocationModel(
+        model, placing, u, v, at.astype(np.int32), pairs.rate[pair], links, made, classes, scale
+    )
 
 
 def _none_of(pairs: TaskPairs) -> TaskPairs:
@@ -201,8 +210,10 @@ def _none_of(pairs: TaskPairs) -> TaskPairs:
 # Cuts against placements that a solver takes for feasible and the referee does not.
 #
 # A node whose tasks exceed its capacity holds a *cover*: tasks that it cannot hold together. At
-# most all but one of them may be there, on this node and on every other that has no more room. Of
-# other rules only the placement itself is cut off.
+# most all but one of them may be there, on this node and on every other that has no more room. So
+# are tasks that cannot be dealt to a node's slots, where fewer are easier to deal: no topology
+# wants a number of workers, no set is to be spread over slots. Of other rules only the placement
+# itself is cut off.
 #
 # Source: E. Balas, "Facets of the knapsack polytope", Mathematical Programming 8 (1975).
 
@@ -213,6 +224,7 @@ def solve_exactly(
     kept: frozenset[str],
     request: Request,
     solve: Callable[[], LinearSolution],
+    worse: Callable[[Ints], bool] | None = None,
 ) -> tuple[LinearSolution, int]:
     """Solve until the placement keeps all rules exactly; return the answer and the cuts made.
 
@@ -222,10 +234,18 @@ def solve_exactly(
         Names of the violations that count.
     solve
         Solves the model as it stands, in the time that the request has left.
+    worse
+        Whether a placement is to be cut off though it keeps all rules.
     """
 
     def refused(x: Floats) -> bool:
-        return cut_off(instance, made, made.place(x), kept)
+        node = made.place(x)
+        if cut_off(instance, made, node, kept):
+            return True
+        if worse is None or not worse(node):
+            return False
+        _add_row(made, node[made.task] == made.node, -np.inf, len(node) - 1)
+        return True
 
     return solve_kept(solve, refused, lambda: request.remaining() == 0)
 
@@ -248,9 +268,42 @@ def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozens
         for m in np.flatnonzero(room <= room[n]):
             together = np.isin(made.task, cover) & (made.node == m)
             _add_row(made, together, -np.inf, len(cover) - 1)
-    if not crowded:
+    undealt = [] if crowded else list(_undealt(instance, node))
+    for tasks, nodes in undealt:
+        for m in nodes.tolist():
+            _add_row(made, np.isin(made.task, tasks) & (made.node == m), -np.inf, len(tasks) - 1)
+    if not crowded and not undealt:
         _add_row(made, node[made.task] == made.node, -np.inf, len(node) - 1)
     return True
+
+
+def _undealt(instance: Instance, node: Ints) -> Iterator[tuple[Ints, NDArray[Any]]]:
+    """Yield tasks that cannot be dealt to a node's slots, none of which could be spared, and where.
+
+    That is the node, and those whose slots are no more and no larger.
+    """
+    spread = instance.slot_sets.rule == SPREAD
+    if (instance.topologies.workers >= 0).any() or spread.any():
+        return
+    nodes = instance.nodes
+    slots = np.where(nodes.slots < 0, np.inf, nodes.slots)
+    for n in np.unique(node).tolist():
+        tasks = np.flatnonzero(node == n).astype(np.int32)
+        if not _cannot_be_dealt(instance, tasks, n):
+            continue
+        for t in tasks.tolist():
+            fewer = tasks[tasks != t]
+            if _cannot_be_dealt(instance, fewer, n):
+                tasks = fewer
+        smaller = (nodes.slot_capacity <= nodes.slot_capacity[n]).all(axis=1)
+        yield tasks, np.flatnonzero(smaller & (slots <= slots[n]))
+
+
+def _cannot_be_dealt(instance: Instance, tasks: Ints, n: int) -> bool:
+    alone = np.full(instance.num_tasks, -1, dtype=np.int32)
+    alone[tasks] = n
+    found = deal(instance, alone)
+    return found.slot is None and found.proven
 
 
 def _cover(instance: Instance, tasks: Ints, n: int, r: int) -> Ints:

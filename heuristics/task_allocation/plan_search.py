@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import Problem, UnsuitableMethod
+from formulations.task_allocation.common import check_known
 from optim.figures.catalogue import find_objective
 from optim.figures.expression import in_units
 from optim.kernels.first_fit import packings
@@ -50,12 +50,11 @@ from optim.kernels.repair import repair
 from optim.kernels.room import placing_masks
 from optim.kernels.warm import two_tasks, warm_up
 from optim.methods.choose import is_suitable
-from optim.methods.reduce import lowered, with_columns
+from optim.methods.reduce import without_slots
 from optim.methods.registry import Method, Option, Outcome, get_method
 from optim.methods.run import run_method, starting
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from optim.rules import MAX_TASKS_PER_SLOT, SLOT_SETS, SLOTS
 from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.rules.placement import Placement
 from optim.util.compiled import warming
@@ -82,8 +81,6 @@ _CYCLES, _PATIENCE = 12, 3
 _PROBES = 400
 _WORSE = 3.0
 """Usual changes of a later level that the smallest loss of an earlier one costs."""
-_PLENTY = 1e200
-_OF_SLOTS = (SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
 _OTHERS = ("partition", "storm-even")
 """Methods whose plans are walked from, too: traffic kept inside, tasks spread evenly."""
 _MANY = 20_000
@@ -124,7 +121,7 @@ class _Search:
         self.best: Ints | None = None
         self.values: tuple[float, ...] = ()
         levels = len(objective.levels)
-        self.narrowed, self.exact = _narrowed(self.binding)
+        self.narrowed, self.exact = without_slots(self.binding, METHOD.honours)
         self.record, self.sure = np.full(levels + 1, 1e300), np.full(levels + 1, 1e300)
         self.noise = np.full(levels, 1e-300)
         self.keep, self.price, self.usual = np.ones((2, levels)), 1.0, np.ones(levels)
@@ -139,7 +136,7 @@ class _Search:
     def run(self) -> None:
         """Walk from each start, then again and again from the best and from others."""
         starts = list(self._starts())
-        self._check_known(starts[0])
+        check_known(self.instance, self.objective, starts[0])
         effort = float(self.request.options["effort"])
         tasks = self.instance.num_tasks
         steps = min(_MOST, _FIRST + _EACH * tasks, _A_PLACEMENT * self._placements())
@@ -288,17 +285,6 @@ class _Search:
         levels_of(*state, levels)
         return np.append(levels, state.reals[LEFT])
 
-    def _check_known(self, node: Ints) -> None:
-        """Refuse an objective that plans for the instance have no value of."""
-        placement = Placement(self.instance, node)
-        for figure in self.objective.singles:
-            assert figure.value is not None
-            if figure.value(placement) is None:
-                reason = f"is unknown of plans for {self.instance.name}"
-                raise UnsuitableMethod(
-                    Problem("--objective", figure.name, reason, "choose another figure")
-                )
-
     def _starts(self) -> Iterator[Ints]:
         """Yield placements of all tasks, feasible or not."""
         instance, request = self.instance, self.request
@@ -347,27 +333,6 @@ class _Search:
         if outcome.node is None:
             return None
         return self._complete(repair(self.binding, outcome.node).node)
-
-
-def _narrowed(instance: Instance) -> tuple[Instance, bool]:
-    """Return an instance without slots, and whether what it allows is all the same.
-
-    What slots hold in all is a capacity; whether tasks can be dealt to them, the referee knows.
-    """
-    names = {rule.name for rule in _OF_SLOTS}
-    counted = lowered(instance, METHOD.honours - names)
-    if all(rule.present(counted) is None for rule in _OF_SLOTS):
-        return counted, True
-    nodes, most = instance.nodes, instance.limits.max_tasks_per_slot
-    slots = np.where(nodes.slots < 0, np.inf, nodes.slots)[:, None]
-    each = np.where(np.isfinite(nodes.slot_capacity), nodes.slot_capacity, _PLENTY)
-    room = np.hstack([slots * each, slots * (_PLENTY if most is None else most)])
-    load = np.hstack([instance.tasks.load, np.ones((instance.num_tasks, 1))])
-    columns = tuple(f"slots {k}" for k in range(load.shape[1]))
-    room = np.where(room < _PLENTY, room, np.inf)
-    for rule in _OF_SLOTS:
-        instance = rule.dropped(instance)
-    return with_columns(instance, columns, load, room), False
 
 
 @warming

@@ -23,6 +23,7 @@ from optim.rules import CROSSING_COST, SLOTS, budgets, limits_set, without_limit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Bools
     from optim.methods.registry import Method
@@ -205,13 +206,29 @@ def aim(
         return method, {**options, "objective": objective}
     figure = find_objective(objective)
     if not method.optimises(figure.name):
-        verb = "maximise" if figure.sense == "max" else "minimise"
-        reason = f"is nothing for {method.name}, which does not {verb} {figure.name}"
-        remedy = f"it can: {', '.join(method.objectives)}"
-        if method.combines:
-            remedy += ", weighted sums of these and lists of levels"
-        raise InvalidInput(Problem("--objective", objective, reason, remedy))
+        raise InvalidInput(Problem("--objective", objective, *_not_for(method, figure)))
     return method.aimed_at(figure.name), dict(options)
+
+
+def _not_for(method: Method, objective: Figure) -> tuple[str, str]:
+    """Return why an objective is nothing for a method, and what to do."""
+    verb = "maximise" if objective.sense == "max" else "minimise"
+    reason = f"is nothing for {method.name}, which does not {verb} {objective.name}"
+    unable = [one for one in objective.singles if not method.optimises(one.name)]
+    if unable and method.combines:
+        told = (method.unable.get(one.name) for one in unable)
+        words = [
+            f"{one.name} ({why})" if why else one.name
+            for one, why in zip(unable, told, strict=True)
+        ]
+        reason = f"is nothing for {method.name}, which takes no {', no '.join(words)}"
+    remedy = f"it can: {', '.join(method.objectives)}"
+    if method.combines:
+        remedy += ", weighted sums of these and lists of levels"
+    others = [name for name in method_names() if get_method(name).optimises(objective.name)]
+    if others:
+        remedy = f"use --method {' or '.join(others)}; {remedy}"
+    return reason, remedy
 
 
 _EXACT_TASKS = 400
@@ -222,6 +239,8 @@ _MODELLED = 100_000
 _EXACT_LINKS = 40
 _EXACT_EXECUTORS = 22
 _EXACT_PRODUCTS = 20_000
+_EXACT_PLACES, _TIMELY_PLACES = 50, 400
+"""Tasks × nodes up to which any linear objective is proven first: always, and with a time limit."""
 _EVERY_ASSIGNMENT = 8
 _OF_RATE = ("sustainable_rate", "rate_after_loss", "migrations", "nodes_used")
 _PLAIN = frozenset({"capacity", "slots", "max_tasks_per_slot"})
@@ -353,10 +372,15 @@ def _candidates(
     for name in ("imc-milp", "eoa-milp", "storm-milp", "storm-online", "imc-search"):
         yield name, "it keeps every limit that is set"
     yield from _rebalancing(instance, time_limit)
+    places = instance.num_tasks * instance.num_nodes
+    if objective is not None and places <= (_TIMELY_PLACES if time_limit else _EXACT_PLACES):
+        yield "plan-milp", "a linear objective, few enough tasks to prove"
     if instance.num_tasks <= _EXACT_UNLIKE:  # it counts them, and refuses where there are too many
         yield "imc-brute", "few assignments"
     if objective is not None:
         yield "plan-search", "it takes any objective and keeps every limit"
+        if places <= _EXACT_PRODUCTS:
+            yield "plan-milp", "a linear objective"
 
 
 def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, SolverError, UnsuitableMethod
 from optim.figures.catalogue import find_objective
+from optim.methods.audit import ranks_of
 from optim.methods.choose import Choice, choices
 from optim.methods.registry import get_method
 from optim.referee.result import Result, Termination
@@ -160,16 +161,17 @@ def _best(figure: Figure, instance: Instance, runs: list[_Run]) -> _Run | None:
 
 
 def _rank(figure: Figure, instance: Instance, run: _Run) -> tuple[float, ...]:
-    """Return what is smaller for the better plan; differences of rounding are none.
+    """Return what is smaller for the better plan, by all levels; differences of rounding are none.
 
     Unless the figure weighs what is left on leaving nodes, that comes first, as the judge has it.
     """
-    left, value = 0, _value(run)
+    left, evaluation = 0, run.result.evaluation
     if not figure.weighs_leaving and run.result.plan is not None:
         node = run.result.plan.node_indices(instance)
         left = int((instance.nodes.leaving[node] & instance.has_open_node).sum())
-    signed = float("inf") if value is None else value if figure.sense == "min" else -value
-    return left, float(f"{signed:.9e}"), len(run.result.moves)
+    values = None if evaluation is None else ranks_of(figure, evaluation)
+    values = (float("inf"),) * len(figure.levels) if values is None else values
+    return left, *values, len(run.result.moves)
 
 
 def _fixed(figure: Figure, instance: Instance, run: _Run) -> bool:

@@ -136,6 +136,37 @@ def _with_distance(changed: Instance, instance: Instance) -> Instance:
     return replace(made, nodes=replace(made.nodes, background=background, min_load=floor))
 
 
+_OF_SLOTS = (SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
+_PLENTY = 1e200
+
+
+def without_slots(instance: Instance, honours: frozenset[str]) -> tuple[Instance, bool]:
+    """Return the instance lowered to some rules and without slots; whether it allows the same.
+
+    What the slots of a node hold in all is a capacity; whether its tasks can be dealt to them, only
+    the referee knows then.
+
+    Parameters
+    ----------
+    honours
+        Rules that may stay; those of slots do not.
+    """
+    honours -= {rule.name for rule in _OF_SLOTS}
+    counted = lowered(instance, honours)
+    if all(rule.present(counted) is None for rule in _OF_SLOTS):
+        return counted, True
+    nodes, most = instance.nodes, instance.limits.max_tasks_per_slot
+    slots = np.where(nodes.slots < 0, np.inf, nodes.slots)[:, None]
+    each = np.where(np.isfinite(nodes.slot_capacity), nodes.slot_capacity, _PLENTY)
+    room = np.hstack([slots * each, slots * (_PLENTY if most is None else most)])
+    load = np.hstack([instance.tasks.load, np.ones((instance.num_tasks, 1))])
+    columns = tuple(f"slots {k}" for k in range(load.shape[1]))
+    room = np.where(room < _PLENTY, room, np.inf)
+    for rule in _OF_SLOTS:
+        instance = rule.dropped(instance)
+    return with_columns(lowered(instance, honours), columns, load, room), False
+
+
 def slots_count_tasks(instance: Instance) -> bool:
     """Whether slots only bound the number of tasks: no capacity or worker of theirs is set."""
     nodes, topologies = instance.nodes, instance.topologies

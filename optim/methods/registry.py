@@ -427,6 +427,8 @@ class Method:
         Returns its linear model of an instance, to be written; ``None`` where it has no such.
     combines
         Whether it takes weighted sums and lists of levels of its objectives, too.
+    unable
+        Why it does not optimise some other figures, in words after "for".
     """
 
     name: str
@@ -451,6 +453,7 @@ class Method:
     objectives: tuple[str, ...] = ()
     pose: Callable[[Instance, Request], PosedModel] | None = None
     combines: bool = False
+    unable: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Put what it optimises by default first; no method can break what no placement changes."""

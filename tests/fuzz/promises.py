@@ -8,8 +8,8 @@ from tests.fuzz.reading import Reading
 
 #: look only for plans that take off leaving nodes all that may go elsewhere
 EMPTIES = frozenset({
-    "imc-exact", "imc-milp", "imc-brute", "eoa-milp", "storm-milp", "throughput-exact",
-    "throughput-milp", "throughput-search",
+    "imc-exact", "imc-milp", "plan-milp", "imc-brute", "eoa-milp", "storm-milp",
+    "throughput-exact", "throughput-milp", "throughput-search",
 })  # fmt: skip
 #: the same unless told otherwise
 DRAINS = frozenset({"joint-milp", "joint-search", "albic"})
@@ -18,6 +18,7 @@ _TASK_ALLOCATION = ("naive", "task-level", "top-down", "partition", "imc-search"
 FAMILY = {
     "imc-exact": _TASK_ALLOCATION,
     "imc-milp": _TASK_ALLOCATION,
+    "plan-milp": ("plan-search",),
     "balance-milp": ("flux", "scale-in-first", "balance-search"),
     "joint-milp": ("albic", "cola", "joint-search"),
     "eoa-milp": ("gma",),

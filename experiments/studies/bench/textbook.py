@@ -80,7 +80,10 @@ def model_of(instance: Instance, objective: str, *, whole: bool = False) -> Allo
     made = build(
         instance, break_symmetry=False, whole_products=whole, products=traffic, empties=not soft
     )
-    if objective == "load_distance":
+    if traffic:
+        z, rate = made.traffic()
+        made.model.set_objective(z, rate / made.scale)
+    elif objective == "load_distance":
         _add_distance(instance, made)
     elif objective in ("nodes_used", "used_capacity"):
         _add_used(instance, made, weighted=objective == "used_capacity")

@@ -19,7 +19,6 @@ from optim.referee.evaluate import evaluate_indices
 from optim.rules import limits_set
 from tests.fuzz.generate import generate
 from tests.fuzz.newer import PROBES
-from tests.optim.make import instance
 
 FIELDS = frozenset(PROBES)
 UNSEEN = {
@@ -190,11 +189,8 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 
 
 def test_unasked_the_search_takes_what_no_other_method_does() -> None:
-    small = solve(instance(), objective="imc_gain-0.1*load_distance")
-    assert small.method == "imc-brute"
-    assert small.bound is not None
     nodes = [{"id": f"n{i}", "capacity": {"cpu": 20.0}} for i in range(3)]
-    tasks = [{"id": f"t{i}", "load": {"cpu": 1.0 + i % 5}} for i in range(14)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1.0 + i % 5}} for i in range(18)]
     document = {"format": "streamplace.instance/1", "name": "more", "nodes": nodes, "tasks": tasks}
     result = solve(Instance.from_dict(document), objective="load_distance,nodes_used")
     assert result.method == "plan-search"
@@ -205,7 +201,7 @@ def test_unasked_the_search_takes_what_no_other_method_does() -> None:
     ("objective", "words"),
     [
         ("migrations", "migrations.* is unknown of plans for bare"),
-        ("interslot_traffic,load_distance", "is nothing for plan-search.*weighted sums of these"),
+        ("interslot_traffic,load_distance", "takes no interslot_traffic .*weighted sums of these"),
         ("price", "is nothing for plan-search"),
     ],
 )

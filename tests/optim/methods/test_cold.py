@@ -17,6 +17,7 @@ from optim.referee.result import Termination
 COLD = tuple(method.name for method in all_methods() if method.cold)
 SMALL = {
     "imc-milp": ("random_graphs", {"tasks": 8, "nodes": 3, "capacity": 200.0}),
+    "plan-milp": ("random_graphs", {"tasks": 8, "nodes": 3, "capacity": 200.0}),
     "balance-milp": ("cluster", {"nodes": 4, "key_groups": 3, "shifted": 50.0, "varies": 60.0}),
     "eoa-milp": ("eoa_random", {"nodes": 3, "operators": 4}),
     "storm-milp": ("storm_cluster", {"nodes": 3, "executors": 8, "components": 4}),

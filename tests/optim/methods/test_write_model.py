@@ -26,6 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using LpProblem:DeprecationWarni
 
 ASKED: list[tuple[str, dict[str, Any]]] = [
     ("imc-milp", {}),
+    ("plan-milp", {"objective": "0.1*imc_gain-2*nodes_used"}),
     ("balance-milp", {}),
     ("balance-milp", {"form": "full"}),
     ("joint-milp", {}),

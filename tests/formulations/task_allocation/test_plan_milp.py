@@ -1,0 +1,195 @@
+"""`plan-milp` proves what brute force finds, for any linear objective under every rule."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from formulations.task_allocation.figure_rows import CONTINUOUS, LINEAR, NONLINEAR
+from optim import Instance, InvalidInput, solve
+from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.figures.placement import Placement
+from optim.methods.registry import get_method
+from optim.referee.result import Termination
+from optim.rules import CROSSING_COST, limits_set
+from tests.fuzz.generate import generate
+from tests.fuzz.newer import PROBES
+from tests.optim.make import instance
+
+FIELDS = frozenset(PROBES)
+
+
+def placed(**more: object) -> Instance:
+    """Return six tasks on three unequal nodes, with traffic and a current placement."""
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 12.0 + i}, "weight": 1 + i} for i in range(3)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1.0 + i}, "node": f"n{i % 3}"} for i in range(6)]
+    traffic = [["t0", "t4", 3.0], ["t1", "t3", 2.0], ["t2", "t3", 4.0], ["t5", "t0", 1.0]]
+    document = {
+        "format": "streamplace.instance/1", "name": "placed", "nodes": nodes, "tasks": tasks,
+        "traffic": traffic,
+    }  # fmt: skip
+    return Instance.from_dict({**document, **more})
+
+
+def objective_for(made: Instance, rng: random.Random, names: tuple[str, ...] = LINEAR) -> str:
+    """Return a random linear objective whose figures plans for the instance have."""
+    placement = Placement(made, np.zeros(made.num_tasks, dtype=np.int32))
+    known = [n for n in names if find_objective(n).measured(placement).value is not None]
+    levels = []
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        some = rng.sample(known, min(len(known), rng.choice((1, 1, 2, 3))))
+        if len(some) == 1:
+            levels.append(some[0])
+            continue
+        signs = ["+" if find_objective(name).sense == "max" else "-" for name in some]
+        weights = [rng.choice((0.01, 0.3, 1, 2, 10)) for _ in some]
+        levels.append("".join(f"{s}{w}*{n}" for s, w, n in zip(signs, weights, some, strict=True)))
+    return ",".join(dict.fromkeys(levels))
+
+
+def agree(made: Instance, objective: str, start_broken: str = "refuse", **more: object) -> None:
+    """Compare with brute force, level by level; what is called proven is no better than that."""
+    asked = {"objective": objective, "start_broken": start_broken, "explain": 0.0}
+    best = solve(made, "imc-brute", **asked)
+    found = solve(made, "plan-milp", **asked, **more)
+    told = objective, found.termination, found.notes, list(limits_set(made))
+    assert (found.plan is None) == (best.plan is None), told
+    if found.plan is None or found.evaluation is None or best.evaluation is None:
+        return
+    figure = find_objective(objective)
+    for level in figure.levels:
+        value, known = level.read(found.evaluation), level.read(best.evaluation)
+        assert value == pytest.approx(known, rel=1e-7, abs=1e-9), told
+    if found.bound_of == "problem":
+        assert found.objective is not None
+        assert found.bound == pytest.approx(found.objective.value, rel=1e-6, abs=1e-9), told
+    for proven in found.objective_levels:
+        level = find_objective("nodes_used" if proven.name == "excess" else proven.name)
+        if proven.bound is not None and proven.value is not None:
+            beyond = level.better(proven.value, proven.bound)
+            assert not beyond or proven.value == pytest.approx(proven.bound, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_by_brute_force_with_rules_of_all_sorts(seed: int) -> None:
+    made = CROSSING_COST.dropped(Instance.from_dict(generate(seed, FIELDS, 0.0, 1_000)))
+    if made.num_tasks:
+        agree(made, objective_for(made, random.Random(seed)), starts="none")
+
+
+@pytest.mark.parametrize("seed", range(12, 16))
+def test_as_by_brute_force_from_broken_placements(seed: int) -> None:
+    made = CROSSING_COST.dropped(Instance.from_dict(generate(seed, FIELDS, 0.0, 500)))
+    if made.num_tasks:
+        agree(made, objective_for(made, random.Random(seed)), "mend", starts="none")
+
+
+@pytest.mark.parametrize("solver", ["cbc", "scip", "cp-sat"])
+def test_every_solver_proves_it(solver: str) -> None:
+    whole = "imc_gain-0.5*nodes_used,migrations"
+    agree(placed(), whole, solver=solver)
+    if solver != "cp-sat":
+        agree(placed(), "load_distance,internode_traffic", solver=solver)
+
+
+@pytest.mark.parametrize("figure", LINEAR)
+def test_each_figure_alone_and_after_another(figure: str) -> None:
+    links = [{"id": f"up{i}", "nodes": [f"n{i}"], "capacity": 20.0} for i in range(3)]
+    agree(placed(links=links), figure)
+    agree(placed(links=links), f"nodes_used,{figure}" if figure != "nodes_used" else figure)
+
+
+def test_levels_are_proven_one_after_the_other() -> None:
+    result = solve(placed(), "plan-milp", objective="max_utilisation,imc_gain,migrations")
+    assert result.termination is Termination.OPTIMAL
+    assert result.bound == pytest.approx(result.objective.value)  # type: ignore[union-attr]
+    assert [level.name for level in result.objective_levels] == ["imc_gain", "migrations"]
+    for level in result.objective_levels:
+        assert level.bound == pytest.approx(level.value)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e6])
+def test_bound_and_value_are_in_the_units_of_the_file(scale: float) -> None:
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 9.0 * scale}} for i in range(3)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": (1.0 + i) * scale}} for i in range(5)]
+    traffic = [["t0", "t4", 3.0], ["t1", "t3", 2.0], ["t2", "t3", 4.0]]
+    made = placed(nodes=nodes, tasks=tasks, traffic=traffic)
+    result = solve(made, "plan-milp", objective=f"imc_gain-{1.5 / scale!r}*load_distance")
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(2.5)
+    assert result.bound == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("name", sorted(NONLINEAR))
+def test_other_figures_are_refused_with_the_reason_and_what_takes_them(name: str) -> None:
+    sign = "-" if find_objective(name).sense == "min" else "+"
+    with pytest.raises(InvalidInput) as refused:
+        solve(placed(), "plan-milp", objective=f"imc_gain{sign}2*{name}")
+    (problem,) = refused.value.problems
+    assert problem.path == "--objective"
+    assert f"takes no {name} ({NONLINEAR[name]})" in problem.reason
+    assert "it can: imc_gain" in str(problem.remedy)
+    takes = get_method("plan-search").optimises(name)
+    assert ("plan-search; it can" in str(problem.remedy)) == takes
+
+
+def test_a_reason_is_known_for_every_figure_of_placements() -> None:
+    of_places = {name for name, figure in OBJECTIVES.items() if figure.value is not None}
+    assert of_places == set(LINEAR) | set(NONLINEAR)
+
+
+@pytest.mark.parametrize("figure", CONTINUOUS)
+def test_a_solver_of_integers_refuses_continuous_figures(figure: str) -> None:
+    links = [{"id": "up", "nodes": ["n0"], "capacity": 20.0}]
+    with pytest.raises(InvalidInput, match=f"takes integers only.*{figure}.*use one of"):
+        solve(placed(links=links), "plan-milp", objective=figure, solver="cp-sat")
+
+
+def test_a_figure_that_plans_do_not_have_is_refused() -> None:
+    tasks = [{"id": "a", "load": {"cpu": 1.0}}, {"id": "b", "load": {"cpu": 2.0}}]
+    with pytest.raises(InvalidInput, match=r"migrations.* is unknown of plans for placed"):
+        solve(placed(tasks=tasks, traffic=[]), "plan-milp", objective="migrations")
+
+
+def test_never_below_a_warm_start_and_it_is_told() -> None:
+    made, objective = placed(), "imc_gain-0.01*load_distance"
+    start = solve(made, "plan-search", objective=objective)
+    result = solve(made, "plan-milp", objective=objective, warm_start=start.plan, time_limit=20)
+    assert result.warm_start is not None
+    assert result.objective is not None and start.objective is not None
+    assert result.objective.value >= start.objective.value - 1e-9  # type: ignore[operator]
+
+
+def test_without_a_method_small_ones_are_proven() -> None:
+    result = solve(instance(), objective="imc_gain-0.1*load_distance")
+    assert result.method == "plan-milp"
+    assert result.termination is Termination.OPTIMAL
+
+
+def test_slots_are_kept_by_cutting_off_what_cannot_be_dealt() -> None:
+    nodes = [
+        {"id": f"n{i}", "slots": 2, "slot_capacity": {"cpu": 5}, "capacity": {"cpu": 10}}
+        for i in range(3)
+    ]
+    tasks = [{"id": f"t{i}", "load": {"cpu": 3}} for i in range(6)]
+    traffic = [[f"t{i}", f"t{(i + 1) % 6}", 1.0 + i] for i in range(6)]
+    made = placed(nodes=nodes, tasks=tasks, traffic=traffic)
+    result = solve(made, "plan-milp", starts="none")
+    assert result.termination is Termination.OPTIMAL
+    assert result.feasible
+    agree(made, "imc_gain,max_utilisation", starts="none")
+
+
+def test_the_model_of_an_expression_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "model.mps"
+    result = solve(
+        placed(), "plan-milp", objective="imc_gain-0.5*load_distance-2*nodes_used",
+        write_model=path, starts="none",
+    )  # fmt: skip
+    assert result.termination is Termination.OPTIMAL
+    text = path.read_text()
+    assert "of_load" not in text
+    assert "imc_gain-0.5*load_distance-2*nodes_used: largest" in text.splitlines()[1]
