@@ -39,7 +39,7 @@ from formulations.task_allocation.model import (
     build,
     solve_exactly,
 )
-from optim.errors import SolverError
+from optim.errors import Problem, SolverError, UnsuitableMethod
 from optim.figures.catalogue import find_objective
 from optim.figures.expression import in_units
 from optim.kernels.place_rules import place_rules
@@ -113,7 +113,11 @@ def pose(name: str, instance: Instance, request: Request) -> PosedModel:
     level = solve.objective.levels[0]
     unit = solve.aim_at(level)
     sign = 1.0 if level.sense == "max" else -1.0
-    return PosedModel(solve.made.model, level.name, sign * unit)
+    if not solve.exact:
+        reason = f"would leave out slots, which {name} keeps by cuts while it solves"
+        raise UnsuitableMethod(Problem("--write-model", request.model, reason, "use storm-milp"))
+    ids = {"resource": solve.binding.resources}
+    return PosedModel(solve.made.model, level.name, sign * unit, ids)
 
 
 class _Solve:
@@ -138,12 +142,12 @@ class _Solve:
             if figure.name in CONTINUOUS:
                 refuse_continuous(self.solver, f"the model has {figure.name} as no integer")
         check_known(instance, self.objective, _anywhere(instance))
-        self.binding, exact = without_slots(instance, _HONOURS)
+        self.binding, self.exact = without_slots(instance, _HONOURS)
         self.kept = kept_by(METHOD.honours if name == METHOD.name else _HONOURS)
         self.ordered = bool(request.options["break_symmetry"])
         names = {figure.name for figure in self.objective.singles}
         keys = node_keys(instance, self.objective)
-        if not exact:  # nodes of equal room may have other slots
+        if not self.exact:  # nodes of equal room may have other slots
             own = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
             keys = own if keys is None else np.column_stack([keys, own])
         others = OTHERS if name == "imc-milp" else "use plan-search"
