@@ -7,7 +7,9 @@ the site under its path in the repository; of a folder, its README or a list of 
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import json
 import os
 import re
@@ -82,6 +84,32 @@ def notebook(page: str) -> dict[str, Any]:
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 
+def with_options(page: str) -> str:
+    """Return the page of the command line with the help of each command at its end."""
+    parts = re.split(r"(?=^## `streamplace )", page, flags=re.MULTILINE)
+    for k, part in enumerate(parts[1:], start=1):
+        name = part.removeprefix("## `streamplace ").partition("`")[0]
+        parts[k] = f"{part.rstrip()}\n\n```text\n{help_of(name)}```\n\n"
+    return "".join(parts)
+
+
+def help_of(command: str) -> str:
+    """Return what ``streamplace COMMAND --help-all`` prints."""
+    from streamplace.cli.main import main
+
+    printed = io.StringIO()
+    for flag in ("--help-all", "--help"):
+        with (
+            contextlib.suppress(SystemExit),
+            contextlib.redirect_stderr(io.StringIO()),
+            contextlib.redirect_stdout(printed),
+        ):
+            main([command, flag])
+        if printed.getvalue():
+            break
+    return re.sub(r"\ntalk \(stderr\):\n(?:  .*\n)+", "", printed.getvalue())
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add what pages link to outside of docs/, and what that links to."""
     for page in [file for file in files if file.src_uri.startswith("tutorials/")]:
@@ -126,6 +154,8 @@ def copied(config: Any, path: Path) -> File:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Mend the links of a page in docs/; offer tutorials as notebooks."""
     path = DOCS / page.file.src_uri
+    if page.file.src_uri == "command-line.md":
+        markdown = with_options(markdown)
     if page.file.src_uri.startswith("tutorials/"):
         markdown = f"{markdown}\n[This page as a notebook]({path.stem}.ipynb)\n"
     return moved(markdown, path, set()) if path.exists() else markdown

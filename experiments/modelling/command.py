@@ -64,8 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--thread-step", metavar="N", type=count, default=1, help="threads from one to the next (1)"
     )
-    parser.add_argument("--max-threads", metavar="N", type=count, default=100)
-    parser.add_argument("--max-rate", metavar="R", type=positive, default=1e6)
+    last = "where the phase ends at the latest"
+    parser.add_argument("--max-threads", metavar="N", type=count, default=100, help=last)
+    parser.add_argument("--max-rate", metavar="R", type=positive, default=1e6, help=last)
     parser.add_argument(
         "--seed", metavar="N", type=whole, default=0, help="of simulated trials (0)"
     )

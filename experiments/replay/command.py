@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the first one of the recording",
     )
     budget = parser.add_argument_group("budget a period, in place of the recording's")
-    budget.add_argument("--max-migrations", metavar="N", type=whole)
-    budget.add_argument("--max-migration-cost", metavar="C", type=amount)
+    budget.add_argument("--max-migrations", metavar="N", type=whole, help="key groups")
+    budget.add_argument("--max-migration-cost", metavar="C", type=amount, help="their cost")
     costs = parser.add_argument_group("costs, in units of the first resource")
     for name, text in (
         ("--serialise", "load per unit of rate on the node that sends it to another"),

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import pytest
 
-from streamplace.cli.main import build_parser, commands
 from tests.command import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -141,33 +140,3 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.is_relative_to(REPOSITORY)
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file), f"{page.name} links to {target}"
-
-
-def test_every_command_and_flag_is_described() -> None:
-    text = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
-    for command in commands():
-        assert f"\n## `streamplace {command.name}`" in text
-        section = text.split(f"\n## `streamplace {command.name}`")[1].split("\n## ")[0]
-        parser = build_parser(command.name)
-        sub = parser._subparsers._group_actions[0].choices[command.name]  # type: ignore[union-attr,index]
-        common = {"--help", "--help-all", "--quiet", "--verbose", "--debug"}
-        for action in sub._actions:
-            flags = [flag for flag in action.option_strings if flag.startswith("--")]
-            for flag in set(flags) - common:
-                assert f"`{flag}" in section, f"{command.name} {flag}"
-
-
-def test_the_python_of_the_readme_has_the_types_that_it_uses(tmp_path: Path) -> None:
-    """Checked as users do: by mypy in strict mode, against what the package declares."""
-    pytest.importorskip("mypy", reason="the types are checked with it")
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    code = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
-    assert "solve(" in code
-    (tmp_path / "readme.py").write_text(code)
-    words = ["--strict", "--no-incremental", "--config-file=", "--follow-imports=silent"]
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", *words, "readme.py"],
-        cwd=tmp_path, env={**os.environ, "MYPYPATH": str(REPOSITORY)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert checked.stdout.startswith("Success"), checked.stdout + checked.stderr

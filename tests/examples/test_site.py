@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 
 from experiments.studies.papers import all_figures
 from optim.methods.registry import all_methods
+from streamplace.cli.main import build_parser, commands
 from tests.examples.test_documentation import LINK, PAGES, REPOSITORY, TUTORIALS, anchors, run, same
 
 DOCS = REPOSITORY / "docs"
@@ -161,3 +162,20 @@ def test_the_page_of_methods_is_true() -> None:
         assert re.findall(r"`(\w+)`", objectives) == list(method.objectives)
         assert set(solvers.split(", ")) == set(method.solvers)
         assert solvers.split(", ")[0] == method.default_solver
+
+
+@pytest.mark.parametrize("name", [command.name for command in commands()])
+def test_a_command_and_its_flags_are_described(name: str) -> None:
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    assert f"\n## `streamplace {name}`\n" in page
+    section = _hooks().with_options(page).split(f"\n## `streamplace {name}`\n")[1]
+    section = section.split("\n## ")[0]
+    sub = build_parser(name)._subparsers._group_actions[0].choices[name]  # type: ignore
+    talk = {"--quiet", "--verbose", "--debug", "--help-all"}
+    for action in sub._actions:
+        for flag in set(action.option_strings) - talk:
+            assert action.help, f"{flag} has no help"
+            shown = re.search(rf"^ .*(?<![\w-]){flag}\b", section, re.MULTILINE)
+            assert shown or flag in {"-q", "-v"}, flag
+            if name == "solve" and flag.startswith("--") and flag not in {"--json", "--help"}:
+                assert re.search(rf"`{flag}\b", page), flag
