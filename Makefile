@@ -110,7 +110,7 @@ doctests: $(VENV)/.installed-dev
 		streamplace optim formulations heuristics experiments README.md docs
 
 docs: $(VENV)/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@for name in $$(sed -n 's/.* as //p' streamplace/__init__.pyi); do \
 	grep -q "id=\"streamplace.$$name\"" build/site/api.html || { echo "no $$name in the reference"; exit 1; }; done
 

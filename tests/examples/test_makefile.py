@@ -55,6 +55,8 @@ def test_demo_and_test_do_what_they_are_named_for(repository: Path) -> None:
     test = make(repository, "--dry-run", "test").stdout
     for tool in ("ruff check", "mypy", "lint-imports", "doctest", "pytest -n"):
         assert tool in test
+    # with --quiet, warnings would count for nothing
+    assert "mkdocs build --strict\n" in make(repository, "--dry-run", "docs").stdout
 
 
 def test_what_is_compiled_is_kept(tmp_path: Path, repository: Path) -> None:
