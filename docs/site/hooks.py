@@ -152,10 +152,15 @@ def copied(config: Any, path: Path) -> File:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Mend the links of a page in docs/; offer tutorials as notebooks."""
+    """Mend a page's links; add commands' help, the benchmark's cases, a tutorial's notebook."""
     path = DOCS / page.file.src_uri
     if page.file.src_uri == "command-line.md":
         markdown = with_options(markdown)
+    if page.file.src_uri == "open-benchmark-cases.md":
+        from experiments.studies.bench.cases import read
+        from experiments.studies.bench.known import page_table
+
+        markdown = f"{markdown}\n{page_table(read())}\n"
     if page.file.src_uri.startswith("tutorials/"):
         markdown = f"{markdown}\n[This page as a notebook]({path.stem}.ipynb)\n"
     return moved(markdown, path, set()) if path.exists() else markdown

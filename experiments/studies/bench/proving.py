@@ -1,7 +1,7 @@
 """Solve and certify the instances of the benchmark, one after another, and keep what is better.
 
     python -m experiments.studies.bench.proving [--only TEXT] [--data FOLDER] [--seconds S]
-    [--again] python -m experiments.studies.bench.proving --table
+    [--new] [--again]
 
 Each row is written as it comes; started again, what is closed by a certificate is left alone. A
 better value is never given for a worse one, nor a tighter bound for a weaker one, but a certified
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.studies.bench.cases import TABLE, Case, read, sha256
-from experiments.studies.bench.known import page_table
 from experiments.studies.bench.listing import Listed, listed
 from experiments.studies.bench.sources import made
 from optim.certificates.check import SENSES
@@ -266,11 +265,7 @@ def main(words: list[str] | None = None) -> None:
     )
     parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
     parser.add_argument("--new", action="store_true", help="only what has no value yet")
-    parser.add_argument("--table", action="store_true", help="print what is known, and run nothing")
     args = parser.parse_args(words)
-    if args.table:
-        sys.stdout.write(page_table(read(TABLE)))
-        return
     known = {case.name: case for case in read(TABLE)}
     for entry in listed():
         if args.only not in entry.name:
