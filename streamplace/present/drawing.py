@@ -156,10 +156,12 @@ def tidy(figure: Figure) -> None:
     figure.draw_without_rendering()
     for axes in figure.axes:
         boxes = [t.get_window_extent() for t in axes.get_xticklabels() if t.get_text()]
+        boxes.sort(key=lambda box: box.x0)  # an axis may run to the left
         if any(a.x1 + 2 > b.x0 for a, b in itertools.pairwise(boxes)):
-            for label in axes.get_xticklabels():
-                label.set_text(label.get_text().replace("\n", " "))
-            axes.set_xticks(axes.get_xticks(), [t.get_text() for t in axes.get_xticklabels()])
+            names = [t.get_text().replace("\n", " ") for t in axes.get_xticklabels()]
+            limits = axes.get_xlim()
+            axes.set_xticks(axes.get_xticks(), names)
+            axes.set_xlim(limits)
             axes.tick_params(axis="x", rotation=90)
 
 
@@ -219,15 +221,19 @@ def draw_lines(
 ) -> None:
     """Draw one line a column (all others if not given) over the column `x`, with a legend.
 
-    Unknown values are left out.
+    Unknown values are left out. A line that others cover from end to end is drawn broader, so that
+    it is seen behind them.
     """
     from matplotlib.ticker import MaxNLocator
 
     names = [str(name) for name in columns or [c for c in table.columns if c != x]]
     style = styles((name, name.lower()) for name in names)
-    for name in names:
+    for place, name in enumerate(names):
         known = table[[x, name]].dropna()
+        covers = sum(_same(table[name], table[other]) for other in names[place + 1 :])
         line = {**style[name].line, "markevery": markers(len(known))}
+        if covers:
+            line |= {"linewidth": 1.8 + 2.0 * covers, "markersize": 5.5 + 2.5 * covers}
         axes.plot(known[x], known[name], label=style[name].label, **line)
     locator = axes.xaxis.get_major_locator()
     if isinstance(locator, MaxNLocator) and all(float(place).is_integer() for place in table[x]):
@@ -235,6 +241,14 @@ def draw_lines(
     figure = axes.get_figure(root=True)
     if figure is not None and not figure.legends:
         legend(figure, axes)
+
+
+def _same(one: pd.Series, other: pd.Series) -> bool:
+    """Return whether one line is covered by another all along."""
+    known = one.notna()
+    away = (one[known] - other[known]).abs()
+    most = float(one[known].abs().max()) if known.any() else 0.0
+    return bool(known.any() and away.notna().all() and (away <= 5e-3 * most).all())
 
 
 def draw_bars(axes: Axes, table: pd.DataFrame, names: str, values: str) -> None:

@@ -67,6 +67,23 @@ def test_tick_labels_that_touch_are_turned() -> None:
         figure.draw_without_rendering()
         boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
         assert all(a.x1 <= b.x0 for a, b in itertools.pairwise(boxes))
+        assert axes.get_xticklabels()[3].get_text() == "a long name 3"
+
+
+def test_tick_labels_of_an_axis_to_the_left_are_not_turned() -> None:
+    with canvas() as (figure, axes):
+        axes.plot([2.0, 1.0], [1.0, 2.0])
+        axes.invert_xaxis()
+        tidy(figure)
+        assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
+
+
+def test_a_line_behind_others_is_seen() -> None:
+    table = pd.DataFrame({"x": [0, 1, 2], "a": [1.0, 2, 3], "b": [1.0, 2, 3], "c": [1.0, 2, 9]})
+    with canvas() as (_, axes):
+        draw_lines(axes, table, "x")
+        first, second, third = (line.get_linewidth() for line in axes.lines)
+        assert first > second == third
 
 
 @pytest.mark.parametrize("most", [1.0, 3.0, 50.0, 4e3, 1e7])

@@ -79,7 +79,7 @@ def plot_by(name: str) -> Any:
             columns = [f"{policy}{what}" for policy in POLICIES]
             shown = table.rename(columns={column: column.removesuffix(what) for column in columns})
             draw_lines(panel, shown, name, [column.removesuffix(what) for column in columns])
-            panel.set_ylim(bottom=0)
+            panel.set_ylim(0, 1.06 * float(shown[list(POLICIES)].to_numpy().max()))
         above.set_ylabel("collocation factor (%)")
         below.set_ylabel("load distance (points)")
         below.set_xlabel(name)

@@ -120,7 +120,7 @@ def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
         columns = [c for c in table.columns if c.endswith(suffix)]
         named = mine.rename(columns={c: c.removesuffix(suffix) for c in columns})
         draw_lines(panel, named, ROUND, [c.removesuffix(suffix) for c in columns])
-        panel.set_ylabel(f"load distance, {overloaded} OL")
+        panel.set_ylabel(f"load distance, {overloaded} overloaded")
         panel.set_ylim(bottom=0)
     axes[-1].set_xlabel("round (20 migrations each)")
 

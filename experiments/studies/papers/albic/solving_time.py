@@ -151,8 +151,8 @@ def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
     for panel, name in zip(axes, names[1::2] or names, strict=False):
         mine = table[table["setting"] == name]
         draw_lines(panel, mine, TIME, shown)
-        panel.legend(fontsize=8.5, ncols=2)
-        panel.set_ylim(bottom=0.5 * float(mine["balance-search"].min()))
+        most = 1.6 * float(mine[shown].max().max())
+        panel.set_ylim(0.5 * float(mine["balance-search"].min()), most)
         log_scale(panel, "x")
         log_scale(panel, "y")
         panel.set_ylabel(f"points; {name}", fontsize=9.5)

@@ -64,6 +64,12 @@ def curves(
     return pd.DataFrame(columns).rename_axis(WORKLOAD).reset_index()
 
 
+def draw_methods(axes: Axes, table: pd.DataFrame, names: Sequence[str], unit: str) -> None:
+    """Draw the columns of methods with a unit, named by the method alone."""
+    shown = table.rename(columns={f"{name}{unit}": name for name in names})
+    draw_lines(axes, shown, WORKLOAD, names)
+
+
 def broken(rows: pd.DataFrame, entry: Entry) -> pd.Series:
     """Share (%) of a method's plans that break a limit, by workload."""
     mine = rows[(rows[TABLE] == "testbed") & (rows["method"] == entry.label)]
@@ -88,10 +94,10 @@ def use_plot(table: pd.DataFrame, axes: Sequence[Axes]) -> None:
     for place, (unit, words) in enumerate(
         ((USE_CPU, "CPU use (%)"), (USE_LINKS, "bandwidth use (%)"))
     ):
-        names = [f"{label}{unit}" for label in (*LABELS, BEST_FILL.label)]
-        draw_lines(axes[place], table, WORKLOAD, names)
+        draw_methods(axes[place], table, [*LABELS, BEST_FILL.label], unit)
+        band = next(line.get_color() for line in axes[place].lines if line.get_label() == "Random")
         low, high = table[f"Random's least{unit}"], table[f"Random's most{unit}"]
-        axes[place].fill_between(table[WORKLOAD], low, high, color="#cc79a7", alpha=0.15)
+        axes[place].fill_between(table[WORKLOAD], low, high, color=band, alpha=0.15)
         axes[place].set_ylabel(words)
     axes[1].set_xlabel(WORKLOAD)
 
@@ -151,8 +157,7 @@ def deviation_table(rows: pd.DataFrame) -> pd.DataFrame:
 def deviation_plot(table: pd.DataFrame, axes: Sequence[Axes]) -> None:
     """CPU above, bandwidth below."""
     for place, (unit, words) in enumerate(((DEVIATION_CPU, "CPU"), (DEVIATION_LINKS, "bandwidth"))):
-        names = [f"{label}{unit}" for label in (*LABELS, BEST_SPREAD.label)]
-        draw_lines(axes[place], table, WORKLOAD, names)
+        draw_methods(axes[place], table, [*LABELS, BEST_SPREAD.label], unit)
         axes[place].set_ylabel(f"{words}: deviation R_dev")
         axes[place].set_ylim(0, None)
     axes[1].set_xlabel(WORKLOAD)
