@@ -176,8 +176,8 @@ def _check_columns(part: str, columns: list[str], resources: Sequence[str]) -> N
     fields = list(needed)
     if kind is not tuple:
         fields = list(TypeAdapter(kind).json_schema(by_alias=True)["properties"])
-    known = [*fields, *(resources if part in ("nodes", "tasks") else ())]
-    told = f"columns: {', '.join(known)}"
+    allowed = [*fields, *(resources if part in ("nodes", "tasks") else ())]
+    told = f"columns: {', '.join(allowed)}"
     problems = [
         Problem(f"{part} column {name}", None, "is missing from the table", told)
         for name in needed
@@ -187,8 +187,8 @@ def _check_columns(part: str, columns: list[str], resources: Sequence[str]) -> N
         if columns.count(name) > 1:
             reason = f"stands {columns.count(name)} times in the table"
             problems.append(Problem(f"{part} column {name}", None, reason, "keep one"))
-        if name not in known:
-            near = meant(name, known, "columns:")
+        if name not in allowed:
+            near = meant(name, allowed, "columns:")
             reason = f"is no field of {part}, nor a resource"
             problems.append(Problem(f"{part} column {name}", None, reason, near))
     raise_any(problems)

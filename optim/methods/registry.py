@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
+import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
@@ -274,6 +275,13 @@ class Request:
     cold: bool = False
     model: str | Path | None = None
     write: Callable[[Callable[[Instance], Instance]], None] | None = None
+
+    @property
+    def hand(self) -> Incumbents:
+        """What `incumbents` was called before version 0.3.0; goes with the next version."""
+        told = "Request.hand is Request.incumbents since streamplace 0.3.0"
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        return self.incumbents
 
     def rewritten(self, change: Callable[[Instance], Instance]) -> None:
         """Have the model written anew, of a changed instance: the one that is solved from now."""

@@ -17,6 +17,7 @@ from optim.methods.registry import (
     NEEDS,
     Method,
     Outcome,
+    Request,
     all_methods,
     get_method,
     method_names,
@@ -111,3 +112,9 @@ def test_options_that_are_constants_now_are_refused_with_their_value(
 
 def test_what_may_be_needed_can_be_looked_for() -> None:
     assert NEEDS.keys() == choose._MISSING.keys()
+
+
+def test_names_of_earlier_versions_are_still_there_and_say_what_they_are_now() -> None:
+    request = Request()
+    with pytest.warns(DeprecationWarning, match=r"Request\.hand is Request\.incumbents"):
+        assert request.hand is request.incumbents
