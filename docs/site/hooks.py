@@ -89,25 +89,33 @@ def with_options(page: str) -> str:
     parts = re.split(r"(?=^## `streamplace )", page, flags=re.MULTILINE)
     for k, part in enumerate(parts[1:], start=1):
         name = part.removeprefix("## `streamplace ").partition("`")[0]
-        parts[k] = f"{part.rstrip()}\n\n```text\n{help_of(name)}```\n\n"
+        text = printed(name, "--help-all") or printed(name, "--help")
+        text = re.sub(r"\ntalk \(stderr\):\n(?:  .*\n)+", "", text)
+        parts[k] = f"{part.rstrip()}\n\n```text\n{text}```\n\n"
     return "".join(parts)
 
 
-def help_of(command: str) -> str:
-    """Return what ``streamplace COMMAND --help-all`` prints."""
+def with_methods(page: str, file: str) -> str:
+    """Return the page of a method with what ``streamplace methods METHOD`` prints at its end."""
+    index = (DOCS / "methods" / "index.md").read_text(encoding="utf-8")
+    for name in re.findall(rf"\[`(\S+)`\]\({file}\)", index):
+        text = re.sub(r" +$", "", printed("methods", name), flags=re.MULTILINE)
+        page += f"\n```text\n$ streamplace methods {name}\n{text}```\n"
+    return page
+
+
+def printed(*words: str) -> str:
+    """Return what a command prints."""
     from streamplace.cli.main import main
 
-    printed = io.StringIO()
-    for flag in ("--help-all", "--help"):
-        with (
-            contextlib.suppress(SystemExit),
-            contextlib.redirect_stderr(io.StringIO()),
-            contextlib.redirect_stdout(printed),
-        ):
-            main([command, flag])
-        if printed.getvalue():
-            break
-    return re.sub(r"\ntalk \(stderr\):\n(?:  .*\n)+", "", printed.getvalue())
+    stream = io.StringIO()
+    with (
+        contextlib.suppress(SystemExit),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.redirect_stdout(stream),
+    ):
+        main(words)
+    return stream.getvalue()
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -156,6 +164,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     path = DOCS / page.file.src_uri
     if page.file.src_uri == "command-line.md":
         markdown = with_options(markdown)
+    if page.file.src_uri.startswith("methods/"):
+        markdown = with_methods(markdown, page.file.src_uri.removeprefix("methods/"))
     if page.file.src_uri == "open-benchmark-cases.md":
         from experiments.studies.bench.cases import read
         from experiments.studies.bench.known import page_table

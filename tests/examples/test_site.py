@@ -179,3 +179,16 @@ def test_a_command_and_its_flags_are_described(name: str) -> None:
             assert shown or flag in {"-q", "-v"}, flag
             if name == "solve" and flag.startswith("--") and flag not in {"--json", "--help"}:
                 assert re.search(rf"`{flag}\b", page), flag
+
+
+def test_the_page_of_a_method_ends_with_what_the_command_says_of_it() -> None:
+    hooks = _hooks()
+    text = (DOCS / "methods" / "index.md").read_text(encoding="utf-8")
+    pages = dict(re.findall(r"^\| \[`(\S+)`\]\((\S+)\)", text, re.MULTILINE))
+    for file in sorted(set(pages.values())):
+        shown = hooks.with_methods("", file)
+        for method in all_methods():
+            if pages[method.name] == file:
+                assert f"$ streamplace methods {method.name}\n{method.name}: " in shown
+                for option in method.options:
+                    assert re.search(rf"^{option.name} ", shown, re.MULTILINE), option.name
