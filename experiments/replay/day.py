@@ -17,7 +17,6 @@ from experiments.generators.rebalancing import (
     num_key_groups,
     one_to_one_job,
 )
-from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _QUIETEST = 4.0
 
 
 def day_periods(seed: int, **parameters: Any) -> list[Instance]:
-    """Return the periods of a day, by the parameters of `DAY` but `period`.
+    """Return the periods of a day, by its `PARAMETERS`.
 
     Raises
     ------
@@ -48,21 +47,11 @@ def day_periods(seed: int, **parameters: Any) -> list[Instance]:
         made.extend(_build_all(rng, name, p))
         return made[0]
 
-    Kind(DAY.name, DAY.summary, DAY.parameters, keep).make(seed, parameters)
+    Kind("day", "a synthetic day", PARAMETERS, keep).make(seed, parameters)
     return made
 
 
-def build_day(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build one period of the day."""
-    if p["period"] >= p["periods"]:
-        reason = f"lies past the last of {p['periods']} periods"
-        raise InvalidInput(Problem("period", p["period"], reason))
-    return _build_all(rng, name, p, p["period"])[0]
-
-
-def _build_all(
-    rng: np.random.Generator, name: str, p: Mapping[str, Any], only: int | None = None
-) -> list[Instance]:
+def _build_all(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> list[Instance]:
     count = num_key_groups(p)
     operator, source, target, rate = one_to_one_job(rng, count, p["operators"], p["one_to_one"])
     size = rng.lognormal(0.0, p["skew"], count)
@@ -76,13 +65,11 @@ def _build_all(
         shape = size * np.exp(drift) * bursts[period, operator]
         load = shape / size.sum() * busy * levels[period]
         factor = load / (size / size.sum() * busy)
-        if only is not None and period != only:
-            continue
         groups = KeyGroups(load, home, operator, source, target, rate * factor[source])
         hour = 24.0 * period / p["periods"]
         nodes = [{"id": f"n{i:04d}", "capacity": {"cpu": _CAPACITY}} for i in range(p["nodes"])]
         one = build_instance(
-            f"{name}-{period:03d}" if only is None else name,
+            f"{name}-{period:03d}",
             f"synthetic day, period {period} of {p['periods']}",
             groups, nodes, {"max_migrations": p["max_migrations"]},
             labels={"hour": f"{int(hour):02d}:{round(hour % 1 * 60):02d}"},
@@ -109,23 +96,17 @@ def _bursts(rng: np.random.Generator, p: Mapping[str, Any]) -> Floats:
     return factors
 
 
-DAY = Kind(
-    name="day",
-    summary="One period of a synthetic day: load by the hour, drift, bursts",
-    build=build_day,
-    parameters=(
-        Option("nodes", "int", 20, "number of nodes, of 100 points", minimum=1, maximum=10_000),
-        Option("key_groups", "int", 20, "key groups for each node", minimum=1, maximum=10_000),
-        Option("operators", "int", 10, "number of operators, even", minimum=2),
-        Option("one_to_one", "float", 50.0, "percent of key groups", minimum=0, maximum=100),
-        Option("periods", "int", 96, "periods of the day", minimum=1, maximum=10_000),
-        Option("period", "int", 0, "which of them", minimum=0),
-        Option("utilisation", "float", 75.0, "percent at the busiest hour", minimum=1),
-        Option("night", "float", 30.0, "percent of that at the quietest", minimum=0, maximum=100),
-        Option("skew", "float", 0.5, "spread of key groups (log)", minimum=0, maximum=3),
-        Option("drift", "float", 0.05, "drift of a key group a period (log)", minimum=0, maximum=1),
-        Option("bursts", "float", 0.5, "bursts an operator and day", minimum=0),
-        Option("burst", "float", 1.5, "factor of a burst", minimum=0.01, maximum=100),
-        Option("max_migrations", "int", 20, "budget in moves; none: no limit", minimum=0),
-    ),
+PARAMETERS = (
+    Option("nodes", "int", 20, "number of nodes, of 100 points", minimum=1, maximum=10_000),
+    Option("key_groups", "int", 20, "key groups for each node", minimum=1, maximum=10_000),
+    Option("operators", "int", 10, "number of operators, even", minimum=2),
+    Option("one_to_one", "float", 50.0, "percent of key groups", minimum=0, maximum=100),
+    Option("periods", "int", 96, "periods of the day", minimum=1, maximum=10_000),
+    Option("utilisation", "float", 75.0, "percent at the busiest hour", minimum=1),
+    Option("night", "float", 30.0, "percent of that at the quietest", minimum=0, maximum=100),
+    Option("skew", "float", 0.5, "spread of key groups (log)", minimum=0, maximum=3),
+    Option("drift", "float", 0.05, "drift of a key group a period (log)", minimum=0, maximum=1),
+    Option("bursts", "float", 0.5, "bursts an operator and day", minimum=0),
+    Option("burst", "float", 1.5, "factor of a burst", minimum=0.01, maximum=100),
+    Option("max_migrations", "int", 20, "budget in moves; none: no limit", minimum=0),
 )

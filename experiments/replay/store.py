@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Required
+from typing import TYPE_CHECKING, Annotated, Any, Required
 
 import numpy as np
 from pydantic import AfterValidator, Field, Strict, TypeAdapter
@@ -22,7 +22,6 @@ from experiments.replay.cluster import Cluster
 from experiments.replay.deployment import Deployment
 from experiments.replay.framework import State
 from optim.errors import InvalidInput, Problem, raise_any
-from optim.figures.catalogue import BY_NAME
 from optim.format.read import Fault, check
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Store
@@ -32,49 +31,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Column(NamedTuple):
-    """A column: name, type in Parquet, and meaning."""
-
-    name: str
-    type: str
-    meaning: str
-
-
-def _figure(name: str, meaning: str = "") -> Column:
-    """Column of one of the referee's figures."""
-    figure = BY_NAME[name]
-    kind = "int64" if figure.unit == "count" else "float64"
-    return Column(name, kind, meaning or figure.words)
-
-
-COLUMNS = (
-    Column("policy", "string", "as given"),
-    Column("period", "int64", "number, from 0"),
-    Column("name", "string", "of the period's instance"),
-    Column("load_distance_before", "float64", "of what ran, on this period"),
-    _figure("load_distance", "now: of what was deployed, on this period"),
-    Column("load_distance_next", "float64", "of what was deployed, on the next period"),
-    _figure("collocation_factor"),
-    Column("collocation_factor_next", "float64", "of what was deployed, on the next period"),
-    Column("load_index", "float64", "mean load now over mean load right after start-up"),
-    Column("mean_load", "float64", "of a node"),
-    Column("total_load", "float64", "of all nodes, serialisation and merging included"),
-    _figure("migrations", "key groups that moved"),
-    _figure("migration_cost"),
-    Column("over_budget", "bool", "whether they cost more than the budget"),
-    Column("nodes", "int64", "nodes there are, leaving ones included"),
-    Column("leaving", "int64", "marked for removal"),
-    Column("added", "int64", "nodes added by the scaling decision"),
-    Column("marked", "int64", "nodes marked by it"),
-    Column("recalled", "int64", "marked nodes taken back by it"),
-    Column("dropped", "int64", "marked and emptied nodes removed at the beginning"),
-    Column("planned", "bool", "whether there was a plan; else what ran went on"),
-    Column("termination", "string", "of the plan"),
-    Column("feasible", "bool", "whether it keeps every limit but those in the note"),
-    Column("objective", "float64", "of the method that planned, on loads as before its moves"),
-    Column("bound", "float64", "proven, on that objective"),
-    Column("note", "string", "limits ignored, or why there was no plan"),
-)
+COLUMNS: Mapping[str, str] = {
+    "policy": "string", "period": "int64", "name": "string",
+    "load_distance_before": "float64", "load_distance": "float64", "load_distance_next": "float64",
+    "collocation_factor": "float64", "collocation_factor_next": "float64",
+    "load_index": "float64", "mean_load": "float64", "total_load": "float64",
+    "migrations": "int64", "migration_cost": "float64", "over_budget": "bool",
+    "nodes": "int64", "leaving": "int64", "added": "int64", "marked": "int64",
+    "recalled": "int64", "dropped": "int64",
+    "planned": "bool", "termination": "string", "feasible": "bool", "objective": "float64",
+    "bound": "float64", "note": "string",
+}  # fmt: skip
+"""Of rows: name and type in Parquet; docs/replay.md has their meaning."""
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -83,12 +51,11 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     import pyarrow.parquet as pq
 
     buffer = io.StringIO()
-    names = [column.name for column in COLUMNS]
-    writer = csv.DictWriter(buffer, names, lineterminator="\n")
+    writer = csv.DictWriter(buffer, list(COLUMNS), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(row.get(name)) for name in names} for row in rows)
+    writer.writerows({name: _cell(row.get(name)) for name in COLUMNS} for row in rows)
     write_atomic(path / "rows.csv", buffer.getvalue())
-    schema = pa.schema([(column.name, pa.type_for_alias(column.type)) for column in COLUMNS])
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
     packed = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), packed)
     write_atomic(path / "rows.parquet", packed.getvalue())
@@ -193,7 +160,7 @@ _CELLS = {"string": Text, "int64": Whole, "float64": Number | None, "bool": Flag
 _LATER = {"collocation_factor_next", "objective", "bound"}
 """Columns that replays of older versions lack."""
 
-_KINDS: dict[str, Any] = {column.name: _CELLS[column.type] for column in COLUMNS}
+_KINDS: dict[str, Any] = {name: _CELLS[kind] for name, kind in COLUMNS.items()}
 _ROW = table_type("Row", **{n: k if n in _LATER else Required[k] for n, k in _KINDS.items()})
 _CLUSTER = table_type(
     "Cluster",

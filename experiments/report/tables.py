@@ -69,17 +69,10 @@ def gap_words(figure: Figure | None) -> str:
 
 
 VERDICTS = {
-    "proved optimal": "optimal",
-    "plan": "plan",
-    "refused plan": "breaks limits",
-    "proven infeasible": "infeasible",
-    "no plan": "no plan",
-    "not applicable": "not applicable",
-    "error": "error",
-    "crash": "crash",
-    "timeout": "time-out",
-    "memory": "out of memory",
-}
+    "proved optimal": "optimal", "plan": "plan", "refused plan": "breaks limits",
+    "proven infeasible": "infeasible", "no plan": "no plan", "not applicable": "not applicable",
+    "error": "error", "crash": "crash", "timeout": "time-out", "memory": "out of memory",
+}  # fmt: skip
 
 SHORT_VERDICTS = VERDICTS | {"not applicable": "n/a"}
 """The same for narrow columns."""

@@ -7,14 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _HADOOP = {
-    "s3a": "hadoop-aws",
-    "abfs": "hadoop-azure",
-    "abfss": "hadoop-azure",
-    "wasb": "hadoop-azure",
-    "wasbs": "hadoop-azure",
-    "oss": "hadoop-aliyun",
-    "cosn": "hadoop-cos",
-}
+    "s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "wasb": "hadoop-azure",
+    "wasbs": "hadoop-azure", "oss": "hadoop-aliyun", "cosn": "hadoop-cos",
+}  # fmt: skip
 """Connectors that are released together with Hadoop, by scheme."""
 
 _OTHERS = {"gs": "com.google.cloud.bigdataoss:gcs-connector:VERSION"}

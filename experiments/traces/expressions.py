@@ -234,20 +234,11 @@ FUNCTIONS: Mapping[str, Function] = _functions()
 """What may be called: functions of Spark, by their names and meaning."""
 
 OLDER = {
-    "time": "to_timestamp",
-    "timestamp": "make_timestamp",
-    "epoch": "timestamp_seconds",
-    "epoch_ms": "timestamp_millis",
-    "week": "weekofyear",
-    "ceiling": "ceil",
-    "pow": "power",
-    "substr": "substring",
-    "char_length": "length",
-    "dayofmonth": "day",
-    "ifnull": "coalesce",
-    "nvl": "coalesce",
-    "try_to_timestamp": "to_timestamp",
-}
+    "time": "to_timestamp", "timestamp": "make_timestamp", "epoch": "timestamp_seconds",
+    "epoch_ms": "timestamp_millis", "week": "weekofyear", "ceiling": "ceil", "pow": "power",
+    "substr": "substring", "char_length": "length", "dayofmonth": "day", "ifnull": "coalesce",
+    "nvl": "coalesce", "try_to_timestamp": "to_timestamp",
+}  # fmt: skip
 """Other names of functions: Spark's own, and those of older job descriptions, read as before."""
 
 INSTEAD = {
@@ -289,10 +280,8 @@ CASTS = {
 _ALLOWED_CASTS = "STRING, BIGINT, INT, DOUBLE, BOOLEAN or TIMESTAMP"
 
 _OPERATORS = {
-    "Add": ("+", "try_add"),
-    "Sub": ("-", "try_subtract"),
-    "Mul": ("*", "try_multiply"),
-}
+    "Add": ("+", "try_add"), "Sub": ("-", "try_subtract"), "Mul": ("*", "try_multiply"),
+}  # fmt: skip
 _COMPARED = {
     "EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>",
 }  # fmt: skip

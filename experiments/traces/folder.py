@@ -446,29 +446,17 @@ def is_trace(path: str | Path) -> bool:
     return (Path(path) / MARKER).is_file() or (Path(path) / _NEW / MARKER).is_file()
 
 
+_GROUP = {"operator": "text", "group": "whole"}
 _PAIR = {"source": "text", "target": "text", "source_group": "whole", "target_group": "whole"}
 COLUMNS = {
-    "loads": {
-        "period": "whole",
-        "operator": "text",
-        "group": "whole",
-        "events": "whole",
-        "cost": "number",
-        "load": "number",
-    },
+    "loads": {"period": "whole", **_GROUP, "events": "whole", "cost": "number", "load": "number"},
     "rates": {"period": "whole", **_PAIR, "amount": "number", "rate": "number"},
-    "keys": {"period": "whole", "operator": "text", "group": "whole", "key": "text"},
-    "states": {
-        "period": "whole",
-        "operator": "text",
-        "group": "whole",
-        "keys": "whole",
-        "state": "number",
-    },
+    "keys": {"period": "whole", **_GROUP, "key": "text"},
+    "states": {"period": "whole", **_GROUP, "keys": "whole", "state": "number"},
 }
 """By table: its columns and what they hold."""
 
-_ORDER = ("period", "operator", "group", *_PAIR, "key")
+_ORDER = ("period", *_GROUP, *_PAIR, "key")
 
 
 def count_rows(path: Path) -> int:

@@ -21,15 +21,8 @@ MAX_PERIODS = 1_000_000
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 _SECONDS = {
-    "ms": 0.001,
-    "s": 1,
-    "sec": 1,
-    "second": 1,
-    "min": 60,
-    "minute": 60,
-    "h": 3600,
-    "hour": 3600,
-}
+    "ms": 0.001, "s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
+}  # fmt: skip
 _DAYS = {"d": 1, "day": 1, "w": 7, "week": 7}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _UNITS = {*_SECONDS, *_DAYS, *_MONTHS}

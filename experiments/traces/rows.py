@@ -81,20 +81,10 @@ _HEAD = 1000
 _MOST_FILES = 5
 
 _KINDS = {
-    "string": "text",
-    "boolean": "text",
-    "tinyint": "whole",
-    "smallint": "whole",
-    "int": "whole",
-    "bigint": "whole",
-    "float": "number",
-    "double": "number",
-    "timestamp": "time",
-    "timestamp_ntz": "time",
-    "date": "time",
-    "nanos": "time",
-    "nanos_ntz": "time",
-}
+    "string": "text", "boolean": "text", "tinyint": "whole", "smallint": "whole", "int": "whole",
+    "bigint": "whole", "float": "number", "double": "number", "timestamp": "time",
+    "timestamp_ntz": "time", "date": "time", "nanos": "time", "nanos_ntz": "time",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

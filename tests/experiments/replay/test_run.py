@@ -147,7 +147,7 @@ def test_rows_hold_every_column(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     done = run_replay(day_periods(0, **DAY), tmp_path, OPTIONS)
-    names = [column.name for column in COLUMNS]
+    names = list(COLUMNS)
     assert all(set(row) == set(names) for row in done.rows)
     with (tmp_path / "rows.csv").open() as file:
         read = list(csv.DictReader(file))

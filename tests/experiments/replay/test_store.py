@@ -24,7 +24,7 @@ SPLIT = Deployment(np.array([[0, 1], [1, 1]]), np.array([0.1, 1.0]), np.array([0
 def row(policy: str, **changes: Any) -> dict[str, Any]:
     """Return a row with something in every column."""
     filled = {"string": "x", "int64": 0, "float64": 1.5, "bool": True}
-    values = {column.name: filled[column.type] for column in COLUMNS}
+    values = {name: filled[kind] for name, kind in COLUMNS.items()}
     return values | {"policy": policy, "load_distance_before": None} | changes
 
 
