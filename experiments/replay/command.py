@@ -126,27 +126,24 @@ def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:
         raise InvalidInput(
             Problem("INSTANCE", None, reason, "name files or folders, or take --day")
         )
-    if args.day and args.placement:
-        raise InvalidInput(Problem("--placement", args.placement, "is of use with a trace only"))
+    trace = any(is_trace(path) for path in args.instance)
+    if args.placement and not trace:
+        reason = "is of use with a trace only"
+        raise InvalidInput(Problem("--placement", args.placement, reason, "leave it out"))
+    if args.day_option and not args.day:
+        name, value = args.day_option[0]
+        reason = "is of no use without --day"
+        raise InvalidInput(Problem(f"--day-option {name}", value, reason, "add --day"))
+    if trace and len(args.instance) > 1:
+        raise InvalidInput(Problem("INSTANCE", None, "names a trace and more", "name one"))
+    if not trace and not args.day:
+        names = [str(file) for file in find_files(args.instance)]
+        return load_periods(args.instance)[: args.periods], names[: args.periods]
     if args.day:
         periods = day_periods(args.seed, **dict(args.day_option))
-        names = [period.name for period in periods]
-    elif args.day_option:
-        name, value = args.day_option[0]
-        raise InvalidInput(Problem(f"--day-option {name}", value, "is of no use without --day"))
-    elif any(is_trace(path) for path in args.instance):
-        if len(args.instance) > 1:
-            raise InvalidInput(Problem("INSTANCE", None, "names a trace and more", "name one"))
-        periods = load_trace(args.instance[0], args.placement, seed=args.seed, most=args.periods)
-        names = [period.name for period in periods]
     else:
-        if args.placement:
-            reason = "is of use with a trace only"
-            raise InvalidInput(Problem("--placement", args.placement, reason))
-        periods = load_periods(args.instance)
-        names = [str(file) for file in find_files(args.instance)]
-    most = args.periods or len(periods)
-    return periods[:most], names[:most]
+        periods = load_trace(args.instance[0], args.placement, seed=args.seed, most=args.periods)
+    return periods[: args.periods], [period.name for period in periods][: args.periods]
 
 
 def _print(done: Replayed, where: str, as_json: bool) -> None:

@@ -294,6 +294,11 @@ def cause_of(error: BaseException) -> str:
     return (causes[-1] if causes else first_line(error))[:300]
 
 
+def escaped(path: str) -> str:
+    """Return a path or URI that Spark takes for what it is, not for a pattern."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
+
+
 def java_line(error: BaseException) -> str:
     """Return the first line of what Java says, or the error itself."""
     java = getattr(error, "java_exception", None)

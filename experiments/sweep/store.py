@@ -274,6 +274,7 @@ def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
+    from experiments.spark.session import escaped
     from experiments.sweep.row import spark_schema
 
     results = ResultFolder(Path(folder))
@@ -281,17 +282,14 @@ def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
     files = results.files()
     if not files:
         return spark.createDataFrame([], spark_schema())
-    frame = spark.read.schema(spark_schema()).parquet(*map(_for_spark, files))
+    frame = spark.read.schema(spark_schema()).parquet(
+        *(escaped(f"file://{file.resolve()}") for file in files)
+    )
     if files == [results.rows]:
         return frame  # compaction left one row a key
     newest = Window.partitionBy("run_key").orderBy(F.col("started_at").desc(), F.col("host"))
     ranked = frame.withColumn("_rank", F.row_number().over(newest))
     return ranked.where(F.col("_rank") == 1).drop("_rank")
-
-
-def _for_spark(path: Path) -> str:
-    """Write a path so that Spark, which takes paths for globs, means this file and no other."""
-    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.resolve()))
 
 
 def literal(text: str) -> str:

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from experiments.spark.connectors import connector_remedy
-from experiments.spark.session import cause_of
+from experiments.spark.session import cause_of, escaped
 from experiments.traces.folder import FileEntry
 from experiments.traces.job import format_of
 from optim.errors import InvalidInput, Problem, first_line
@@ -252,11 +252,6 @@ def _hidden(path: Path) -> bool:
 
 def _is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
-
-
-def escaped(path: str) -> str:
-    """Return a path or URI that Spark takes for what it is, whatever signs it holds."""
-    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def local_files(paths: Collection[str]) -> list[Path]:

@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
+from experiments.spark.session import escaped
 from experiments.traces.expressions import (
     ExpressionFault,
     Scope,
@@ -33,7 +34,6 @@ from experiments.traces.files import (
     charset,
     check_alike,
     different_headers,
-    escaped,
     local_files,
     nano_columns,
     spark_trouble,
