@@ -30,6 +30,7 @@ EXTRAS = {
     "pyflink": "flink",
     "pyspark": "spark",
     "sqlglot": "spark",
+    "thriftpy2": "storm",
 }
 """Packages that only some commands need, and the extra that installs each."""
 

@@ -26,9 +26,11 @@ examples:
   streamplace verify flink http://localhost:8081 sheet.json
   streamplace verify flink http://localhost:8081 plan.json --instance cluster.json
   streamplace verify kafka plan.json --describe topics.txt
+  streamplace verify storm nimbus://localhost:6627 placement.json
 
 Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
-index runs where is its own choice. Of Kafka's partitions replicas, sync and leaders are compared.
+index runs where is its own choice. Of Kafka's partitions replicas, sync and leaders are compared;
+of Storm's executors node and worker.
 exit codes: 0 all as planned, 1 not, 2 it cannot be told.
 
 docs/flink.md and docs/kafka.md say more."""
@@ -39,8 +41,13 @@ _FAR = 0.05
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("flink", "kafka"), help="the kind of cluster")
-    parser.add_argument("url", metavar="URL", nargs="?", help="flink: the job manager's address")
+    parser.add_argument("system", choices=("flink", "kafka", "storm"), help="the kind of cluster")
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        nargs="?",
+        help="flink: the job manager's address; storm: nimbus://HOST:PORT",
+    )
     parser.add_argument("plan", metavar="PLAN", help="what `export` wrote, or a plan")
     parser.add_argument(
         "--describe", metavar="FILE", help="kafka: what kafka-topics.sh --describe prints now"
@@ -70,6 +77,9 @@ def run(args: argparse.Namespace) -> int:
     if args.system == "kafka":
         _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
         return verify_kafka(args.plan, args.describe, args.json, args.election)
+    if args.system == "storm":
+        _need("URL", args.url, "nimbus://HOST:PORT")
+        return _verify_storm(args)
     _need("URL", args.url, "the job manager's REST address")
     instance = None if args.instance is None else load_instance(args.instance)
     plan = read_plan(args.plan, instance)
@@ -82,6 +92,21 @@ def run(args: argparse.Namespace) -> int:
         print_json(verdict.to_dict(), indent=None)
     else:
         sys.stdout.write(_text(verdict))
+    return 0 if verdict.holds else 1
+
+
+def _verify_storm(args: argparse.Namespace) -> int:
+    from streamplace.clusters.storm.nimbus import Nimbus
+    from streamplace.clusters.storm.placement import load_placement
+    from streamplace.clusters.storm.verify import verify as verify_storm
+
+    placement = load_placement(args.plan)
+    with Nimbus(args.url, args.timeout) as nimbus:
+        verdict = verify_storm(nimbus, placement)
+    if args.json:
+        print_json(verdict.to_dict(), indent=None)
+    else:
+        sys.stdout.write(verdict.text())
     return 0 if verdict.holds else 1
 
 

@@ -49,15 +49,19 @@ WORKS = {
     "schema": [],
     "solve": [INSTANCE, "-o", "plan.json", "--certificate", "certificate.json"],
     "steps": [INSTANCE, "plan.json", "-o", "steps.json"],
+    "storm": ["plugin", "-o", "plugin.jar"],
+    "submit": ["--help"],
     "verify": ["--help"],
     "versions": [],
     "warm": ["naive"],
+    "watch": ["--help"],
 }
 """Arguments with which each command does its work."""
 NEEDS = {
     "flink": (["submit", "--help"], "flink"),
     "replay": (["--help"], "spark"),
     "report": (["--help"], "report"),
+    "revert": (["storm", "nimbus://127.0.0.1:1", "words"], "storm"),
     "sweep": ([str(EXAMPLES / "demo.toml"), "-o", "out"], "spark"),
     "trace": ([str(EXAMPLES / "clicks.toml"), "-o", "out"], "spark"),
 }

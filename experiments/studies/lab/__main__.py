@@ -104,7 +104,7 @@ def run(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             lab.start(name, sheet.configuration(name))
         lab.wait_for(set(MANAGERS))
         step("task managers are up with their quotas")
-        submit = ("flink", "submit", lab.url, names["sheet"], "--jar", str(jar), "--class", MAIN)
+        submit = ("submit", "flink", lab.url, names["sheet"], "--jar", str(jar), "--class", MAIN)
         command(*submit, *patience, "--wait", f"{_LONG:g}", "--args", *ARGUMENTS)
         first = verdict(lab, names["sheet"])
         victim = max(sheet.task_managers, key=lambda name: len(sheet.configuration(name)))

@@ -5,7 +5,7 @@ resource takes n slots of the group, and all of them together offer as many as t
 only way to run the job is the planned one. That fixes how many subtasks of a vertex run where, on
 every start and restart; which index runs where remains Flink's choice.
 
-Three files: the sheet that ``streamplace flink submit`` and ``streamplace verify flink`` read, the
+Three files: the sheet that ``streamplace submit flink`` and ``streamplace verify flink`` read, the
 lines for each task manager's ``config.yaml``, and how to put them to use.
 """
 
@@ -67,7 +67,7 @@ guaranteed: which index runs where. Flink deals indices anew on every start.
      quotas that differ.
    - `taskmanager.resource-id` is the name the plan knows the task manager by; keep it unique.
 2. Cancel the job (with a savepoint, if its state is to stay), and submit it with the groups below,
-   which needs no change of the program: `streamplace flink submit URL SHEET --jar JOB.jar`, or
+   which needs no change of the program: `streamplace submit flink URL SHEET --jar JOB.jar`, or
    `--sql SCRIPT.sql`. By hand, each vertex' `slotSharingGroup` gets the name below and one unit of
    the resource of that name, 0.01 CPU cores and 1 MB of task heap: small, as the quota is to bind.
 3. `streamplace verify flink URL SHEET` counts, and compares what crosses between task managers.
@@ -292,5 +292,5 @@ EXPORTER = Exporter(
     options=(),
     write=write,
     next_step="give each task manager its block of {1}, then "
-    "`streamplace flink submit URL {0} --jar JOB.jar`; {2} says how",
+    "`streamplace submit flink URL {0} --jar JOB.jar`; {2} says how",
 )

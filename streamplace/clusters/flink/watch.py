@@ -1,4 +1,4 @@
-"""``streamplace flink watch``: import, plan, print; apply where it is worth it, now and then."""
+"""``streamplace watch flink``: import, plan, print; apply where it is worth it, now and then."""
 
 from __future__ import annotations
 

@@ -1,9 +1,15 @@
-"""Storm: a placement file for a custom scheduler, which deals a component's threads to workers.
+"""Storm: the worker of each executor, as `submit storm` takes it, or numbers of threads.
+
+    {"format": "streamplace.storm/1", "topologies": {"<topology>": {
+        "workers": {"<node>:<port>": ["<first>-<last>", …]}, "components": {"<component>": […]}}}}
+
+Executors are named by their task ids. Where tasks of an instance do not name them, and with
+``form=threads``, it is the file of a custom scheduler that deals a component's threads to workers:
 
     {"<topology>": {"<component>": {"conf": "<site>#<port>,<threads>/…", "threads": "<n>"}}}
 
-It names numbers of threads, not executors: which executor of a component goes where is the
-scheduler's choice. Reading it back deals them in their order, those that stay first.
+Which executor of a component goes where is then the scheduler's choice. Reading it back deals them
+in their order, those that stay first.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +25,15 @@ from scipy.optimize import linear_sum_assignment
 
 from optim.errors import InvalidInput, Problem
 from optim.format.read import parse_json
+from optim.options import Option
+from optim.referee.evaluate import evaluate_indices
 from optim.rules.dealing import deal
 from optim.rules.placement import Placement
 from optim.rules.slots import SLOTS
 from streamplace.clusters.exchange.declarations import Exporter, Ledger
-from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
-from streamplace.clusters.storm.model import FIRST_PORT, MOST_SLOTS, PORTS, fill_ports
+from streamplace.clusters.storm.model import FIRST_PORT, MOST_SLOTS, PORTS, port_text
+from streamplace.clusters.storm.placement import PLACEMENT_FORMAT, StormPlacement, read_placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +43,8 @@ if TYPE_CHECKING:
 
 _SLOTS = "plan with a method that decides slots, or check the plan: the referee says the same"
 _PART = re.compile(r"(.+)#(\d{1,5}),(\d{1,9})")
+_PORT = re.compile(r"\+?\d{1,9}")
+_EXECUTOR = re.compile(r"\[(\d+-\d+)\]$")
 
 
 def write(
@@ -43,6 +54,14 @@ def write(
     slot = decided_slots(instance, places, ledger)
     ledger.check()
     ports = Ports(instance)
+    named = all(_EXECUTOR.search(task) for task in instance.tasks.ids)
+    if options["form"] == "executors" or (options["form"] == "auto" and named):
+        return {"": _dump(_executors(instance, Places(places.node, slot), ports, ledger))}
+    if options["form"] == "auto":
+        ledger.next_step = (
+            "a custom scheduler that reads numbers of threads; to submit it to Storm, import from "
+            "Nimbus or the UI, so that tasks name executors"
+        )
     content: dict[str, dict[str, dict[str, str]]] = {}
     for operator, topology, component in _components(instance, ledger):
         tasks = instance.tasks_of(operator)
@@ -62,7 +81,38 @@ def write(
             f"the file holds numbers of threads: {other} of {len(slot)} executors may "
             "trade places with others of their component"
         )
-    return {"": json.dumps(content, ensure_ascii=False, indent=1) + "\n"}
+    return {"": _dump(content)}
+
+
+def _dump(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _executors(instance: Instance, places: Places, ports: Ports, ledger: Ledger) -> dict[str, Any]:
+    """Return the placement by executors."""
+    topologies: dict[str, Any] = {}
+    assert places.slot is not None
+    for operator, topology, component in _components(instance, ledger):
+        entry = topologies.setdefault(topology, {"workers": {}, "components": {}})
+        for t in instance.tasks_of(operator).tolist():
+            found = _EXECUTOR.search(instance.tasks.ids[t])
+            if found is None:
+                reason = "names no executor: [first-last] of its task ids ends the name"
+                remedy = "import from Nimbus, or --option form=threads"
+                ledger.problem("tasks[].id", instance.tasks.ids[t], reason, remedy)
+                continue
+            worker = ports.worker(int(places.node[t]), int(places.slot[t]))
+            entry["workers"].setdefault(worker, []).append(found[1])
+            entry["components"].setdefault(component, []).append(found[1])
+    ledger.check()
+    judged = evaluate_indices(instance, places.node)
+    total, between = judged.total_traffic, judged.internode_traffic
+    return {
+        "format": PLACEMENT_FORMAT,
+        "instance_sha256": instance.sha256,
+        "remote_share": between / total if total and between is not None else None,
+        "topologies": topologies,
+    }
 
 
 def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
@@ -91,6 +141,8 @@ def read_back(text: str, instance: Instance) -> Places:
     value = parse_json(text.encode())
     node, slot = instance.tasks.node.copy(), instance.tasks.slot.copy()
     ports = Ports(instance)
+    if isinstance(value, dict) and value.get("format") == PLACEMENT_FORMAT:
+        return _by_executor(read_placement(value), instance, ports, ledger)
     for operator, topology, component in _components(instance, ledger):
         path = f"{topology}.{component}"
         conf: Any = value
@@ -119,6 +171,26 @@ def read_back(text: str, instance: Instance) -> Places:
     return Places(node, slot)
 
 
+def _by_executor(
+    placement: StormPlacement, instance: Instance, ports: Ports, ledger: Ledger
+) -> Places:
+    node, slot = instance.tasks.node.copy(), instance.tasks.slot.copy()
+    for operator, topology, component in _components(instance, ledger):
+        planned = placement.topologies.get(topology)
+        for t in instance.tasks_of(operator).tolist():
+            found = _EXECUTOR.search(instance.tasks.ids[t])
+            worker = None if planned is None or found is None else planned.worker_of.get(found[1])
+            place = None if worker is None else ports.place_of(worker)
+            if place is None:
+                path = f"topologies.{topology}.workers"
+                reason = "has no place for it" if worker is None else "is no worker of the instance"
+                ledger.problem(path, worker or instance.tasks.ids[t], reason, f"of {component}")
+                continue
+            node[t], slot[t] = place
+    ledger.check()
+    return Places(node, slot)
+
+
 def _room(conf: str, path: str, ports: Ports, ledger: Ledger) -> dict[tuple[int, int], int]:
     room: dict[tuple[int, int], int] = {}
     for part in conf.split("/"):
@@ -135,45 +207,84 @@ def _room(conf: str, path: str, ports: Ports, ledger: Ledger) -> dict[tuple[int,
 
 EXPORTER = Exporter(
     name="storm",
-    summary="placement JSON for a custom scheduler: threads of each component by worker",
-    options=(),
+    summary="the worker of each executor, for `streamplace submit storm`",
+    options=(
+        Option(
+            "form",
+            "str",
+            "auto",
+            "executors by worker, or numbers of threads for a custom "
+            "scheduler; auto: executors where tasks name them",
+            choices=("auto", "executors", "threads"),
+        ),
+    ),
     write=write,
     read_back=read_back,
+    next_step="streamplace submit storm nimbus://HOST:PORT {0}",
 )
 
 
 class Ports:
-    """Site and port of each slot, from the labels of the nodes."""
+    """Site and port of each slot, from the labels of the nodes.
+
+    A port that is not known is below 0: ``-1`` is written ``+1``, and is any free one.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self._sites: list[str] = []
         self._ports: list[list[int]] = []
+        self._guessed: list[list[int]] = []
         self._index: dict[tuple[str, int], tuple[int, int]] = {}
         table = instance.nodes
         for n, name in enumerate(table.ids):
             labels = table.labels.get(n, {})
             site = labels.get("site", name)
-            ports = [int(p) for p in labels.get(PORTS, "").split(",") if is_whole(p.strip())]
-            fill_ports(ports, min(MOST_SLOTS, int(table.slots[n])))
+            given = [text.strip() for text in labels.get(PORTS, "").split(",")]
+            ports = [-int(p[1:]) if p[0] == "+" else int(p) for p in given if _PORT.fullmatch(p)]
+            missing = min(MOST_SLOTS, int(table.slots[n])) - len(ports)
+            lowest = min([0, *ports])
+            ports += [lowest - i for i in range(1, missing + 1)]
             self._sites.append(site)
             self._ports.append(ports)
-            self._index.update({(site, port): (n, s) for s, port in enumerate(ports)})
+            self._guessed.append(_guess(ports))
+            for numbers in (self._guessed[-1], ports):
+                self._index.update({(site, port): (n, s) for s, port in enumerate(numbers)})
+
+    def _port(self, numbers: list[int], node: int, slot: int, otherwise: int) -> int:
+        port = numbers[slot] if slot < len(numbers) else otherwise
+        self._index.setdefault((self._sites[node], port), (node, slot))
+        return port
 
     def text(self, node: int, slot: int, ledger: Ledger) -> str:
-        """Return ``site#port``."""
-        site, ports = self._sites[node], self._ports[node]
+        """Return ``site#port``; ports that are not known count up from the first."""
+        site = self._sites[node]
         if any(mark in site for mark in "#/,"):
             ledger.problem(f"nodes[{node}].id", site, "holds one of # / , which the format uses")
-        port = ports[slot] if slot < len(ports) else FIRST_PORT + slot
-        self._index.setdefault((site, port), (node, slot))
-        return f"{site}#{port}"
+        return f"{site}#{self._port(self._guessed[node], node, slot, FIRST_PORT + slot)}"
+
+    def worker(self, node: int, slot: int) -> str:
+        """Return ``site:port``, or ``site:+1`` where the port is any free one."""
+        port = self._port(self._ports[node], node, slot, -1 - slot)
+        return f"{self._sites[node]}:{port_text(port)}"
+
+    def place_of(self, worker: str) -> tuple[int, int] | None:
+        """Return node and slot of what `worker` wrote, or ``None``."""
+        site, _, port = worker.rpartition(":")
+        return self.place(site, -int(port[1:]) if port.startswith("+") else int(port))
 
     def place(self, site: str, port: int) -> tuple[int, int] | None:
         """Return node and slot of a worker, or ``None``."""
-        if (site, port) not in self._index and site in self._sites and port >= FIRST_PORT:
+        if (site, port) not in self._index and site in self._sites:
             node = self._sites.index(site)
-            return None if self._ports[node] else (node, port - FIRST_PORT)
+            slot = port - FIRST_PORT if port >= FIRST_PORT else -1 - port
+            return None if self._ports[node] or slot < 0 else (node, slot)
         return self._index.get((site, port))
+
+
+def _guess(ports: list[int]) -> list[int]:
+    """Return ports with likely numbers for those that are not known."""
+    fresh = (port for port in count(FIRST_PORT) if port not in ports)
+    return [port if port > 0 else next(fresh) for port in ports]
 
 
 def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:

@@ -1,11 +1,11 @@
-"""Storm: the UI's REST documents, from files or from a running UI."""
+"""Storm: Nimbus by Thrift, or the UI's REST documents, from files or from a running UI."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from optim.errors import InvalidInput
+from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.nodes import COSTS
@@ -14,6 +14,7 @@ from streamplace.clusters.exchange.sources import address_in, saved_documents
 from streamplace.clusters.exchange.web import WebClient, quoted, site_of
 from streamplace.clusters.storm import pages
 from streamplace.clusters.storm.model import add_system_executors, build_document
+from streamplace.clusters.storm.nimbus import Live, Nimbus, is_nimbus
 from streamplace.present.numbers import listed
 
 _MAX_EXECUTORS = 1_000_000
@@ -26,6 +27,21 @@ OPTIONS = (
     ),
     Option("window", "str", "600", "window asked for, in seconds or :all-time (addresses only)"),
     Option(
+        "interval",
+        "float",
+        None,
+        "Nimbus: seconds between two readings of counts, 0 for one reading; default until all "
+        "executors have reported anew",
+        minimum=0.0,
+    ),
+    Option(
+        "node",
+        "str",
+        "host",
+        "Nimbus: what a node is, where a host has several supervisors",
+        choices=("host", "supervisor"),
+    ),
+    Option(
         "seconds", "float", None, "what the counts stand for, where no document says", minimum=1e-3
     ),
     *COSTS,
@@ -34,8 +50,17 @@ OPTIONS = (
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     """As `Importer.read`, of a cluster's state."""
-    address = address_in(request.sources)
-    if address is None:
+    nimbus = [source for source in request.sources if is_nimbus(source)]
+    address = None if nimbus else address_in(request.sources)
+    if nimbus:
+        if len(request.sources) > 1:
+            reason, remedy = "one address, or files", "one cluster a run"
+            raise InvalidInput(Problem("SOURCE", list(request.sources), reason, remedy))
+        with Nimbus(nimbus[0], request.timeout) as asked:
+            by_supervisor = request.options["node"] == "supervisor"
+            live = Live(asked, ledger, request.options["interval"], by_supervisor)
+            supervisors, topologies = live.read(request.options["topology"])
+    elif address is None:
         supervisors, topologies = pages.read_files(saved_documents(request.sources), ledger)
     else:
         client = WebClient(site_of(address, _PREFIX), request.timeout)
@@ -53,7 +78,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         names[topology.name] = topology.path
     if not topologies:
         what = f"topology {wanted!r}" if wanted else "page of an active topology (spouts and bolts)"
-        remedy = "save /api/v1/topology/ID too"
+        remedy = "save /api/v1/topology/ID too, or import from nimbus://HOST:PORT while it runs"
         if wanted and there:
             remedy = f"there is {there}; to take another one, {remedy}"
         ledger.problem("SOURCE", None, f"holds no {what}", remedy)
@@ -98,7 +123,7 @@ def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -
         remedy = "say it: --option seconds=600"
         ledger.problem(f"{topology.path}.window", None, reason, remedy)
     spans = [e.seconds for e in executors if e.seconds is not None]
-    if spans and min(spans) < max(spans):
+    if spans and min(spans) < max(spans) and not any(e.measured for e in executors):
         ledger.reading(
             f"counts of {topology.name} are those of {min(spans):.0f} s to {max(spans):.0f} s, by "
             "executor: since it started, or the window"
@@ -225,8 +250,8 @@ class Cluster:
 IMPORTER = Importer(
     name="storm",
     summary="executors of Storm topologies on supervisors, with slots and current workers",
-    sources="the UI's address, or its JSON pages as files: supervisor summary, topology, "
-    "component, visualization",
+    sources="nimbus://HOST:PORT, the UI's address, or its JSON pages as files: supervisor "
+    "summary, topology, component, visualization",
     options=OPTIONS,
     read=read,
 )

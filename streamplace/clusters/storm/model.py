@@ -19,8 +19,9 @@ is background of the hosts of the topology's workers.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from itertools import count, cycle, islice
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ _MEMORY, _CPU = 128.0, 10.0
 FIRST_PORT = 6700
 """Storm's first worker port where nothing else is configured."""
 PORTS = "ports"
-"""Node label: the worker ports in slot order."""
+"""Node label: the worker ports in slot order; ``+1``, ``+2``, … for idle slots of unknown port."""
 MOST_PAIRS = 5_000_000
 MOST_SLOTS = 10_000
 _EVEN = {"shuffle", "none", "localorshuffle", "all"}
@@ -359,16 +360,18 @@ def _ports(
             reason = f"workers run on {len(ports)} ports of {host}, which has {slots} slots"
             ledger.problem(path, slots, reason, "save all at one time")
         found[host] = sorted(ports)
-        if len(ports) < slots:
-            ledger.reading(f"ports of idle slots are unknown: counted up from {FIRST_PORT}")
-        fill_ports(found[host], slots)
+        listed = None if supervisor is None else supervisor.ports
+        if listed is not None and ports.issubset(listed):
+            found[host] += [port for port in listed if port not in ports]
+        elif len(ports) < slots:
+            ledger.reading("ports of idle slots are unknown: a plan names any free one")
+            found[host] += [-i for i in range(1, slots - len(ports) + 1)]
     return found
 
 
-def fill_ports(ports: list[int], slots: int) -> None:
-    """Add the likely ports of further slots, so that there are as many as slots."""
-    fresh = (port for port in count(FIRST_PORT) if port not in ports)
-    ports += [next(fresh) for _ in range(slots - len(ports))]
+def port_text(port: int) -> str:
+    """Return how a port is written; ``+1``, ``+2``, … stand for any free ones."""
+    return str(port) if port > 0 else f"+{-port}"
 
 
 def _subtract_foreign_slots(
@@ -427,7 +430,7 @@ def _nodes(
 
 
 def _slots(ports: list[int]) -> dict[str, Any]:
-    labels = {PORTS: ",".join(map(str, ports))} if ports else {}
+    labels = {PORTS: ",".join(map(port_text, ports))} if ports else {}
     return {"slots": len(ports), "labels": labels}
 
 
@@ -468,8 +471,8 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
         if grouping is None:
             ledger.reading("groupings that no document names are split as measured")
         edge = found.setdefault((sender, target.name), Edge(sender, target.name))
-        senders = _shares([executor.sent for executor in source.executors])
-        receivers = _receiver_shares(target, grouping)
+        senders = _sender_shares(source, stream)
+        receivers = _receiver_shares(target, (sender, stream), grouping)
         if len(senders) * len(receivers) > left:
             ledger.reading("edges with very many pairs of executors are spread evenly")
             edge.rate += rate
@@ -482,7 +485,7 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
 def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, str, str, float]]:
     """Return (receiver, sender, stream, tuples/s): what bolts executed, else what spouts sent."""
     measured = [
-        (part, sender, stream, input_rate(topology, part, executed))
+        (part, sender, stream, input_rate(topology, part, (sender, stream), executed))
         for part in topology.components.values()
         for (sender, stream), executed in part.inputs.items()
         if sender != SYSTEM
@@ -518,12 +521,15 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
     return measured
 
 
-def input_rate(topology: Topology, part: Component, count: float) -> float:
+def input_rate(topology: Topology, part: Component, stream: tuple[str, str], count: float) -> float:
     """Return tuples/s of an input that a component counted so many tuples of.
 
-    Its executors count since they started, each for itself: what they execute a second over what
-    they executed turns the count into a rate.
+    Where its executors report what each received, that is their sum. Else they count since they
+    started, each for itself: what they execute a second over what they executed turns the count
+    into a rate.
     """
+    if any(stream in e.received for e in part.executors):
+        return sum(rates_received(part, stream))
     counted = [e for e in part.executors if e.executed is not None]
     known = [(e.executed or 0.0, e.done) for e in counted if e.done is not None]
     total = sum(executed for executed, _ in known)
@@ -533,7 +539,20 @@ def input_rate(topology: Topology, part: Component, count: float) -> float:
     return count / seconds if seconds else 0.0
 
 
-def _receiver_shares(part: Component, grouping: str | None) -> Floats:
+def rates_received(part: Component, stream: tuple[str, str]) -> list[float]:
+    """Return tuples/s that each executor received of a (sender, stream)."""
+    return [e.received.get(stream, 0.0) / (e.measured or math.inf) for e in part.executors]
+
+
+def _sender_shares(part: Component, stream: str) -> Floats:
+    """(a,) share of each executor in what its component sends on a stream."""
+    if any(stream in e.sent_on for e in part.executors):
+        sent = [e.sent_on.get(stream, 0.0) / (e.measured or math.inf) for e in part.executors]
+        return _shares(sent)
+    return _shares([e.sent for e in part.executors])
+
+
+def _receiver_shares(part: Component, stream: tuple[str, str], grouping: str | None) -> Floats:
     """(b,) share of each executor in what its component receives under a grouping."""
     count = len(part.executors)
     plain = (grouping or "").lower().replace("_", "").replace(" ", "").replace("-", "")
@@ -544,6 +563,8 @@ def _receiver_shares(part: Component, grouping: str | None) -> Floats:
         return only
     if plain in _EVEN:
         return np.full(count, 1.0 / max(1, count))
+    if any(stream in e.received for e in part.executors):
+        return _shares(list(rates_received(part, stream)))
     return _shares([e.done for e in part.executors])
 
 

@@ -94,7 +94,11 @@ class _Started(_Page):
 
 
 class Executor(_Started):
-    """An executor: where it runs, and what it did in the `seconds` that its counts stand for."""
+    """An executor: where it runs, and what it did in the `seconds` that its counts stand for.
+
+    Nimbus tells more than the UI: `measured` are the seconds between two reports that its counts
+    are of, `received` what it executed by (sender, stream), `sent_on` what it sent by stream.
+    """
 
     name: Text = Field(alias="id")
     host: MaybeText = None
@@ -104,6 +108,9 @@ class Executor(_Started):
     latency: MaybeNumber = Field(None, alias="executeLatency")
     capacity: MaybeNumber = None
     seconds: float | None = filled()
+    measured: float | None = filled()
+    received: dict[tuple[str, str], float] = filled(dict)
+    sent_on: dict[str, float] = filled(dict)
 
     @property
     def reported(self) -> bool:
@@ -254,6 +261,8 @@ class Topology(Summarised, _Started):
 
         Counts begin with the executor, and go back no further than the window.
         """
+        if executor is not None and executor.measured:
+            return executor.measured
         age = None if executor is None else executor.age
         window = self.window if part.window is None else part.window
         spans = (window, (self.age or None) if age is None else age)
@@ -279,7 +288,10 @@ def _spelt(*names: str) -> Any:
 
 
 class Supervisor(_Page):
-    """A machine: its slots and what it offers; several supervisors of one host are one."""
+    """A machine: its slots and what it offers; several supervisors of one host are one.
+
+    `ports` are those of all its slots, where they are known.
+    """
 
     host: Text
     slots: Whole = Field(alias="slotsTotal")
@@ -288,14 +300,15 @@ class Supervisor(_Page):
     cpu: MaybeNumber = _spelt("totalCpu", "totalCPU")
     memory: MaybeNumber = _spelt("totalMem", "totalMemory")
     used_memory: MaybeNumber = _spelt("usedMem", "usedMemory")
+    ports: list[int] | None = filled()
 
     def with_another(self, other: Supervisor) -> Supervisor:
         """Return both as one; what only one of them offers is not known."""
-        offers = {k: [x, getattr(other, k)] for k, x in self if k != "host"}
+        offers = {k: [x, getattr(other, k)] for k, x in self if k not in ("host", "ports")}
         for name in ("slots_used", "used_cpu", "used_memory"):
             offers[name] = [x or 0 for x in offers[name]]
         both = {name: None if None in two else sum(two) for name, two in offers.items()}
-        return self.model_copy(update=both)
+        return self.model_copy(update=both | {"ports": None})
 
 
 class Supervisors(_Page):

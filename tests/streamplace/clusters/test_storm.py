@@ -35,7 +35,7 @@ def test_placement_load_and_slots(saved: Callable[..., str]) -> None:
     assert instance.tasks.load[split].tolist() == [35.0, 128.0]  # "0.350" is a text
     assert instance.nodes.ids[instance.tasks.node[split]] == "s1"
     # s2 uses port 6701 only: its first slot, the idle one is likely 6700
-    assert instance.nodes.labels[1]["ports"] == "6701,6700"
+    assert instance.nodes.labels[1]["ports"] == "6701,+1"
     assert instance.tasks.slot[instance.tasks.index["split[6-6]"]] == 0
     assert instance.tasks.load[instance.tasks.index["sentences[7-7]"], 0] == 20.0
     assert not made.ledger.ignored

@@ -21,11 +21,13 @@ from streamplace.clusters.exchange.transfer import export_plan, import_instance
 from streamplace.clusters.storm.exporter import decided_slots, read_back
 from tests.streamplace.clusters import systems
 
+THREADS = [("form", "threads")]
+
 
 def test_the_file(saved: Callable[..., str]) -> None:
     instance = import_instance("storm", [saved(systems.storm())]).instance
     now = Plan.from_indices(instance, instance.tasks.node, instance.tasks.slot)
-    content = json.loads(export_plan("storm", instance, now).texts[""])
+    content = json.loads(export_plan("storm", instance, now, THREADS).texts[""])
     assert content == {
         "wordcount": {
             "sentences": {"conf": "s1#6700,1", "threads": "1"},
@@ -62,7 +64,7 @@ def test_executors_that_stay_keep_their_slot(saved: Callable[..., str]) -> None:
     instance = import_instance("storm", [saved(systems.storm())]).instance
     nodes = instance.tasks.node.copy()
     nodes[instance.tasks.index["report[4-4]"]] = 1
-    done = export_plan("storm", instance, Plan.from_indices(instance, nodes))
+    done = export_plan("storm", instance, Plan.from_indices(instance, nodes), THREADS)
     assert json.loads(done.texts[""])["wordcount"]["report"]["conf"] == "s2#6701,2"
     assert any("decides no slots" in reading for reading in done.ledger.readings)
 

@@ -72,7 +72,7 @@ def _go_through(lab: Lab, folder: Path) -> None:
         lab.start(name, sheet.configuration(name))
     lab.wait_for({"a", "b"})
     patience = ["--timeout", "30", "--wait", "300"]
-    submit = ["flink", "submit", lab.url, plan, "--jar", jar, "--class", MAIN, *patience]
+    submit = ["submit", "flink", lab.url, plan, "--jar", jar, "--class", MAIN, *patience]
     assert main([*submit, "--args", *ARGUMENTS]) == 0
     verify = ["verify", "flink", lab.url, plan, *patience]
     assert main(verify) == 0

@@ -87,7 +87,7 @@ def test_the_groups_are_in_what_is_sent(tmp_path: Path, capsys: pytest.CaptureFi
     )
     try:
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        submit = ["flink", "submit", url, str(plan), "--jar", jar, "--class", MAIN, "--wait", "0"]
+        submit = ["submit", "flink", url, str(plan), "--jar", jar, "--class", MAIN, "--wait", "0"]
         quotas[sheet.resource(groups[0])] = 0.0
         assert main([*submit, "--args", *ARGUMENTS]) == 2
         assert "nothing was submitted" in capsys.readouterr().err

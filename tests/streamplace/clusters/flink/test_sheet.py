@@ -110,4 +110,4 @@ def test_the_export_writes_three_files(
     files = [str(tmp_path / name) for name in ("i.json", "p.json", "s.json")]
     assert main(["export", "flink", *files[:2], "-o", files[2]]) == 0
     assert (tmp_path / "s.taskmanagers.yaml").is_file()
-    assert "streamplace flink submit" in capsys.readouterr().err
+    assert "streamplace submit flink" in capsys.readouterr().err

@@ -140,7 +140,7 @@ def test_scripts_without_a_job(text: str, told: str) -> None:
 def test_files_are_looked_at_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"format": "streamplace.plan/1", "instance": "x", "assignment": {"a/0": "n"}}')
-    arguments = ["flink", "submit", "http://127.0.0.1:9", str(plan), "--jar", "none.jar"]
+    arguments = ["submit", "flink", "http://127.0.0.1:9", str(plan), "--jar", "none.jar"]
     assert main(arguments) == ExitCode.USAGE
     assert "does not name vertices" in capsys.readouterr().err
 

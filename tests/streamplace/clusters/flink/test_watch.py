@@ -43,7 +43,7 @@ def test_without_apply_it_only_tells(
     serve: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = serve(systems.flink())
-    assert main(["flink", "watch", url, *NOW, "--rounds", "2", "--method", "imc-exact"]) == 0
+    assert main(["watch", "flink", url, *NOW, "--rounds", "2", "--method", "imc-exact"]) == 0
     printed = capsys.readouterr()
     assert printed.err.count("warning: no --link-rate") == 1  # once, not at every look
     lines = printed.out.splitlines()
@@ -63,7 +63,7 @@ def test_it_is_applied_once_in_a_cool_down(
         f"open({str(log)!r}, 'a').write(sheet['format'] + '\\n')\n"
     )
     command = shlex.join([sys.executable, str(script)])
-    arguments = ["flink", "watch", serve(systems.flink()), *NOW, "--method", "imc-exact", "--json"]
+    arguments = ["watch", "flink", serve(systems.flink()), *NOW, "--method", "imc-exact", "--json"]
     assert main([*arguments, "--rounds", "2", "--apply", command]) == 0
     said = [json.loads(line)["verdict"] for line in capsys.readouterr().out.splitlines()]
     assert said == ["applied", "worth it; cooling down"]
@@ -73,10 +73,18 @@ def test_it_is_applied_once_in_a_cool_down(
 
 
 def test_a_first_look_that_fails_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["flink", "watch", "http://127.0.0.1:9", *NOW]) == ExitCode.USAGE
+    assert main(["watch", "flink", "http://127.0.0.1:9", *NOW]) == ExitCode.USAGE
     assert "cannot be reached" in capsys.readouterr().err
 
 
 def test_submit_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["flink", "submit", "http://127.0.0.1:9"]) == ExitCode.USAGE
+    assert main(["submit", "flink", "http://127.0.0.1:9"]) == ExitCode.USAGE
     assert "are what submit takes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["submit", "watch"])
+def test_the_older_spelling_names_the_new_one(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["flink", verb, "http://127.0.0.1:9", *(NOW if verb == "watch" else [])]) == 2
+    assert f"`streamplace {verb} flink` is what this is called now" in capsys.readouterr().err

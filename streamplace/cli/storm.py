@@ -1,0 +1,43 @@
+"""``streamplace storm``: the plug-in that lets Storm run plans."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optim.util.files import write_atomic
+from streamplace.clusters.storm.nimbus import SCHEDULER
+from streamplace.present.arguments import output_file
+
+if TYPE_CHECKING:
+    import argparse
+
+EXAMPLES = """\
+examples:
+  streamplace storm plugin -o streamplace-storm.jar
+
+The jar goes into lib/ (or extlib-daemon/) of each Nimbus; topologies and supervisors stay as they
+are. docs/storm.md says what it does and what it leaves to Storm."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("verb", choices=("plugin",), help="write the scheduler's jar")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=output_file, required=True, help="the jar"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the jar, and print what Nimbus is to be told."""
+    jar = files("streamplace.clusters.storm") / "plugin" / "streamplace-storm.jar"
+    write_atomic(Path(args.output), jar.read_bytes())
+    sys.stdout.write(f'storm.scheduler: "{SCHEDULER}"\n')
+    if not args.quiet:
+        sys.stderr.write(
+            f"copy {args.output} into lib/ (or extlib-daemon/) of each Nimbus, add this line to "
+            "its storm.yaml, and restart Nimbus\n"
+        )
+    return 0

@@ -1,0 +1,166 @@
+"""``streamplace submit``: carry a plan out on a running Flink or Storm."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.flink.exporter import Sheet, read_plan
+from streamplace.clusters.flink.fetch import read_managers, wait_until_running
+from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
+from streamplace.present.arguments import add_json, assignment, count, delay, seconds
+from streamplace.present.inputs import load_instance
+from streamplace.present.numbers import plural
+from streamplace.present.streams import print_json
+
+if TYPE_CHECKING:
+    from streamplace.clusters.flink.submit import FlinkClient
+
+EXAMPLES = """\
+examples:
+  streamplace submit flink http://localhost:8081 sheet.json --jar job.jar --class org.example.Job \\
+    --args --topic orders
+  streamplace submit flink http://localhost:8081 sheet.json --sql job.sql -D parallelism.default=4
+  streamplace submit storm nimbus://localhost:6627 placement.json
+  streamplace submit storm nimbus://localhost:6627 placement.json --dry-run
+
+The file is what `streamplace export` wrote. It is checked against the cluster as it is now; where
+it does not fit, nothing is changed. Flink: task managers must offer the sheet's quotas; the job's
+id goes to stdout. Storm: a running topology is rebalanced; Nimbus needs the plug-in of
+`streamplace storm plugin`.
+exit codes: 0 all runs as planned, 1 submitted but not all runs as planned yet, 2 refused.
+
+Extras: pip install 'streamplace[flink]', 'streamplace[storm]'. docs/flink.md and docs/storm.md say
+more."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("system", choices=("flink", "storm"), help="the kind of cluster")
+    add_common(parser)
+    add_flink(parser.add_argument_group("flink"))
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Declare what all systems take."""
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        help="flink: the job manager's REST address; storm: nimbus://HOST:PORT",
+    )
+    parser.add_argument("plan", metavar="FILE", nargs="?", help="what `export` wrote, or a plan")
+    parser.add_argument(
+        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="check all, change nothing")
+    parser.add_argument(
+        "--wait", metavar="S", type=delay, default=60.0, help="until all runs; default 60"
+    )
+    add_json(parser)
+
+
+def add_flink(group: argparse._ArgumentGroup) -> None:
+    """Declare what a submission to Flink takes beside."""
+    group.add_argument("--instance", metavar="FILE", help="of a plan that is no sheet")
+    group.add_argument("--jar", metavar="FILE", help="the program")
+    group.add_argument("--sql", metavar="FILE", help="a script, as Flink's SQL client takes it")
+    group.add_argument("--class", metavar="NAME", dest="main", help="the jar's class with main()")
+    group.add_argument(
+        "--args", metavar="ARG", dest="arguments", nargs=argparse.REMAINDER, default=[],
+        help="all that follows is the program's own",
+    )  # fmt: skip
+    group.add_argument(
+        "-D", metavar="K=V", dest="settings", type=assignment, action="append", default=[],
+        help="a key of Flink's configuration; may be given again",
+    )  # fmt: skip
+    group.add_argument(
+        "--managed-memory", metavar="MB", type=count, default=0,
+        help="of a slot, for RocksDB, Python and batch operators; default 0",
+    )  # fmt: skip
+    group.add_argument("--flink-home", metavar="DIR", help="an unpacked Flink, not the package")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Submit to the system."""
+    return _storm(args) if args.system == "storm" else submit_flink(args)
+
+
+def _storm(args: argparse.Namespace) -> int:
+    """Check that a placement fits the cluster, rebalance, and wait until it holds."""
+    from streamplace.clusters.storm import submit as storm
+    from streamplace.clusters.storm.nimbus import Nimbus
+    from streamplace.clusters.storm.placement import load_placement
+
+    if args.plan is None:
+        remedy = "`streamplace export storm INSTANCE PLAN -o FILE` writes it"
+        raise InvalidInput(Problem("FILE", None, "is missing", remedy))
+    placement = load_placement(args.plan)
+    with Nimbus(args.url, args.timeout) as nimbus:
+        checked = storm.check(nimbus, placement)
+        if not args.quiet:
+            for one in checked:
+                sys.stderr.write(
+                    f"{one.name}: {plural(one.moves, 'executor')} of {len(one.planned.worker_of)} "
+                    f"to another node, {plural(one.restarts, 'worker')} to restart\n"
+                )
+        verdict = None if args.dry_run else storm.submit(nimbus, placement, args.wait)
+    if args.json:
+        told = {
+            one.name: {"moves": one.moves, "workers_restarted": one.restarts} for one in checked
+        }
+        found = None if verdict is None else verdict.to_dict()
+        print_json(
+            {"submitted": verdict is not None, "topologies": told, "verdict": found}, indent=None
+        )
+    elif verdict is None:
+        sys.stdout.write("fits, and was not submitted\n")
+    else:
+        sys.stdout.write(verdict.text())
+    return 0 if verdict is None or verdict.holds else 1
+
+
+def submit_flink(args: argparse.Namespace) -> int:
+    """Check that plan, program and cluster fit, submit, and wait until all subtasks run."""
+    if args.plan is None or (args.jar is None) == (args.sql is None):
+        remedy = "streamplace submit flink URL SHEET --jar FILE, or --sql FILE"
+        raise InvalidInput(Problem("SHEET, --jar, --sql", None, "are what submit takes", remedy))
+    instance = None if args.instance is None else load_instance(args.instance)
+    sheet = read_plan(args.plan, instance)
+    if not isinstance(sheet, Sheet):
+        remedy = "`streamplace export flink INSTANCE PLAN -o SHEET`, or --instance INSTANCE"
+        raise InvalidInput(Problem(args.plan, None, "does not name vertices", remedy))
+    script = None if args.sql is None else read_script(read_text(Path(args.sql)))
+    if args.jar is not None and not Path(args.jar).is_file():
+        raise InvalidInput(Problem("--jar", args.jar, "does not exist"))
+    client = WebClient(args.url.rstrip("/"), args.timeout)
+    managers = read_managers(client)
+
+    def make(flink: FlinkClient) -> object:
+        if script is not None:
+            graph = flink.graph_of_sql(script)
+        else:
+            graph = flink.graph_of_jar(args.jar, args.main, args.arguments)
+        check_quotas(sheet, groups_of_job(sheet, flink.vertices_of(graph)), managers)
+        return graph
+
+    job, groups = submit(
+        args.url, sheet, dict(args.settings), make, home=args.flink_home,
+        managed=args.managed_memory, dry_run=args.dry_run,
+    )  # fmt: skip
+    runs = job is not None and wait_until_running(client, job, args.wait)
+    slots = sum(group.parallelism for group in groups)
+    if args.json:
+        answer = {"job": job, "running": runs, "groups": len(groups), "slots": slots}
+        print_json(answer, indent=None)
+    elif job is not None:
+        sys.stdout.write(f"{job}\n")
+    if not args.quiet:
+        state = "fits, and was not submitted" if job is None else "does not run yet"
+        state = "runs" if runs else state
+        sys.stderr.write(f"plan {sheet.key}: {slots} slots in {len(groups)} groups: {state}\n")
+    return 0 if runs or args.dry_run else 1

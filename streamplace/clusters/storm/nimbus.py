@@ -1,0 +1,484 @@
+"""Storm's Nimbus, asked over Thrift: every executor with what it did, and rebalances.
+
+Facts, of Storm 2.8.3:
+
+- Counts of an executor are those since it started (``:all-time``), as of its last report; its
+  uptime is that of the same report. So the difference of two readings over the difference of
+  uptimes is a rate, however old the reports are.
+- Executors report every ``executor.metrics.frequency.secs``, 60 s by default.
+- Bolts count what they execute by sender and stream; spouts do not count what ackers send them.
+- Nothing tells the ports of idle slots: ``supervisor.slots.ports`` of Nimbus' own configuration is
+  that of the supervisors only where all share one file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.storm import pages
+from streamplace.present.numbers import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from streamplace.clusters.exchange.declarations import Ledger
+
+SCHEME = "nimbus://"
+PORT = 6627
+ALL_TIME = ":all-time"
+SCHEDULER = "streamplace.PlanScheduler"
+"""Class of the plug-in."""
+PLACEMENT, PREVIOUS = "streamplace.placement", "streamplace.previous"
+"""Keys of a topology's configuration: where its executors are to be, and where they were before."""
+FREQUENCY = "executor.metrics.frequency.secs"
+_SAMPLED, _EVEN = "topology.stats.sample.rate", "topology.disable.loadaware.messaging"
+_ACKER, _INIT, _ACK = "__acker", "__ack_init", "__ack_ack"
+_LATE = 5.0
+"""Seconds that a report may take to come to Nimbus."""
+
+
+def is_nimbus(source: str) -> bool:
+    """Whether a source is an address of Nimbus."""
+    return source.startswith(SCHEME)
+
+
+class Nimbus:
+    """A connection to Nimbus.
+
+    Parameters
+    ----------
+    address
+        ``nimbus://HOST:PORT``; 6627 without a port.
+    timeout
+        Seconds that an answer may take.
+
+    Raises
+    ------
+    InvalidInput
+        It is no such address, nothing answers there, or not as Nimbus does.
+    """
+
+    def __init__(self, address: str, timeout: float) -> None:
+        import thriftpy2
+        from thriftpy2.rpc import make_client
+        from thriftpy2.transport import TFramedTransportFactory
+
+        self.address = address
+        host, port = _host_and_port(address)
+        interface = files("streamplace.clusters.storm") / "nimbus.thrift"
+        self._types: Any = thriftpy2.load(str(interface), module_name="streamplace_nimbus_thrift")
+        milliseconds = max(1, round(1000 * timeout))
+        try:
+            self._client: Any = make_client(
+                self._types.Nimbus, host, port, timeout=milliseconds,
+                trans_factory=TFramedTransportFactory(),
+            )  # fmt: skip
+        except Exception as error:  # thriftpy2 has an error of its own for each cause
+            remedy = "nimbus://HOST:PORT with nimbus.thrift.port, 6627 by default"
+            self._refuse(f"cannot be reached: {_text_of(error)}", remedy)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._client.close()
+
+    def _refuse(self, reason: str, remedy: str) -> NoReturn:
+        raise InvalidInput(Problem(self.address, None, reason, remedy))
+
+    def _ask(self, name: str, *given: Any) -> Any:
+        """Call a method of Nimbus."""
+        try:
+            return getattr(self._client, name)(*given)
+        except self._types.NotAliveException:
+            self._refuse(f"no topology {given[0]} runs", "import again: it may have been killed")
+        except self._types.AuthorizationException as error:
+            self._refuse(f"{name} is not allowed: {error.msg}", "ask as the topology's owner")
+        except self._types.InvalidTopologyException as error:
+            self._refuse(f"{name} is refused: {error.msg}", "nothing was changed")
+        except Exception as error:
+            self._refuse(
+                f"{name} fails: {_text_of(error)}",
+                "is it Nimbus of Storm 2.x, without SASL (storm.thrift.transport: "
+                "SimpleTransportPlugin)? A secured Nimbus is not supported",
+            )
+
+    def cluster(self) -> Any:
+        """Return supervisors and topologies."""
+        return self._ask("getClusterInfo")
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the configuration of Nimbus itself."""
+        return _settings(self._ask("getNimbusConf"))
+
+    def topology_configuration(self, identity: str) -> dict[str, Any]:
+        """Return the configuration of a topology, Nimbus' own where it sets nothing else."""
+        return _settings(self._ask("getTopologyConf", identity))
+
+    def executors(self, identity: str) -> list[Any]:
+        """Return the executors of a topology that a scheduler places."""
+        told = self._ask("getTopologyInfo", identity).executors or []
+        return [one for one in told if one.component_id != pages.SYSTEM]
+
+    def workers(self, identity: str) -> list[Any]:
+        """Return the worker processes of a topology."""
+        return list(self._ask("getTopologyPageInfo", identity, ALL_TIME, True).workers or [])
+
+    def components(self, identity: str) -> dict[str, Any]:
+        """Return what a user's topology declares of each component."""
+        told = self._ask("getUserTopology", identity)
+        return {
+            name: part.common for name, part in ((told.spouts or {}) | (told.bolts or {})).items()
+        }
+
+    def topology(self, name: str) -> Any:
+        """Return the summary of the topology with a name or id.
+
+        Raises
+        ------
+        InvalidInput
+            There is none, or it is not in a state in which it can be looked at or moved.
+        """
+        found = self.cluster().topologies or []
+        one = next((one for one in found if name in (one.id, one.name)), None)
+        if one is None:
+            there = ", ".join(sorted(one.name for one in found)) or "none"
+            self._refuse(f"no topology {name} runs", f"there is {there}")
+        if one.status not in ("ACTIVE", "INACTIVE"):
+            self._refuse(f"topology {name} is {one.status}", "wait until that has ended")
+        return one
+
+    def rebalance(self, name: str, workers: int, overrides: dict[str, Any]) -> None:
+        """Let all executors of a topology be placed anew, at once."""
+        options = self._types.RebalanceOptions(
+            wait_secs=0, num_workers=workers, topology_conf_overrides=json.dumps(overrides)
+        )
+        self._ask("rebalance", name, options)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.removeprefix(SCHEME).rstrip("/").rpartition(":")
+    if not colon:
+        host, port = port, str(PORT)
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        remedy = f"{SCHEME}HOST:PORT, such as {SCHEME}localhost:{PORT}"
+        raise InvalidInput(Problem("SOURCE", address, "is no address of Nimbus", remedy))
+    return host.strip("[]"), int(port)
+
+
+def _text_of(error: BaseException) -> str:
+    said = getattr(error, "message", None) or str(error) or type(error).__name__
+    return str(said).strip().partition("\n")[0][:200]
+
+
+def _settings(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    return found if isinstance(found, dict) else {}
+
+
+def name_of(executor: Any) -> str:
+    """Return ``first-last``, the task ids of an executor."""
+    return f"{executor.executor_info.task_start}-{executor.executor_info.task_end}"
+
+
+# -- from Nimbus to the pages of an import ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What an executor counted up to a report: seconds of age, tuples and busy milliseconds."""
+
+    age: float
+    executed: dict[tuple[str, str], float]
+    busy: float
+    transferred: dict[str, float]
+
+    def since(self, before: _Counts | None) -> _Counts:
+        """Return what was counted between two reports; all of it where it started in between."""
+        if before is None or self.age <= before.age:
+            return self
+        executed = {k: n - before.executed.get(k, 0.0) for k, n in self.executed.items()}
+        sent = {k: n - before.transferred.get(k, 0.0) for k, n in self.transferred.items()}
+        busy = self.busy - before.busy
+        if min(*executed.values(), *sent.values(), busy, 0.0) < 0:  # it started again in between
+            return self
+        return _Counts(self.age - before.age, executed, busy, sent)
+
+
+def _counts_of(executor: Any) -> _Counts | None:
+    """Return the counts of an executor; ``None`` before its first report."""
+    stats = executor.stats
+    if stats is None:
+        return None
+    bolt = None if stats.specific is None else stats.specific.bolt
+    executed, busy = {}, 0.0
+    if bolt is not None:
+        mean = (bolt.execute_ms_avg or {}).get(ALL_TIME, {})
+        for stream, count in (bolt.executed or {}).get(ALL_TIME, {}).items():
+            executed[stream.componentId, stream.streamId] = float(count)
+            busy += count * mean.get(stream, 0.0)
+    sent = (stats.transferred or {}).get(ALL_TIME, {})
+    sent = {stream: float(count) for stream, count in sent.items()}
+    return _Counts(float(executor.uptime_secs), executed, busy, sent)
+
+
+@dataclass(frozen=True)
+class Live:
+    """A cluster by its Nimbus.
+
+    Attributes
+    ----------
+    interval
+        Seconds between two readings; ``None`` until all executors have reported anew, 0 for one
+        reading alone.
+    by_supervisor
+        Whether a node is a supervisor, and not the host of several.
+    sleep
+        Waits so many seconds.
+    """
+
+    nimbus: Nimbus
+    ledger: Ledger
+    interval: float | None = None
+    by_supervisor: bool = False
+    sleep: Callable[[float], None] = time.sleep
+
+    def read(self, wanted: str) -> tuple[dict[str, pages.Supervisor], list[pages.Topology]]:
+        """Return supervisors, and the active topologies or the one with a name or id."""
+        cluster = self.nimbus.cluster()
+        chosen = [
+            one
+            for one in cluster.topologies or ()
+            if wanted in (one.id, one.name) or (not wanted and one.status == "ACTIVE")
+        ]
+        settings = {one.id: self.nimbus.topology_configuration(one.id) for one in chosen}
+        counts = self._measure(settings)
+        at: dict[tuple[str, int], str] = {}
+        topologies = [self._topology(one, settings[one.id], counts[one.id], at) for one in chosen]
+        found: dict[str, pages.Supervisor] = {}
+        ports = self._shared_ports(topologies)
+        there = [self._supervisor(one, ports, at) for one in cluster.supervisors or ()]
+        pages.add_supervisors(
+            pages.Supervisors.model_construct(supervisors=there), found, self.ledger
+        )
+        return found, topologies
+
+    def _shared_ports(self, topologies: list[pages.Topology]) -> list[int]:
+        """Return the worker ports that Nimbus is configured with, where workers are on these."""
+        ports = self.nimbus.configuration().get("supervisor.slots.ports")
+        seen = {worker.port for topology in topologies for worker in topology.processes}
+        return ports if isinstance(ports, list) and seen and seen.issubset(ports) else []
+
+    def _measure(
+        self, settings: dict[str, dict[str, Any]]
+    ) -> dict[str, list[tuple[Any, _Counts | None]]]:
+        """Return the executors of each topology, with what they counted between two readings."""
+        first = {i: {name_of(e): _counts_of(e) for e in self.nimbus.executors(i)} for i in settings}
+        every = max((float(one.get(FREQUENCY) or 60.0) for one in settings.values()), default=0.0)
+        limit = every + _LATE if self.interval is None else self.interval
+        until = time.monotonic() + limit
+        while True:
+            second = {i: self.nimbus.executors(i) for i in settings}
+            stale = [
+                e for i, some in second.items() for e in some
+                if _unchanged(first[i].get(name_of(e)), _counts_of(e))
+            ]  # fmt: skip
+            left = until - time.monotonic()
+            if left <= 0 or (self.interval is None and not stale):
+                break
+            self.sleep(min(left, 1.0) if self.interval is None else left)
+        if limit and stale:
+            self.ledger.reading(
+                f"{len(stale)} executors did not report within {limit:g} s: their rates are those "
+                "since they started"
+            )
+        found: dict[str, list[tuple[Any, _Counts | None]]] = {}
+        for i, some in second.items():
+            found[i] = []
+            for executor in some:
+                counts = _counts_of(executor)
+                if counts is not None and limit:
+                    before = first[i].get(name_of(executor))
+                    counts = counts if executor in stale else counts.since(before)
+                found[i].append((executor, counts))
+        return found
+
+    def _topology(
+        self, told: Any, settings: dict[str, Any], measured: list[tuple[Any, _Counts | None]],
+        at: dict[tuple[str, int], str],
+    ) -> pages.Topology:  # fmt: skip
+        workers = self.nimbus.workers(told.id)
+        if self.by_supervisor:
+            at.update({(w.host, w.port): w.supervisor_id for w in workers})
+        declared = self.nimbus.components(told.id)
+        inputs = {name: (common.inputs or {}) for name, common in declared.items()}
+        parts: dict[str, pages.Component] = {}
+        for executor, counts in sorted(measured, key=lambda one: one[0].executor_info.task_start):
+            name = executor.component_id
+            bolt = bool(inputs.get(name)) or name not in declared
+            part = parts.get(name) or _component(name, bolt, declared.get(name), settings)
+            parts[name] = part
+            part.executors.append(self._executor(executor, counts, at))
+            part.count = len(part.executors)
+        topology = pages.Topology.model_construct(
+            id=told.id, told=told.name, status=told.status, workers=told.num_workers,
+            executors=len(measured), spouts=[], bolts=[], path=told.name,
+            processes=tuple(_worker(w, at) for w in workers),
+        )  # fmt: skip
+        topology.uptimeSeconds = float(told.uptime_secs)
+        topology.components = parts
+        self._add_streams(topology, inputs, settings)
+        return topology
+
+    def _executor(
+        self, told: Any, counts: _Counts | None, at: dict[tuple[str, int], str]
+    ) -> pages.Executor:
+        made = pages.Executor.model_construct(
+            name=f"[{name_of(told)}]",
+            uptimeSeconds=float(told.uptime_secs),
+            host=at.get((told.host, told.port), told.host),
+            port=told.port,
+        )
+        if counts is None:
+            return made
+        made.measured = max(counts.age, 1.0)
+        made.received, made.sent_on = counts.executed, counts.transferred
+        if counts.executed:
+            made.executed = sum(counts.executed.values())
+            made.capacity = counts.busy / 1000.0 / made.measured
+        made.transferred = sum(counts.transferred.values())
+        return made
+
+    def _add_streams(
+        self, topology: pages.Topology, inputs: dict[str, Any], settings: dict[str, Any]
+    ) -> None:
+        """Take up groupings, what each component read, and what ackers send to spouts."""
+        ledger, parts = self.ledger, topology.components
+        uneven = []
+        for receiver, streams in inputs.items():
+            for stream, grouping in streams.items():
+                kind = next((k for k, v in vars(grouping).items() if v is not None), "custom")
+                kind = "global" if kind == "fields" and not grouping.fields else kind
+                kind = "custom" if kind.startswith("custom") else kind
+                if kind in _FOLLOWING and not settings.get(_EVEN):
+                    kind = "measured"
+                    uneven.append(f"{stream.componentId} → {receiver}")
+                topology.groupings[stream.componentId, stream.streamId, receiver] = kind
+        for part in parts.values():
+            for executor in part.executors:
+                for key, count in executor.received.items():
+                    part.inputs[key] = part.inputs.get(key, 0.0) + count
+        self._add_acks(parts)
+        if uneven:
+            ledger.warn(
+                f"{topology.name}: shuffle prefers receivers in the same worker, then on the same "
+                f"host ({listed(sorted(uneven), 3)}): traffic "
+                "and load of these receivers are those of the present placement, and follow the "
+                f"tasks when they move; {_EVEN}: true makes them even"
+            )
+        if any(executor.capacity for part in parts.values() for executor in part.executors):
+            ledger.reading(
+                "an executor's busy time is wall-clock: a thread that waits for a processor counts "
+                "as busy (--option cpu=requested takes what components request)"
+            )
+        rate = settings.get(_SAMPLED)
+        if isinstance(rate, int | float) and 0 < rate < 1:
+            ledger.reading(f"counts are of a sample ({_SAMPLED} {rate:g}): steps of {1 / rate:.0f}")
+        spans = [e.measured for p in parts.values() for e in p.executors if e.measured]
+        if spans:
+            ledger.reading(
+                f"rates of {topology.name} are of {min(spans):.0f} s to {max(spans):.0f} s"
+            )
+
+    @staticmethod
+    def _add_acks(parts: dict[str, pages.Component]) -> None:
+        """Give spouts what ackers send: each the share of what it gave ackers to follow."""
+        spouts = [
+            executor
+            for part in parts.values()
+            if part.kind == "spout"
+            for executor in part.executors
+            if executor.sent_on.get(_INIT)
+        ]
+        total = sum(executor.sent_on[_INIT] for executor in spouts)
+        acker = parts.get(_ACKER)
+        if acker is None or not total:
+            return
+        sent = sum(e.sent_on.get(_ACK, 0.0) / (e.measured or math.inf) for e in acker.executors)
+        key = (_ACKER, _ACK)
+        for part in parts.values():
+            for executor in part.executors:
+                if executor in spouts and executor.measured:
+                    share = executor.sent_on[_INIT] / total
+                    executor.received = {key: share * sent * executor.measured}
+                    part.inputs[key] = part.inputs.get(key, 0.0) + executor.received[key]
+
+    def _supervisor(
+        self, told: Any, ports: list[int], at: dict[tuple[str, int], str]
+    ) -> pages.Supervisor:
+        offers = told.total_resources or {}
+        made = pages.Supervisor.model_construct(
+            host=told.supervisor_id if self.by_supervisor else told.host,
+            slots=told.num_workers, slots_used=told.num_used_workers, used_cpu=told.used_cpu,
+            cpu=offers.get("cpu.pcore.percent"), memory=offers.get("memory.mb"),
+            used_memory=told.used_mem,
+        )  # fmt: skip
+        if len(ports) == told.num_workers:
+            made.ports = ports
+        return made
+
+
+_FOLLOWING = {"shuffle", "local_or_shuffle", "none"}
+"""Groupings of which traffic follows the placement, where messaging knows loads and places."""
+
+
+def _unchanged(before: _Counts | None, now: _Counts | None) -> bool:
+    """Whether an executor that had reported has not done so again."""
+    return now is not None and before is not None and now.age == before.age
+
+
+def _component(name: str, bolt: bool, common: Any, settings: dict[str, Any]) -> pages.Component:
+    own = {} if common is None or not common.json_conf else _settings(common.json_conf)
+    of = settings | own
+    kind = pages.Bolt if bolt else pages.Component
+    part: pages.Component = kind.model_construct(name=name, count=0)
+    part.executors, part.inputs = [], {}
+    part.cpu_request = _number(of.get("topology.component.cpu.pcore.percent"))
+    part.requestedMemOnHeap = _number(of.get("topology.component.resources.onheap.memory.mb"))
+    part.requestedMemOffHeap = _number(of.get("topology.component.resources.offheap.memory.mb"))
+    return part
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _worker(told: Any, at: dict[tuple[str, int], str]) -> pages.Worker:
+    made = pages.Worker.model_construct(
+        host=at.get((told.host, told.port), told.host), port=told.port,
+        executors=told.num_executors, cpu=told.assigned_cpu,
+    )  # fmt: skip
+    made.assignedMemOnHeap, made.assignedMemOffHeap = (
+        told.assigned_memonheap,
+        told.assigned_memoffheap,
+    )
+    return made
+
+
+def places_now(nimbus: Nimbus, identity: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the name, host and port of each executor of a topology."""
+    for executor in nimbus.executors(identity):
+        yield name_of(executor), executor.host, executor.port

@@ -1,0 +1,208 @@
+"""Carrying a placement out on a running Storm, by a rebalance that brings it along.
+
+The placement goes into the topology's own configuration, which Nimbus keeps; the plug-in
+(`plugin`) is the scheduler that reads it there. Where the executors were before goes beside it, so
+that it can be reverted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.storm.nimbus import PLACEMENT, PREVIOUS, SCHEDULER, name_of
+from streamplace.clusters.storm.placement import Planned, StormPlacement
+from streamplace.clusters.storm.verify import Misplaced, Running, Verdict, look, misplaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamplace.clusters.storm.nimbus import Nimbus
+
+_LOOK_AGAIN = 1.0
+_REPORT = 5.0
+"""Seconds from one look at a topology that is being moved to the next, and by which the clocks of
+workers may be apart."""
+
+
+class Checked(NamedTuple):
+    """A topology that a placement fits, and the executors that are elsewhere now.
+
+    `restarts` are the workers that end or change: a worker restarts whole.
+    """
+
+    name: str
+    planned: Planned
+    running: Running
+    moves: int
+    restarts: int
+
+
+def check(nimbus: Nimbus, placement: StormPlacement) -> list[Checked]:
+    """See that a placement fits the cluster as it is now; nothing is changed.
+
+    Raises
+    ------
+    InvalidInput
+        The plug-in is not Nimbus' scheduler; a topology is not there, is being moved or has other
+        executors; a worker is not there, or serves another topology.
+    """
+    scheduler = nimbus.configuration().get("storm.scheduler")
+    if scheduler != SCHEDULER:
+        remedy = f"`streamplace storm plugin -o FILE` says how to install {SCHEDULER}"
+        raise InvalidInput(Problem("storm.scheduler", scheduler, "reads no placement", remedy))
+    running = {name: look(nimbus, name, plan) for name, plan in placement.topologies.items()}
+    ledger = Ledger()
+    _check_slots(nimbus, placement, running, ledger)
+    ledger.check()
+    found = []
+    for name, planned in placement.topologies.items():
+        now = _groups(running[name].at)
+        wanted = _planned_groups(planned)
+        moves = sum(
+            running[name].at[e][0] != w.rpartition(":")[0] for e, w in planned.worker_of.items()
+        )
+        found.append(Checked(name, planned, running[name], moves, len(now - wanted)))
+    return found
+
+
+def _groups(at: dict[str, tuple[str, int]]) -> set[tuple[str, frozenset[str]]]:
+    """Return the workers as node and executors."""
+    workers: dict[tuple[str, int], set[str]] = {}
+    for executor, place in at.items():
+        workers.setdefault(place, set()).add(executor)
+    return {(place, frozenset(names)) for (place, _), names in workers.items()}
+
+
+def _planned_groups(planned: Planned) -> set[tuple[str, frozenset[str]]]:
+    return {(w.rpartition(":")[0], frozenset(names)) for w, names in planned.workers.items()}
+
+
+def _check_slots(
+    nimbus: Nimbus, placement: StormPlacement, running: dict[str, Running], ledger: Ledger
+) -> None:
+    """See that the workers of a placement are there, and free for their topology."""
+    cluster = nimbus.cluster()
+    offered: Counter[str] = Counter()
+    hosts: dict[str, str] = {}
+    for supervisor in cluster.supervisors or ():
+        for place in {supervisor.host, supervisor.supervisor_id}:
+            hosts[place] = supervisor.host
+            if not supervisor.blacklisted:
+                offered[place] += supervisor.num_workers
+    ours = {one.id: name for name, one in running.items()}
+    taken: dict[tuple[str, int], str] = {}
+    used: Counter[str] = Counter()
+    for topology in cluster.topologies or ():
+        if topology.id in ours:
+            continue
+        workers = {(w.host, w.port, w.supervisor_id) for w in nimbus.workers(topology.id)}
+        for host, port, supervisor_id in workers:
+            for place in {host, supervisor_id}:
+                used[place] += 1
+                taken[place, port] = topology.name
+    wanted: Counter[str] = Counter()
+    claimed: dict[str, str] = {}
+    for name, planned in placement.topologies.items():
+        for worker in planned.workers:
+            place, _, port = worker.rpartition(":")
+            path = f"topologies.{name}.workers.{worker}"
+            wanted[place] += 1
+            if place not in hosts:
+                ledger.problem(path, None, "is on no node that Nimbus knows", "import again")
+            elif not port.startswith("+"):
+                owner = taken.get((place, int(port))) or claimed.get(worker)
+                if owner is not None and owner != name:
+                    ledger.problem(path, None, f"serves topology {owner}", "import and solve again")
+                claimed[worker] = name
+    for place, number in wanted.items():
+        free = offered[place] - used[place]
+        if place in hosts and number > free:
+            reason = f"slots are free for these topologies, the placement takes {number}"
+            ledger.problem(f"node {place}", free, reason, "import and solve again")
+
+
+def submit(
+    nimbus: Nimbus,
+    placement: StormPlacement,
+    wait: float = 0.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Verdict:
+    """Rebalance the topologies of a placement, and wait until all executors run where they should.
+
+    Parameters
+    ----------
+    wait
+        Seconds to wait at most.
+
+    Returns
+    -------
+    Verdict
+        What runs where at the end.
+
+    Raises
+    ------
+    InvalidInput
+        As `check`, before anything is changed.
+    """
+    checked = check(nimbus, placement)
+    for one in checked:
+        before: dict[str, list[str]] = {}
+        for executor, (place, port) in one.running.at.items():
+            before.setdefault(f"{place}:{port}", []).append(executor)
+        overrides = {PLACEMENT: one.planned.workers, PREVIOUS: before}
+        nimbus.rebalance(one.name, len(one.planned.workers), overrides)
+    began = time.monotonic()
+    while True:
+        elapsed = time.monotonic() - began
+        verdict = _look_again(nimbus, checked, elapsed)
+        if verdict.holds or elapsed >= wait:
+            return verdict
+        sleep(min(wait - elapsed, _LOOK_AGAIN))
+
+
+def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> Verdict:
+    """Compare what runs with what was submitted so many seconds ago.
+
+    While a topology is being moved none of its executors counts; Nimbus goes on telling the last
+    report of one that has moved until it reports from its new worker.
+    """
+    busy = {one.name for one in nimbus.cluster().topologies or () if one.status == "REBALANCING"}
+    rows: list[Misplaced] = []
+    count = 0
+    for name, planned, before, *_ in checked:
+        count += len(planned.worker_of)
+        if name in busy:
+            nowhere = Running(before.id, before.component_of, before.at, {})
+            rows += misplaced(name, planned, nowhere)
+            continue
+        now = look(nimbus, name, planned)
+        up = {
+            executor: uptime
+            for executor, uptime in now.up.items()
+            if now.at[executor] == before.at[executor] or uptime <= elapsed + _REPORT
+        }
+        rows += misplaced(name, planned, now._replace(up=up))
+    return Verdict(count, count - len(rows), tuple(rows))
+
+
+def previous(nimbus: Nimbus, name: str) -> StormPlacement:
+    """Return the placement that a topology had before the last submit.
+
+    Raises
+    ------
+    InvalidInput
+        There was none, or it is of other executors.
+    """
+    identity = nimbus.topology(name).id
+    before = nimbus.topology_configuration(identity).get(PREVIOUS)
+    if not isinstance(before, dict) or not before:
+        remedy = "`submit storm` remembers what was before it"
+        raise InvalidInput(Problem(f"topology {name}", None, "was never submitted", remedy))
+    components: dict[str, list[str]] = {}
+    for executor in nimbus.executors(identity):
+        components.setdefault(executor.component_id, []).append(name_of(executor))
+    return StormPlacement({name: Planned(before, components)})

@@ -1,0 +1,182 @@
+"""Whether topologies run as a placement has them: each executor on its node and in its worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.storm.nimbus import name_of
+from streamplace.present.numbers import listed
+from streamplace.present.problems import printable
+
+if TYPE_CHECKING:
+    from streamplace.clusters.storm.nimbus import Nimbus
+    from streamplace.clusters.storm.placement import Planned, StormPlacement
+
+_SHOWN, _MOST_LINES = 5, 50
+
+
+class Misplaced(NamedTuple):
+    """An executor that is elsewhere than planned, or not running (``None``)."""
+
+    topology: str
+    component: str
+    executor: str
+    planned: str
+    running: str | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found.
+
+    Attributes
+    ----------
+    planned, as_planned
+        Executors, and those of them that run where they are planned.
+    differences
+        The others.
+    """
+
+    planned: int
+    as_planned: int
+    differences: tuple[Misplaced, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all executors run as planned."""
+        return not self.differences
+
+    def text(self) -> str:
+        """Return it in lines."""
+        lines = [f"{self.as_planned} of {self.planned} executors as planned"]
+        lines += [
+            printable(
+                f"  {d.component} {d.executor} of {d.topology}: {d.running or 'does not run yet'}, "
+                f"planned {d.planned}"
+            )
+            for d in self.differences[:_MOST_LINES]
+        ]
+        if len(self.differences) > _MOST_LINES:
+            lines.append(f"  … and {len(self.differences) - _MOST_LINES} more")
+        return "\n".join(lines) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as ``--json`` prints it."""
+        rows = [entry._asdict() for entry in self.differences]
+        return {**vars(self), "holds": self.holds, "differences": rows}
+
+
+class Running(NamedTuple):
+    """A topology as Nimbus has it.
+
+    `at` is the node and port of each executor, `up` the seconds of those that run.
+    """
+
+    id: str
+    component_of: dict[str, str]
+    at: dict[str, tuple[str, int]]
+    up: dict[str, int]
+
+
+def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
+    """Read where the executors of a topology are.
+
+    Raises
+    ------
+    InvalidInput
+        The topology is not there, or is not the one that was planned.
+    """
+    identity = nimbus.topology(name).id
+    executors = nimbus.executors(identity)
+    supervisors = {w.rpartition(":")[0] for w in planned.workers}
+    ids = {(w.host, w.port): w.supervisor_id for w in nimbus.workers(identity)}
+    at = {}
+    for one in executors:
+        supervisor = ids.get((one.host, one.port))
+        place = supervisor if supervisor in supervisors else one.host
+        at[name_of(one)] = (place, one.port)
+    running = Running(
+        identity,
+        {name_of(one): one.component_id for one in executors},
+        at,
+        {name_of(one): one.uptime_secs for one in executors if one.uptime_secs > 0},
+    )
+    check_executors(name, planned, running)
+    return running
+
+
+def check_executors(name: str, planned: Planned, running: Running) -> None:
+    """See that a topology has just the executors that a placement names.
+
+    Raises
+    ------
+    InvalidInput
+        It has others.
+    """
+    ours, theirs = planned.component_of, running.component_of
+    odd = sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
+    if odd:
+        first = [f"{n} ({ours.get(n, 'not planned')}; runs: {theirs.get(n, 'none')})" for n in odd]
+        reason = (
+            f"has {len(theirs)} executors, the placement names {len(ours)}; they differ in "
+            f"{listed(first, _SHOWN)}"
+        )
+        raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))
+
+
+def verify(nimbus: Nimbus, placement: StormPlacement) -> Verdict:
+    """Compare a placement with what runs.
+
+    Raises
+    ------
+    InvalidInput
+        It is of other topologies.
+    """
+    differences: list[Misplaced] = []
+    count = 0
+    for name, planned in placement.topologies.items():
+        running = look(nimbus, name, planned)
+        count += len(planned.worker_of)
+        differences += misplaced(name, planned, running)
+    return Verdict(count, count - len(differences), tuple(differences))
+
+
+def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
+    """Return the executors of a topology that are not where they are planned.
+
+    A worker of any free port is the port of the node where most of its executors are and that is
+    no other worker's.
+    """
+    ports = _ports(planned, running)
+    found = []
+    for executor, worker in planned.worker_of.items():
+        place, port = running.at[executor]
+        right = (place, port) == (worker.rpartition(":")[0], ports.get(worker))
+        if executor not in running.up or not right:
+            at = f"{place}:{port}" if executor in running.up else None
+            component = planned.component_of[executor]
+            found.append(Misplaced(name, component, executor, worker, at))
+    return found
+
+
+def _ports(planned: Planned, running: Running) -> dict[str, int]:
+    """Return the port of each worker of a placement."""
+    found: dict[str, int] = {}
+    taken: set[tuple[str, int]] = set()
+    wild: list[tuple[int, str, int]] = []
+    for worker, executors in planned.workers.items():
+        place, _, text = worker.rpartition(":")
+        if not text.startswith("+"):
+            found[worker] = int(text)
+            taken.add((place, int(text)))
+            continue
+        ports = [running.at[e][1] for e in executors if running.at[e][0] == place]
+        wild += [(-ports.count(port), worker, port) for port in set(ports)]
+    for _, worker, port in sorted(wild):
+        place = worker.rpartition(":")[0]
+        if worker not in found and (place, port) not in taken:
+            found[worker] = port
+            taken.add((place, port))
+    return found

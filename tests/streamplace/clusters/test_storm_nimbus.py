@@ -1,0 +1,345 @@
+"""Storm by its Nimbus: readings of executors, plans carried out, verified and reverted."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optim import Instance
+from optim.errors import InvalidInput
+from streamplace.cli.main import main
+from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.storm.nimbus import Nimbus
+from streamplace.clusters.storm.placement import load_placement, read_placement
+from streamplace.clusters.storm.submit import check, previous, submit
+from streamplace.clusters.storm.verify import verify
+from tests.streamplace.clusters.nimbus import COMPONENTS, Fake, Served
+
+QUICK = [("interval", "0.01")]
+
+
+@pytest.fixture
+def fake() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+def url(fake: Fake) -> Iterator[str]:
+    with Served(fake) as address:
+        yield address
+
+
+def imported(url: str, *options: tuple[str, str]) -> Instance:
+    return import_instance("storm", [url], [*QUICK, *options]).instance
+
+
+def test_every_executor_and_stream_with_its_rate(url: str) -> None:
+    instance = imported(url)
+    document = instance.to_dict()
+    assert [task["id"] for task in document["tasks"]] == [
+        "__acker[1-1]", "count[2-2]", "count[3-3]", "lines[4-4]", "split[5-5]", "split[6-6]",
+    ]  # fmt: skip
+    roles = {one["id"]: one.get("role", "operator") for one in document["operators"]}
+    assert roles == {"__acker": "system", "count": "operator", "lines": "source",
+                     "split": "operator"}  # fmt: skip
+    rates = {(s["from"], s["to"]): s["rate"] for s in document["streams"]}
+    assert rates == pytest.approx({
+        ("lines", "split"): 100.0, ("split", "count"): 300.0, ("lines", "__acker"): 100.0,
+        ("split", "__acker"): 100.0, ("count", "__acker"): 300.0, ("__acker", "lines"): 100.0,
+    })  # fmt: skip
+    # keys are skewed as measured, shuffle is even
+    pairs = {(a, b): rate for a, b, rate in document["traffic"]}
+    assert pairs["split[5-5]", "count[2-2]"] == pytest.approx(120.0)
+    assert pairs["split[5-5]", "count[3-3]"] == pytest.approx(30.0)
+    assert not any(a.startswith("lines") and b.startswith("split") for a, b in pairs)
+    # busy: 240 tuples/s of 1 ms
+    loads = {task["id"]: task["load"]["cpu"] for task in document["tasks"]}
+    assert loads["count[2-2]"] == pytest.approx(24.0)
+    assert loads["lines[4-4]"] == 10.0
+
+
+def test_rates_are_those_between_two_readings(fake: Fake, url: str) -> None:
+    fake.started["2-2"] = -10_000  # counts of hours do not matter
+    first = imported(url)
+    again = import_instance("storm", [url]).instance  # until all have reported
+    for instance in (first, again):
+        rates = {(s["from"], s["to"]): s["rate"] for s in instance.to_dict()["streams"]}
+        assert rates["split", "count"] == pytest.approx(300.0)
+
+
+def test_without_a_new_report_rates_are_those_since_the_start(fake: Fake, url: str) -> None:
+    fake.frozen = True
+    done = import_instance("storm", [url], QUICK)
+    rates = {(s["from"], s["to"]): s["rate"] for s in done.instance.to_dict()["streams"]}
+    assert rates["split", "count"] == pytest.approx(300.0)
+    assert any("did not report within" in text for text in done.ledger.readings)
+    once = import_instance("storm", [url], [("interval", "0")])
+    assert not any("did not report" in text for text in once.ledger.readings)
+
+
+def test_ports_of_idle_slots(fake: Fake, url: str) -> None:
+    labels = {n["id"]: n["labels"]["ports"] for n in imported(url).to_dict()["nodes"]}
+    assert labels == {"h1": "6700,6701", "h2": "6700,6701", "h3": "6700,6701"}
+    fake.ports = [6800, 6801]  # Nimbus' own file is not that of its supervisors
+    labels = {n["id"]: n["labels"]["ports"] for n in imported(url).to_dict()["nodes"]}
+    assert labels == {"h1": "6700,+1", "h2": "6700,6701", "h3": "+1,+2"}
+
+
+def test_nodes_may_be_supervisors(url: str) -> None:
+    instance = imported(url, ("node", "supervisor"))
+    assert instance.nodes.ids == ("id-h1", "id-h2", "id-h3")
+    assert (instance.tasks.node >= 0).all()
+
+
+def test_shuffle_that_follows_the_placement_is_told(fake: Fake, url: str) -> None:
+    fake.settings["topology.disable.loadaware.messaging"] = False
+    done = import_instance("storm", [url], QUICK)
+    assert any("shuffle prefers receivers" in text for text in done.ledger.warnings)
+    fake.settings["topology.disable.loadaware.messaging"] = True
+    done = import_instance("storm", [url], QUICK)
+    assert not any("shuffle prefers" in text for text in done.ledger.warnings)
+
+
+def test_a_sample_is_told(fake: Fake, url: str) -> None:
+    fake.settings["topology.stats.sample.rate"] = 0.05
+    done = import_instance("storm", [url], QUICK)
+    assert any("steps of 20" in text for text in done.ledger.readings)
+
+
+# -- plans carried out -----------------------------------------------------------------------------
+
+
+def exported(url: str, folder: Path) -> str:
+    """Export the plan that puts all into two workers of h2 and one of h3."""
+    instance = imported(url)
+    node = [1, 1, 1, 2, 2, 1]
+    slot = [0, 1, 0, 1, 1, 0]
+    from optim.format.plan import Plan
+
+    plan = Plan.from_indices(instance, node, slot)
+    done = export_plan("storm", instance, plan)
+    target = folder / "placement.json"
+    done.save(target)
+    return str(target)
+
+
+def test_the_exported_placement(url: str, tmp_path: Path) -> None:
+    value = json.loads(Path(exported(url, tmp_path)).read_text())
+    assert value["topologies"] == {
+        "words": {
+            "workers": {
+                "h2:6700": ["1-1", "3-3", "6-6"], "h2:6701": ["2-2"], "h3:6701": ["4-4", "5-5"],
+            },
+            "components": {
+                "__acker": ["1-1"], "count": ["2-2", "3-3"], "lines": ["4-4"],
+                "split": ["5-5", "6-6"],
+            },
+        }
+    }  # fmt: skip
+    # of 1000 tuples/s: lines → split[6-6] 50; split[5-5] → count 150; lines ↔ acker 200,
+    # split[5-5] → acker 50
+    assert value["remote_share"] == pytest.approx(450 / 1000)
+
+
+def test_submitted_verified_and_reverted(fake: Fake, url: str, tmp_path: Path) -> None:
+    before = dict(fake.at)
+    placement = load_placement(exported(url, tmp_path))
+    with Nimbus(url, 5.0) as nimbus:
+        now = verify(nimbus, placement)
+        assert (now.planned, now.holds) == (6, False)
+        done = submit(nimbus, placement, wait=5.0, sleep=lambda seconds: None)
+        assert done.holds and verify(nimbus, placement).as_planned == 6
+        options = fake.rebalances[0]
+        assert (options.wait_secs, options.num_workers) == (0, 3)
+        told = json.loads(options.topology_conf_overrides)
+        assert told["streamplace.placement"] == placement.topologies["words"].workers
+        back = submit(nimbus, previous(nimbus, "words"), wait=5.0, sleep=lambda seconds: None)
+        assert back.holds and fake.at == before
+
+
+def test_any_free_port(fake: Fake, url: str) -> None:
+    workers = {"h3:+1": ["1-1", "2-2"], "h3:+2": ["3-3"], "h1:6700": ["4-4", "5-5", "6-6"]}
+    placement = of_workers(workers)
+    with Nimbus(url, 5.0) as nimbus:
+        assert submit(nimbus, placement, wait=5.0, sleep=lambda seconds: None).holds
+        fake.at["2-2"] = fake.at["3-3"]
+        wrong = verify(nimbus, placement).differences
+        assert [(one.executor, one.running) for one in wrong] == [("2-2", "h3:6802")]
+
+
+def of_workers(workers: dict[str, list[str]]) -> Any:
+    components: dict[str, list[str]] = {}
+    for name, component in COMPONENTS.items():
+        components.setdefault(component, []).append(name)
+    return read_placement(
+        {
+            "format": "streamplace.storm/1",
+            "topologies": {"words": {"workers": workers, "components": components}},
+        }
+    )
+
+
+ALL_ON = ["1-1", "2-2", "3-3", "4-4", "5-5", "6-6"]
+
+
+@pytest.mark.parametrize(
+    ("change", "workers", "reason"),
+    [
+        ({"scheduler": "org.apache.storm.DefaultScheduler"}, {"h1:6700": ALL_ON}, "reads no place"),
+        ({}, {"h9:6700": ALL_ON}, "on no node that Nimbus knows"),
+        ({"others": {("h1", 6701): "mine"}}, {"h1:6701": ALL_ON}, "serves topology mine"),
+        (
+            {"others": {("h3", 6700): "mine", ("h3", 6701): "mine"}},
+            {"h3:+1": ALL_ON},
+            "slots are free",
+        ),
+        ({"status": "REBALANCING"}, {"h1:6700": ALL_ON}, "is REBALANCING"),
+        ({"status": "KILLED"}, {"h1:6700": ALL_ON}, "is KILLED"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    fake: Fake, url: str, change: dict[str, Any], workers: dict[str, list[str]], reason: str
+) -> None:
+    for name, value in change.items():
+        setattr(fake, name, value)
+    with Nimbus(url, 5.0) as nimbus:
+        for act in (check, submit):
+            with pytest.raises(InvalidInput, match=reason):
+                act(nimbus, of_workers(workers))
+    assert not fake.rebalances
+
+
+def test_another_topology_than_planned(fake: Fake, url: str) -> None:
+    placement = of_workers({"h1:6700": ALL_ON})
+    fake.components = {**COMPONENTS, "7-7": "count"}
+    fake.at["7-7"] = ("h1", 6700)
+    fake._counted = lambda name, age: None  # type: ignore[method-assign, assignment]
+    with Nimbus(url, 5.0) as nimbus, pytest.raises(InvalidInput, match="has 7 executors"):
+        verify(nimbus, placement)
+
+
+def test_what_is_not_carried_out_in_time_is_told(fake: Fake, url: str) -> None:
+    fake.carries_out = False
+    with Nimbus(url, 5.0) as nimbus:
+        verdict = submit(nimbus, of_workers({"h3:6700": ALL_ON}))
+    assert (verdict.planned, verdict.as_planned) == (6, 0)
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({}, "format"),
+        ({"format": "streamplace.storm/1"}, "topologies"),
+        ({"format": "streamplace.storm/1", "topologies": {"t": {"workers": {}}}}, "workers"),
+        (
+            {
+                "format": "streamplace.storm/1",
+                "topologies": {
+                    "t": {"workers": {"h1": ["1-1"]}, "components": {"a": ["1-1"]}},
+                },
+            },
+            "NODE:PORT",
+        ),
+        (
+            {
+                "format": "streamplace.storm/1",
+                "topologies": {
+                    "t": {"workers": {"h1:1": ["1-1", "1-1"]}, "components": {"a": ["1-1"]}},
+                },
+            },
+            "stands twice",
+        ),
+        (
+            {
+                "format": "streamplace.storm/1",
+                "topologies": {
+                    "t": {"workers": {"h1:1": ["1-1"]}, "components": {"a": ["2-2"]}},
+                },
+            },
+            "only one of workers and components",
+        ),
+        (
+            {
+                "format": "streamplace.storm/1",
+                "remote_share": 2,
+                "topologies": {
+                    "t": {"workers": {"h1:1": ["1-1"]}, "components": {"a": ["1-1"]}},
+                },
+            },
+            "remote_share",
+        ),
+    ],
+)
+def test_no_placement(document: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidInput, match=path):
+        read_placement(document)
+
+
+@pytest.mark.parametrize("address", ["nimbus://", "nimbus://h:port", "nimbus://h:99999"])
+def test_no_address(address: str) -> None:
+    with pytest.raises(InvalidInput, match="is no address of Nimbus"):
+        Nimbus(address, 1.0)
+
+
+def test_nothing_answers() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(InvalidInput, match="cannot be reached"):
+        Nimbus(f"nimbus://127.0.0.1:{port}", 1.0)
+
+
+def test_something_else_answers() -> None:
+    """A server with SASL closes, or answers what is no frame."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def answer() -> None:
+            peer, _ = server.accept()
+            peer.recv(100)
+            peer.sendall(b"\x05\x00\x00\x00\x0bno such mechanism")
+            peer.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        with (
+            pytest.raises(InvalidInput, match="without SASL"),
+            Nimbus(f"nimbus://127.0.0.1:{server.getsockname()[1]}", 2.0) as nimbus,
+        ):
+            nimbus.cluster()
+
+
+def test_the_commands(
+    fake: Fake, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = exported(url, tmp_path)
+    capsys.readouterr()
+    assert main(["submit", "storm", url, file, "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "fits, and was not submitted\n"
+    assert said.err == "words: 3 executors of 6 to another node, 3 workers to restart\n"
+    assert main(["verify", "storm", url, file]) == 1
+    assert "of 6 executors as planned\n" in capsys.readouterr().out
+    assert not fake.rebalances
+    assert main(["submit", "storm", url, file, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["submitted"] and answer["verdict"]["holds"]
+    assert answer["topologies"] == {"words": {"moves": 3, "workers_restarted": 3}}
+    assert main(["verify", "storm", url, file]) == 0
+    assert main(["revert", "storm", url, "words"]) == 0
+    assert main(["verify", "storm", url, file]) == 1
+    assert main(["revert", "storm", url, "lines"]) == 2
+    assert main(["import", "storm", url, str(tmp_path)]) == 2
+
+
+def test_the_plugin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jar = tmp_path / "plugin.jar"
+    assert main(["storm", "plugin", "-o", str(jar)]) == 0
+    assert capsys.readouterr().out == 'storm.scheduler: "streamplace.PlanScheduler"\n'
+    assert jar.read_bytes()[:2] == b"PK" and jar.stat().st_size <= 30_000
