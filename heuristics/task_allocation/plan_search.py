@@ -16,18 +16,18 @@ from formulations.task_allocation.common import check_known
 from optim.figures.catalogue import find_objective
 from optim.figures.expression import in_units
 from optim.kernels.first_fit import packings
-from optim.kernels.plan_state import AGGREGATES as SUMS_OF_FIGURES
 from optim.kernels.plan_state import (
     BY_GREATEST,
     EACH,
     FIGURE_KINDS,
     FIGURES,
-    GREATEST,
     LEFT,
     NODE,
     PARAMETERS,
     REFERENCE,
     SEARCHED,
+    VALUES,
+    WIDTH,
     state_of,
 )
 from optim.kernels.plan_walk import (
@@ -232,7 +232,7 @@ class _Search:
         changed = False
         for k in range(int(ints[FIGURES])):
             if ints[ints[FIGURE_KINDS] + k] in BY_GREATEST:
-                greatest = float(reals[ints[SUMS_OF_FIGURES] + EACH * k + GREATEST])
+                greatest = float(reals[ints[VALUES] + 2 * k * ints[WIDTH] + 1])
                 at = ints[PARAMETERS] + EACH * k + REFERENCE
                 if 0 < greatest < 1e29 and reals[at] != greatest:
                     reals[at], changed = greatest, True

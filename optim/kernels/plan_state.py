@@ -56,11 +56,10 @@ HEADER = 64
 #: place, the mean load.
 INSIDE, MOVES, SPENT, AMOUNT, ROWS, LEFT, MISPLACED, MEAN = range(8)
 SUMS = 8
-#: Of each figure in `AGGREGATES`: the greatest value, the sum of powers, whether the greatest is to
-#: be looked for anew, and a further sum.
-GREATEST, POWERS, STALE, FURTHER, EACH = 0, 1, 2, 3, 4
-#: Of each figure in `PARAMETERS`.
-FIRST_OF, SECOND_OF, REFERENCE, THREADS = 0, 1, 2, 3
+#: Of each figure in `AGGREGATES`: the sum of powers, and a further sum.
+POWERS, FURTHER = 0, 1
+#: Of each figure in `PARAMETERS`; how many numbers a figure has there, and in `AGGREGATES`.
+FIRST_OF, SECOND_OF, REFERENCE, THREADS, EACH = 0, 1, 2, 3, 4
 #: At the end of `PARAMETERS`: the most load distance, all weight, all traffic.
 MOST_DISTANCE, ALL_WEIGHT, ALL_TRAFFIC = range(3)
 
@@ -162,7 +161,9 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
     head[: BUDGETS + 1] = (
         instance.num_tasks, instance.num_nodes, load.shape[1], instance.num_nodes + len(inside),
         len(place_of_link), len(kinds), len(weights), follows,
-        follows == ALL_CROSSING and bool(instance.crossing_cost[:, 0].any()),
+        follows == ALL_CROSSING and bool(instance.crossing_cost[:, 0].any()) and (
+            K_DISTANCE in kinds or binding.limits.max_load_distance is not None
+        ),
         width, len(move_budgets(binding)[1]),
     )  # fmt: skip
     head[NODE:AGGREGATES] = ints.begins
@@ -250,7 +251,7 @@ def _reals(
     places = instance.num_nodes + several
     parts = _Parts(SUMS)
     parts.add(np.zeros((len(kinds), EACH)))
-    parts.add(np.zeros((len(kinds), width)))
+    parts.add(np.zeros((len(kinds), 2 * width)))
     parts.add(load)
     parts.add(np.minimum(room, _UNLIMITED))
     parts.add(np.maximum(floor, -_UNLIMITED))

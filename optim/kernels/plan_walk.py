@@ -38,7 +38,6 @@ from optim.kernels.plan_state import (
     FIRST_OF,
     FLOOR,
     FURTHER,
-    GREATEST,
     HEAT,
     HELD,
     INSIDE,
@@ -100,7 +99,6 @@ from optim.kernels.plan_state import (
     SIDE_TASKS_STARTS,
     SIDES,
     SPENT,
-    STALE,
     STARTS,
     STAYS,
     TAKEN,
@@ -153,7 +151,7 @@ def fill(i, x, guard):
     x[i[USED] : i[USED] + nodes * resources] = 0.0
     x[i[CROSSING] : i[CROSSING] + 2 * places] = 0.0
     x[: i[AGGREGATES] + EACH * i[FIGURES]] = 0.0
-    x[i[VALUES] : i[VALUES] + i[FIGURES] * i[WIDTH]] = 0.0
+    x[i[VALUES] : i[VALUES] + 2 * i[FIGURES] * i[WIDTH]] = 0.0
     x[i[BROKEN_AT] : i[BROKEN_AT] + nodes] = 0.0
     x[i[TAKEN] : i[TAKEN] + i[BUDGETS]] = 0.0
     x[i[LINK_BROKEN_AT] : i[LINK_BROKEN_AT] + i[LINKS]] = 0.0
@@ -184,8 +182,6 @@ def fill(i, x, guard):
         refresh(i, x, n)
     for p in range(places):
         _settle_links(i, x, p)
-    for k in range(i[FIGURES]):
-        x[i[AGGREGATES] + EACH * k + STALE] = 1.0
 
 
 @helper
@@ -277,20 +273,28 @@ def share_of(need, room):
     return need / room if room > 0.0 else NEVER
 
 
+@inlined
+def value_at(i, k, where):
+    """Where the value is that a figure has at a node or link."""
+    return i[VALUES] + (2 * k + 1) * i[WIDTH] + where
+
+
 @helper
 def note(i, x, k, where, value):
-    """Note what a figure has at a node or link."""
-    at, base = i[VALUES] + k * i[WIDTH] + where, i[AGGREGATES] + EACH * k
-    old, reference = x[at], x[i[PARAMETERS] + EACH * k + REFERENCE]
+    """Note what a figure has at a node or link; each row of values is a tree of greatest ones."""
+    width, tree = i[WIDTH], i[VALUES] + 2 * k * i[WIDTH]
+    at, reference = width + where, x[i[PARAMETERS] + EACH * k + REFERENCE]
+    old = x[tree + at]
     if value == old:
         return
-    x[at] = value
-    x[base + POWERS] += power(value, reference) - power(old, reference)
-    if value >= x[base + GREATEST]:
-        x[base + GREATEST] = value
-        x[base + STALE] = 0.0
-    elif old >= x[base + GREATEST] * (1.0 - 1e-12):
-        x[base + STALE] = 1.0
+    x[tree + at] = value
+    x[i[AGGREGATES] + EACH * k + POWERS] += power(value, reference) - power(old, reference)
+    while at > 1:
+        value = max(x[tree + at], x[tree + (at ^ 1)])
+        at //= 2
+        if x[tree + at] == value:
+            return
+        x[tree + at] = value
 
 
 @helper
@@ -343,7 +347,7 @@ def refresh(i, x, n):
 def _note_further(i, x, k, kind, n):
     """Note a figure of sums over nodes; `VALUES` holds what the node had of it."""
     own, base = i[PARAMETERS] + EACH * k, i[AGGREGATES] + EACH * k
-    at, held = i[VALUES] + k * i[WIDTH] + n, i[i[HELD] + n]
+    at, held = value_at(i, k, n), i[i[HELD] + n]
     row = n * i[RESOURCES]
     value = x[at]
     if kind == K_USED:
@@ -423,7 +427,7 @@ def refresh_link(i, x, p, link):
         elif kind == K_RATE:
             note(i, x, k, nodes + link, share_of(need, x[i[LINK_LEFT] + link]))
         elif kind == K_RESOURCE_DEVIATION:
-            x[i[VALUES] + k * i[WIDTH] + nodes + link] = share
+            x[value_at(i, k, nodes + link)] = share
 
 
 @helper
@@ -547,19 +551,6 @@ def _settle_links(i, x, p):
 
 
 @helper
-def _look_anew(i, x, k, begin, end):
-    """Find the greatest value of a figure, and the sum of powers."""
-    base = i[AGGREGATES] + EACH * k
-    reference = x[i[PARAMETERS] + EACH * k + REFERENCE]
-    greatest, powers, at = 0.0, 0.0, i[VALUES] + k * i[WIDTH]
-    for where in range(begin, end):
-        value = x[at + where]
-        greatest = max(greatest, value)
-        powers += power(value, reference)
-    x[base + GREATEST], x[base + POWERS], x[base + STALE] = greatest, powers, 0.0
-
-
-@helper
 def figure_of(i, x, k, blend):
     """Return the value of a figure, and what leads a search to it."""
     kind, base, own = i[i[FIGURE_KINDS] + k], i[AGGREGATES] + EACH * k, i[PARAMETERS] + EACH * k
@@ -581,9 +572,7 @@ def figure_of(i, x, k, blend):
     if kind in (K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION):
         value = _deviation(i, x, k, kind)
         return value, value
-    if x[base + STALE] != 0.0:
-        _look_anew(i, x, k, 0, i[WIDTH])
-    greatest = x[base + GREATEST]
+    greatest = x[i[VALUES] + 2 * k * i[WIDTH] + 1]
     smooth = greatest
     if blend > 0.0:
         root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, x[base + POWERS])))))
@@ -609,7 +598,7 @@ def _used_share(i, x, k):
 def _deviation(i, x, k, kind):
     """Return a deviation of nodes, and of links where it is of both."""
     base, nodes = i[AGGREGATES] + EACH * k, i[NODES]
-    own, at = i[PARAMETERS] + EACH * k, i[VALUES] + k * i[WIDTH]
+    own, at = i[PARAMETERS] + EACH * k, value_at(i, k, 0)
     r = 0 if kind == K_MEAN_DEVIATION else int(x[own + FIRST_OF])
     count, total = 0.0, 0.0
     for n in range(nodes):

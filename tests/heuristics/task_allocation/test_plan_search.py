@@ -12,7 +12,7 @@ from heuristics.task_allocation import plan_search
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import find_objective
 from optim.figures.placement import Placement
-from optim.kernels.plan_state import LEFT, NODE, SEARCHED, SUMS, PlanState, state_of
+from optim.kernels.plan_state import LEFT, MEAN, NODE, SEARCHED, PlanState, state_of
 from optim.kernels.plan_walk import TOLD, fill, levels_of, walk
 from optim.kernels.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
@@ -88,9 +88,9 @@ def test_what_is_followed_is_what_the_referee_finds(seed: int) -> None:
         after = measured(made, name, at)
         assert after is not None
         assert followed(state) == pytest.approx(after, rel=1e-7, abs=1e-9)
-        sums = state.reals[:SUMS].copy()
+        sums = state.reals[:MEAN].copy()
         fill.function(*state)
-        assert sums == pytest.approx(state.reals[:SUMS], rel=1e-7, abs=1e-7)
+        assert sums == pytest.approx(state.reals[:MEAN], rel=1e-7, abs=1e-7)
         if record[1] < 1e300:
             broken = evaluate_indices(objective.binding(made), best.astype(np.int32)).violations
             assert {v.rule for v in broken} <= UNSEEN
