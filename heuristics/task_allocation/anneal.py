@@ -1,8 +1,5 @@
 """Simulated annealing on the traffic between nodes, by moves and swaps, compiled.
 
-Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by simulated annealing", Science
-220 (1983), doi:10.1126/science.220.4598.671.
-
 For tasks that talk to few: the few are looked at; for those that talk to many there is
 `heuristics.task_allocation.anneal_table`. What runs for every proposal stands in the kernel itself:
 a call counts references to every array it is given.
@@ -14,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from optim.kernels.descent import drawn
+from optim.kernels.draws import accepts, draw
 from optim.kernels.guard import NOBODY, affords, enter, may_enter, pays
 from optim.kernels.state import NOWHERE, fits, fits_instead, pair_rate
 from optim.util.compiled import helper, kernel
@@ -23,7 +21,7 @@ TRIES = 4
 
 
 @kernel(steps=lambda proposals: 20 * proposals)
-def anneal(state, tasks, proposals, hot, cold, seed):
+def anneal(state, tasks, proposals, hot, cold, random):
     """Propose moves and swaps, worsening ones with a chance that falls.
 
     Limits are kept as by `optim.kernels.descent.descend`.
@@ -39,15 +37,14 @@ def anneal(state, tasks, proposals, hot, cold, seed):
         How many to make.
     hot, cold
         First and last temperature, in units of traffic.
-    seed
-        Of the proposals.
+    random
+        Of the proposals (`optim.kernels.draws.seeded`); changes in place.
 
     Returns
     -------
     float
         Traffic gained, which may be negative.
     """
-    np.random.seed(seed)  # noqa: NPY002  the generator that compiled code has
     at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
     spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
     indptr, partner = state.indptr, state.other
@@ -58,20 +55,20 @@ def anneal(state, tasks, proposals, hot, cold, seed):
     for proposal in range(proposals):
         if proposal % 1024 == 1023:
             temperature *= step
-        task = tasks[np.random.randint(len(tasks))]  # noqa: NPY002
+        task = tasks[draw(random, len(tasks))]
         source = at[task]
         start, stop = indptr[task], indptr[task + 1]
         if stop == start:
-            node = at[np.random.randint(len(at))]  # noqa: NPY002
+            node = at[draw(random, len(at))]
         else:
-            node = at[partner[np.random.randint(start, stop)]]  # noqa: NPY002
+            node = at[partner[start + draw(random, stop - start)]]
         if node == source or min(node, source) == NOWHERE or not target[kind[task], node]:
             continue
         change = drawn(state, task, node, source)
         other = NOBODY
         if not fits(load, room, task, node) or size[node] == members.shape[1]:
             for _ in range(TRIES if size[node] > 0 else 0):
-                found = members[node, np.random.randint(size[node])]  # noqa: NPY002
+                found = members[node, draw(random, size[node])]
                 if (
                     target[kind[found], source]
                     and fits_instead(load, room, task, found, node)
@@ -82,7 +79,7 @@ def anneal(state, tasks, proposals, hot, cold, seed):
             if other == NOBODY:
                 continue
             change += drawn(state, other, source, node) - 2.0 * pair_rate(state, task, other)
-        if change < 0.0 and np.random.random() >= np.exp(change / temperature):  # noqa: NPY002
+        if not accepts(random, -change, temperature):
             continue
         if not may_go(load, spare, price, budget, guard, at, task, other, node):
             continue

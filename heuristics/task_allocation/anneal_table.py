@@ -1,7 +1,5 @@
 """Simulated annealing where tasks talk to many: moves and swaps looked up in a table, compiled.
 
-Source: as `heuristics.task_allocation.anneal`.
-
 The table of node × task holds the traffic of each task with what stands on each node, and accepted
 moves keep it up. A proposal costs one random number and at most five looks, and most are refused by
 one comparison, before limits are asked.
@@ -62,11 +60,6 @@ def table_of(matrix: Floats, node: NDArray[Any], num_nodes: int) -> Floats:
     return table
 
 
-def seeded(seed: int) -> NDArray[np.uint64]:
-    """Return a state of the generator, never 0."""
-    return np.random.default_rng(seed).integers(1, 2**64, 1, dtype=np.uint64, endpoint=False)
-
-
 @kernel(steps=lambda proposals: 5 * proposals)
 def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, random):
     """Propose moves and swaps, worsening ones with a chance that falls.
@@ -88,7 +81,7 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
     hot, cold
         First and last temperature, in units of traffic.
     random
-        (1,) of the generator (`seeded`); changes in place.
+        (1,) of its generator (`optim.kernels.draws.seeded`); changes in place.
 
     Returns
     -------

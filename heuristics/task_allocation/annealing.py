@@ -17,9 +17,9 @@ from heuristics.task_allocation.anneal_table import (
     CHANCES,
     anneal_by_table,
     matrix_of,
-    seeded,
     table_of,
 )
+from optim.kernels.draws import seeded
 from optim.kernels.state import state_of
 from optim.kernels.warm import two_tasks
 from optim.util.compiled import warming
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats, Ints
     from optim.kernels.state import State
 
-    Advance = Callable[[int, float, float, int], float]
+    Advance = Callable[[int, float, float], float]
 
 MOST = 20_000_000
 """Proposals of a round at effort 1, at most."""
@@ -179,8 +179,7 @@ def _round(
 
     state, gain = state_of(instance, start), imc_gain_of(instance, start)
     seed = incumbent.request.seed + incumbent.annealed
-    advance = _by_table if len(heat.matrix) else _by_rows
-    go_on = advance(state, heat.matrix, tasks, seed)
+    go_on = _advance(state, heat.matrix, tasks, seed)
     cooling, cooled, done, left = np.log(heat.cold / heat.hot), 0.0, 0, planned
     began, remaining = time.perf_counter(), incumbent.request.remaining()
     end = np.inf if remaining is None else began + _SHARE * remaining
@@ -188,7 +187,7 @@ def _round(
         size = min(heat.pace.chunk, left)
         after = cooled + (1.0 - cooled) * size / left
         hot, cold = heat.hot * np.exp(cooling * cooled), heat.hot * np.exp(cooling * after)
-        gain += go_on(size, hot, cold, done // heat.pace.chunk)
+        gain += go_on(size, hot, cold)
         cooled, done = after, done + size
         left = planned - done
         if remaining is not None:
@@ -205,24 +204,13 @@ def _round(
     return node
 
 
-def _by_rows(state: State, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
-    """Return what makes the next proposals by rows."""
-
-    def advance(proposals: int, hot: float, cold: float, chunk: int) -> float:
-        return float(anneal(state, tasks, proposals, hot, cold, (seed + chunk) % 2**32))
-
-    return advance
-
-
-def _by_table(state: State, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
-    """Return what makes the next proposals by table."""
-    table, random = table_of(matrix, state.node, len(state.room)), seeded(seed)
-
-    def advance(proposals: int, hot: float, cold: float, chunk: int) -> float:
-        heats = proposals, hot, cold
-        return float(anneal_by_table(state, matrix, table, CHANCES, tasks, *heats, random))
-
-    return advance
+def _advance(state: State, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
+    """Return what makes the next proposals: by table where there is a matrix, else by rows."""
+    random = seeded(seed)
+    if not len(matrix):
+        return lambda *heats: float(anneal(state, tasks, *heats, random))
+    scales = matrix, table_of(matrix, state.node, len(state.room)), CHANCES, tasks
+    return lambda *heats: float(anneal_by_table(state, *scales, *heats, random))
 
 
 def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) -> Ints:
@@ -303,11 +291,11 @@ def _mean_rate(instance: Instance) -> float:
 def warm_up_rows() -> None:
     """Compile the kernel of work by rows on two tasks, or load it from the cache."""
     state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _by_rows(state, np.zeros((0, 0)), np.arange(2), 0)(1, 1.0, 0.5, 0)
+    _advance(state, np.zeros((0, 0)), np.arange(2), 0)(1, 1.0, 0.5)
 
 
 @warming
 def warm_up_table() -> None:
     """Compile the kernel of work by table on two tasks, or load it from the cache."""
     state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _by_table(state, np.zeros((2, 2)), np.arange(2), 0)(1, 1.0, 0.5, 0)
+    _advance(state, np.zeros((2, 2)), np.arange(2), 0)(1, 1.0, 0.5)

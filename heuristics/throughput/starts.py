@@ -15,9 +15,8 @@ from optim.kernels.repair import repair
 from optim.kernels.room import placing_masks
 from optim.methods.choose import is_suitable
 from optim.methods.registry import get_method
-from optim.methods.run import run_method
+from optim.methods.run import one_start
 from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
 from optim.util.compiled import kernel
 
 if TYPE_CHECKING:
@@ -83,9 +82,12 @@ def _candidates(binding: Instance, instance: Instance, request: Request) -> Iter
     pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
     if instance.num_tasks <= _MANY and pairs <= _MANY_PAIRS:
         for name in _OTHERS:
-            node = _by_method(name, roomy, request)
-            if node is not None:
-                yield node
+            method = get_method(name)
+            found = (
+                one_start(method, roomy, request, _SHARE) if is_suitable(method, roomy) else None
+            )
+            if found is not None:
+                yield found.node
     yield next(packings(roomy))
     yield next(packings(binding))
 
@@ -148,27 +150,3 @@ def eased(instance: Instance) -> Instance:
         nodes=replace(nodes, capacity=capacity),
         crossing_cost=np.zeros_like(instance.crossing_cost),
     )
-
-
-def _by_method(name: str, instance: Instance, request: Request) -> Ints | None:
-    method = get_method(name)
-    if not is_suitable(method, instance):
-        return None
-    try:
-        left = request.remaining()
-        asked = replace(
-            request,
-            solver=method.default_solver,
-            options=method.read_options({}),
-            warm_start=None,
-            gap=None,
-            progress=None,
-            objective=None,
-            time_limit=None if left is None else max(1e-3, _SHARE * left),
-        ).apart()
-        outcome = run_method(method, instance, asked)
-    except Exception:  # a start is a help: whatever fails in it must cost no plan
-        return None
-    if outcome.termination is Termination.INTERRUPTED:  # it is the whole search that ends
-        raise KeyboardInterrupt
-    return outcome.node

@@ -7,8 +7,7 @@ talk to, home, to the coldest nodes, or anywhere.
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-import numpy as np
-
+from optim.kernels.draws import draw, uniform
 from optim.kernels.guard import LISTED, RULE, SIZE, TOGETHER
 from optim.kernels.guard import STARTS as SET_STARTS
 from optim.kernels.plan_state import (
@@ -37,105 +36,105 @@ _TRIES = 3
 
 
 @helper
-def _hot_task(i, x):
+def _hot_task(i, x, random):
     """Return, of some random tasks, the one on the hottest node."""
-    best = np.random.randint(i[TASKS])  # noqa: NPY002
+    best = draw(random, i[TASKS])
     for _ in range(_TRIES):
-        other = np.random.randint(i[TASKS])  # noqa: NPY002
+        other = draw(random, i[TASKS])
         if x[i[HEAT] + i[i[NODE] + other]] > x[i[HEAT] + i[i[NODE] + best]]:
             best = other
     return best
 
 
 @helper
-def _partner(i, task):
+def _partner(i, task, random):
     """Return a random task that this one talks to; -1 for none."""
     begin, end = i[i[STARTS] + task], i[i[STARTS] + task + 1]
     first, last = i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]
-    if end > begin and (last == first or np.random.random() < 0.5):  # noqa: NPY002
-        return i[i[OTHER] + begin + np.random.randint(end - begin)]  # noqa: NPY002
+    if end > begin and (last == first or uniform(random) < 0.5):
+        return i[i[OTHER] + begin + draw(random, end - begin)]
     if last > first:
-        side = i[i[SIDES] + first + np.random.randint(last - first)]  # noqa: NPY002
+        side = i[i[SIDES] + first + draw(random, last - first)]
         side = side + 1 if side % 2 == 0 else side - 1
         low, high = i[i[SIDE_TASKS_STARTS] + side], i[i[SIDE_TASKS_STARTS] + side + 1]
-        return i[i[SIDE_TASKS] + low + np.random.randint(high - low)]  # noqa: NPY002
+        return i[i[SIDE_TASKS] + low + draw(random, high - low)]
     return -1
 
 
 @helper
-def _target(i, x, task):
+def _target(i, x, task, random):
     """Return a node to try: a partner's, the task's home, the coldest of a few, or any."""
-    u = np.random.random()  # noqa: NPY002
+    u = uniform(random)
     if i[TRAFFIC] != NOTHING and u < 0.45:
-        partner = _partner(i, task)
+        partner = _partner(i, task, random)
         if partner >= 0:
             return i[i[NODE] + partner]
     home = i[i[HOME] + task]
     if u < 0.6 and home >= 0 and home != i[i[NODE] + task]:
         return home
-    best = np.random.randint(i[NODES])  # noqa: NPY002
+    best = draw(random, i[NODES])
     if u < 0.85:
         for _ in range(_TRIES):
-            other = np.random.randint(i[NODES])  # noqa: NPY002
+            other = draw(random, i[NODES])
             if x[i[HEAT] + other] < x[i[HEAT] + best]:
                 best = other
     return best
 
 
 @helper
-def _one_of(i, node):
+def _one_of(i, node, random):
     """Return one of the first tasks of a node's list; -1 where it holds none."""
     held = i[i[HELD] + node]
     if held == 0:
         return -1
     task = i[i[FIRST] + node]
-    for _ in range(np.random.randint(min(held, 12))):  # noqa: NPY002
+    for _ in range(draw(random, min(held, 12))):
         task = i[i[AFTER] + task]
     return task
 
 
 @helper
-def propose(i, x, guard, tasks, targets):
+def propose(i, x, guard, random, tasks, targets):
     """Write tasks and where they go to; return how many, 0 for none."""
-    task = _hot_task(i, x) if np.random.random() < 0.6 else np.random.randint(i[TASKS])  # noqa: NPY002
+    task = _hot_task(i, x, random) if uniform(random) < 0.6 else draw(random, i[TASKS])
     source = i[i[NODE] + task]
-    u = np.random.random()  # noqa: NPY002
+    u = uniform(random)
     if u < 0.25:  # exchange with any task
-        other = np.random.randint(i[TASKS])  # noqa: NPY002
+        other = draw(random, i[TASKS])
         tasks[0], targets[0] = task, i[i[NODE] + other]
         tasks[1], targets[1] = other, source
         return 2
-    target = _target(i, x, task)
+    target = _target(i, x, task, random)
     tasks[0], targets[0] = task, target
     if u < 0.6:
         return 1
     if u < 0.85:  # exchange, or chain, with a task of the node to go to
-        other = _one_of(i, target)
+        other = _one_of(i, target, random)
         if other < 0:
             return 1
         tasks[1], targets[1] = other, source
         if u < 0.78:
             return 2
-        targets[1] = _target(i, x, other)
+        targets[1] = _target(i, x, other, random)
         return 2
     if guard.active and u < 0.93:  # all that are to be together with it
-        count = _set_of(guard.ints, task, tasks)
+        count = _set_of(guard.ints, task, random, tasks)
         if count > 1:
             for t in range(count):
                 targets[t] = target
             return count
     if u < 0.96:  # together with one of the same node
-        other = _partner(i, task) if i[TRAFFIC] != NOTHING else _one_of(i, source)
+        other = _partner(i, task, random) if i[TRAFFIC] != NOTHING else _one_of(i, source, random)
         if other >= 0 and other != task and i[i[NODE] + other] == source:
             tasks[1], targets[1] = other, target
             return 2
         return 1
     if u < 0.98 and i[i[HELD] + source] <= MOST_TASKS // 2:  # empty a node
         count, other = 0, i[i[FIRST] + source]
-        scatter = np.random.random() < 0.5  # noqa: NPY002
+        scatter = uniform(random) < 0.5
         while other >= 0:
             tasks[count] = other
-            targets[count] = _target(i, x, other) if scatter else target
+            targets[count] = _target(i, x, other, random) if scatter else target
             count += 1
             other = i[i[AFTER] + other]
         return count
@@ -153,12 +152,12 @@ def propose(i, x, guard, tasks, targets):
 
 
 @helper
-def _set_of(g, task, tasks):
+def _set_of(g, task, random, tasks):
     """Write the tasks that are to be together with one, by a random set; return how many."""
     begin, end = g[g[SET_STARTS] + task], g[g[SET_STARTS] + task + 1]
     if end == begin:
         return 0
-    s = g[g[LISTED] + begin + np.random.randint(end - begin)]  # noqa: NPY002
+    s = g[g[LISTED] + begin + draw(random, end - begin)]
     if g[g[RULE] + s] != TOGETHER or g[g[SIZE] + s] > MOST_TASKS:
         return 0
     count = 0

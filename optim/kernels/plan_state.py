@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from optim.figures.loss import heaviest_first, spare_room
 from optim.kernels.flow_arrays import csr_starts, pairs_of, sides_of, totals_of
 from optim.kernels.guard import make_guard
 from optim.kernels.place_rules import place_rules
@@ -43,13 +44,13 @@ if TYPE_CHECKING:
 #: Where parts of `ints` begin.
 (NODE, HELD, FIRST, AFTER, BEFORE, KIND, MAY, LEAVES, HOME, STARTS, OTHER, SIDE_STARTS, SIDES,
  SIDE_TASKS_STARTS, SIDE_TASKS, MEMBERS, AROUND_STARTS, AROUND, INSIDE_OF, LINK_STARTS, LINKS_AT,
- DIRECTION, STAYS, FIGURE_KINDS) = range(11, 35)  # fmt: skip
+ DIRECTION, STAYS, FIGURE_KINDS, ORDER, GROWS, MOST_HELD) = range(11, 38)  # fmt: skip
 #: Where parts of `reals` begin, after the sums.
 (AGGREGATES, VALUES, LOAD, ROOM, FLOOR, SCALE, COST, RATE, SIDE_RATE, TOTAL, PRICE, TOLL, TAKEN,
  MOST, USED, CROSSING, BROKEN_AT, LINK_BROKEN_AT, LINK_BACKGROUND, LINK_CAPACITY, LINK_ROOM,
- LINK_LEFT, BACKGROUND, CAPACITY, RATE_ROOM, WEIGHT, HEAT, PARAMETERS,
- WEIGHTS) = range(35, 64)  # fmt: skip
-HEADER = 64
+ LINK_LEFT, BACKGROUND, CAPACITY, RATE_ROOM, SPARE, WEIGHT, HEAT, PARAMETERS,
+ WEIGHTS) = range(38, 68)  # fmt: skip
+HEADER = 68
 
 #: Sums at the beginning of `reals`: traffic inside nodes, moves, their cost, amounts by which rules
 #: are broken, how many rows are, tasks left where they may not stay, members of sets in the wrong
@@ -68,8 +69,7 @@ NOTHING, ONLY_INSIDE, ALL_CROSSING = 0, 1, 2
 
 #: Kinds of figures.
 (K_INSIDE, K_MOVES, K_COST, K_USED, K_USED_CAPACITY, K_USED_SHARE, K_DISTANCE, K_SHARE, K_LINK,
- K_RATE, K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION) = range(13)  # fmt: skip
-BY_GREATEST = (K_DISTANCE, K_SHARE, K_LINK, K_RATE)
+ K_RATE, K_LOSS, K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION) = range(14)  # fmt: skip
 
 _KINDS = {
     "imc_gain": K_INSIDE,
@@ -84,6 +84,7 @@ _KINDS = {
     "max_utilisation": K_SHARE,
     "max_link_utilisation": K_LINK,
     "sustainable_rate": K_RATE,
+    "rate_after_loss": K_LOSS,
     "cpu_deviation": K_DEVIATION,
     "mean_absolute_deviation": K_MEAN_DEVIATION,
     "resource_deviation": K_RESOURCE_DEVIATION,
@@ -131,7 +132,7 @@ def weights_of(objective: Figure) -> tuple[tuple[str, ...], Real]:
 
 
 def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any) -> PlanState:
-    """Return the state of a placement of all tasks; `fill` of `plan_walk` adds it up.
+    """Return the state of a placement of all tasks; `plan_walk` adds it up.
 
     Parameters
     ----------
@@ -148,7 +149,8 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
     kinds = [_KINDS[name] for name in names]
     crossed = bool(instance.crossing_cost.any() or np.isfinite(binding.links.capacity).any())
     crossed = crossed or any(kind in (K_LINK, K_RESOURCE_DEVIATION) for kind in kinds)
-    crossed = crossed or (K_RATE in kinds and bool(np.isfinite(instance.links.capacity).any()))
+    rated = K_RATE in kinds or K_LOSS in kinds
+    crossed = crossed or (rated and bool(np.isfinite(instance.links.capacity).any()))
     follows = ONLY_INSIDE if K_INSIDE in kinds else NOTHING
     follows = ALL_CROSSING if crossed and instance.has_traffic else follows
     inside, place_of_link = _places(instance) if follows == ALL_CROSSING else _no_places(instance)
@@ -219,6 +221,10 @@ def _ints(
     parts.add(instance.links.direction[: len(place_of_link)])
     parts.add(instance.open_nodes)
     parts.add(kinds)
+    most = instance.nodes.max_tasks
+    parts.add(heaviest_first(instance))
+    parts.add(np.isin(np.arange(width), instance.rate_driven))
+    parts.add(np.where(most < 0, tasks, most))
     return parts
 
 
@@ -278,6 +284,7 @@ def _reals(
     parts.add(np.hstack([nodes.background, np.zeros((instance.num_nodes, more))]))
     parts.add(np.hstack([nodes.capacity, np.full((instance.num_nodes, more), np.inf)]))
     parts.add(np.hstack([_rate_room(instance), np.full((instance.num_nodes, more), np.inf)]))
+    parts.add(np.hstack([spare_room(instance), np.full((instance.num_nodes, more), np.inf)]))
     parts.add(nodes.weight)
     parts.add(np.zeros(instance.num_nodes))
     far = limits.max_load_distance
@@ -308,7 +315,7 @@ def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float,
         room = instance.nodes.capacity[known[:, first] & instance.open_nodes, first].sum()
         usual = float(instance.totals[first]) / float(room) if room > 0 else 0.0
         return (float(first), usual, 1.0, 0.0)
-    if kind == K_RATE:
+    if kind in (K_RATE, K_LOSS):
         least = float(instance.thread_rates.min(initial=np.inf))
         return (0.0, 0.0, 1.0, 1.0 / least if least > 0 else np.inf)
     return (0.0, 0.0, 1.0, 0.0)

@@ -12,107 +12,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from optim.kernels.draws import accepts
 from optim.kernels.guard import broken, enter, pays, relevant
 from optim.kernels.plan_moves import MOST_TASKS, propose
-from optim.kernels.plan_state import (
-    AFTER,
-    AGGREGATES,
-    ALL_CROSSING,
-    ALL_TRAFFIC,
-    ALL_WEIGHT,
-    AMOUNT,
-    AROUND,
-    AROUND_STARTS,
-    BACKGROUND,
-    BEFORE,
-    BROKEN_AT,
-    BUDGETS,
-    CAPACITY,
-    COST,
-    CROSSING,
-    DIRECTION,
-    EACH,
-    FIGURE_KINDS,
-    FIGURES,
-    FIRST,
-    FIRST_OF,
-    FLOOR,
-    FURTHER,
-    HEAT,
-    HELD,
-    INSIDE,
-    INSIDE_OF,
-    K_COST,
-    K_DEVIATION,
-    K_DISTANCE,
-    K_INSIDE,
-    K_LINK,
-    K_MEAN_DEVIATION,
-    K_MOVES,
-    K_RATE,
-    K_RESOURCE_DEVIATION,
-    K_SHARE,
-    K_USED,
-    K_USED_CAPACITY,
-    K_USED_SHARE,
-    KIND,
-    LEAVES,
-    LEFT,
-    LEVELS,
-    LINK_BACKGROUND,
-    LINK_BROKEN_AT,
-    LINK_CAPACITY,
-    LINK_LEFT,
-    LINK_ROOM,
-    LINK_STARTS,
-    LINKS,
-    LINKS_AT,
-    LOAD,
-    MAY,
-    MEAN,
-    MEAN_MOVES,
-    MEMBERS,
-    MISPLACED,
-    MOST,
-    MOST_DISTANCE,
-    MOVES,
-    NODE,
-    NODES,
-    NOTHING,
-    ONLY_INSIDE,
-    OTHER,
-    PARAMETERS,
-    PLACES,
-    POWERS,
-    PRICE,
-    RATE,
-    RATE_ROOM,
-    REFERENCE,
-    RESOURCES,
-    ROOM,
-    ROWS,
-    SCALE,
-    SECOND_OF,
-    SIDE_RATE,
-    SIDE_STARTS,
-    SIDE_TASKS,
-    SIDE_TASKS_STARTS,
-    SIDES,
-    SPENT,
-    STARTS,
-    STAYS,
-    TAKEN,
-    TASKS,
-    THREADS,
-    TOLL,
-    TOTAL,
-    TRAFFIC,
-    USED,
-    VALUES,
-    WEIGHT,
-    WEIGHTS,
+
+from optim.kernels.plan_state import (  # isort: skip
+    AFTER, AGGREGATES, ALL_CROSSING, ALL_TRAFFIC, ALL_WEIGHT, AMOUNT, AROUND, AROUND_STARTS,
+    BACKGROUND, BEFORE, BROKEN_AT, BUDGETS, CAPACITY, COST, CROSSING, DIRECTION, EACH,
+    FIGURE_KINDS, FIGURES, FIRST, FIRST_OF, FLOOR, FURTHER, GROWS, HEAT, HELD, INSIDE,
+    INSIDE_OF, K_COST, K_DEVIATION, K_DISTANCE, K_INSIDE, K_LINK, K_LOSS, K_MEAN_DEVIATION,
+    K_MOVES, K_RATE, K_RESOURCE_DEVIATION, K_SHARE, K_USED, K_USED_CAPACITY, K_USED_SHARE, KIND,
+    LEAVES, LEFT, LEVELS, LINK_BACKGROUND, LINK_BROKEN_AT, LINK_CAPACITY, LINK_LEFT, LINK_ROOM,
+    LINK_STARTS, LINKS, LINKS_AT, LOAD, MAY, MEAN, MEAN_MOVES, MEMBERS, MISPLACED, MOST,
+    MOST_DISTANCE, MOST_HELD, MOVES, NODE, NODES, NOTHING, ONLY_INSIDE, ORDER, OTHER,
+    PARAMETERS, PLACES, POWERS, PRICE, RATE, RATE_ROOM, REFERENCE, RESOURCES, ROOM, ROWS, SCALE,
+    SECOND_OF, SIDE_RATE, SIDE_STARTS, SIDE_TASKS, SIDE_TASKS_STARTS, SIDES, SPARE, SPENT,
+    STARTS, STAYS, TAKEN, TASKS, THREADS, TOLL, TOTAL, TRAFFIC, USED, VALUES, WEIGHT, WEIGHTS,
     WIDTH,
-)
+)  # fmt: skip
 from optim.util.compiled import helper, inlined, kernel
 
 NEVER = 1e30
@@ -123,11 +40,11 @@ _NOTHING = 1e-12
 _HIGHEST = 3.0
 """Times the reference up to which powers are told apart."""
 
-#: What a walk is told (`walk`): temperatures, steps, seed, level, weight of the objective, price of
+#: What a walk is told (`walk`): temperatures, steps, level, weight of the objective, price of
 #: what is broken, share of the sum of powers, whether no step is taken, whether it stops at the
 #: first better placement.
-(HOT, COLD, STEPS, SEED, LEVEL, AIM, PRICE_OF_BROKEN, BLEND, STILL, STOPS) = range(10)
-TOLD = 10
+(HOT, COLD, STEPS, LEVEL, AIM, PRICE_OF_BROKEN, BLEND, STILL, STOPS) = range(9)
+TOLD = 9
 
 
 @inlined
@@ -141,21 +58,28 @@ def power(value, reference):
     return share * share
 
 
-@kernel
-def fill(i, x, guard):
+@helper
+def clear(values, begin, count, zero):
+    """Set some numbers to nothing; a loop, which numba compiles ten times as fast as a slice."""
+    for at in range(begin, begin + count):
+        values[at] = zero
+
+
+@helper
+def _fill(i, x, guard):
     """Add up everything from the nodes of the tasks; the guard is of the same placement."""
     tasks, nodes, resources, places = i[TASKS], i[NODES], i[RESOURCES], i[PLACES]
     node, may, kind = i[NODE], i[MAY], i[KIND]
     for n in range(nodes):
         i[i[HELD] + n], i[i[FIRST] + n] = 0, -1
-    x[i[USED] : i[USED] + nodes * resources] = 0.0
-    x[i[CROSSING] : i[CROSSING] + 2 * places] = 0.0
-    x[: i[AGGREGATES] + EACH * i[FIGURES]] = 0.0
-    x[i[VALUES] : i[VALUES] + 2 * i[FIGURES] * i[WIDTH]] = 0.0
-    x[i[BROKEN_AT] : i[BROKEN_AT] + nodes] = 0.0
-    x[i[TAKEN] : i[TAKEN] + i[BUDGETS]] = 0.0
-    x[i[LINK_BROKEN_AT] : i[LINK_BROKEN_AT] + i[LINKS]] = 0.0
-    i[i[MEMBERS] : i[AROUND_STARTS]] = 0
+    clear(x, 0, i[AGGREGATES] + EACH * i[FIGURES], 0.0)
+    clear(x, i[VALUES], 2 * i[FIGURES] * i[WIDTH], 0.0)
+    clear(x, i[USED], nodes * resources, 0.0)
+    clear(x, i[CROSSING], 2 * places, 0.0)
+    clear(x, i[BROKEN_AT], nodes, 0.0)
+    clear(x, i[TAKEN], i[BUDGETS], 0.0)
+    clear(x, i[LINK_BROKEN_AT], i[LINKS], 0.0)
+    clear(i, i[MEMBERS], i[AROUND_STARTS] - i[MEMBERS], 0)
     for task in range(tasks):
         at = i[node + task]
         link_in(i, task, at)
@@ -330,7 +254,7 @@ def refresh(i, x, n):
         elif kind == K_SHARE:
             note(i, x, k, n, highest)
             heat = highest
-        elif kind == K_RATE:
+        elif kind in (K_RATE, K_LOSS):
             note(i, x, k, n, worst)
             heat = worst
         elif kind >= K_DEVIATION or kind in (K_USED, K_USED_CAPACITY, K_USED_SHARE):
@@ -379,7 +303,7 @@ def _note_further(i, x, k, kind, n):
         x[at] = _share(i, x, n, 0) if _deviates(i, x, n, 0) else 0.0
 
 
-@inlined
+@helper
 def _deviates(i, x, n, r):
     """Whether a node counts in deviations: it stays, and has a capacity, or none and no load."""
     capacity = x[i[CAPACITY] + n * i[RESOURCES] + r]
@@ -390,7 +314,7 @@ def _deviates(i, x, n, r):
     return i[i[STAYS] + n] != 0 and (none or 0.0 < capacity < np.inf)
 
 
-@inlined
+@helper
 def _share(i, x, n, r):
     """The share of a node's capacity that is in use; 0 of no capacity."""
     row = n * i[RESOURCES] + r
@@ -424,7 +348,7 @@ def refresh_link(i, x, p, link):
         share = load / x[i[LINK_CAPACITY] + link]
         if kind == K_LINK:
             note(i, x, k, nodes + link, share)
-        elif kind == K_RATE:
+        elif kind in (K_RATE, K_LOSS):
             note(i, x, k, nodes + link, share_of(need, x[i[LINK_LEFT] + link]))
         elif kind == K_RESOURCE_DEVIATION:
             x[value_at(i, k, nodes + link)] = share
@@ -530,18 +454,15 @@ def shift(i, x, guard, task, target):
 @helper
 def settle(i, x, touched, count):
     """Reckon anew what some nodes have, and the links around them."""
-    if i[MEAN_MOVES] != 0:
+    every = i[MEAN_MOVES] != 0
+    if every:
         load_mean(i, x)
-        for n in range(i[NODES]):
-            refresh(i, x, n)
-    for t in range(count):
-        n = touched[t]
-        if i[MEAN_MOVES] == 0:
-            refresh(i, x, n)
-        if i[LINKS] > 0:
-            _settle_links(i, x, n)
-            for k in range(i[i[AROUND_STARTS] + n], i[i[AROUND_STARTS] + n + 1]):
-                _settle_links(i, x, i[i[AROUND] + k])
+    for t in range(i[NODES] if every else count):
+        refresh(i, x, t if every else touched[t])
+    for t in range(count if i[LINKS] > 0 else 0):
+        n, begin = touched[t], i[AROUND_STARTS] + touched[t]
+        for k in range(i[begin] - 1, i[begin + 1]):
+            _settle_links(i, x, n if k < i[begin] else i[i[AROUND] + k])
 
 
 @helper
@@ -551,7 +472,75 @@ def _settle_links(i, x, p):
 
 
 @helper
-def figure_of(i, x, k, blend):
+def _restart_at(i, x, task, lost):
+    """Return the node on which a task of a lost node starts again; -1 for none."""
+    best, least, nodes, resources = -1, np.inf, i[NODES], i[RESOURCES]
+    for n in range(nodes):
+        if n == lost or i[i[STAYS] + n] == 0 or i[i[HELD] + n] >= i[i[MOST_HELD] + n]:
+            continue
+        full, fits = 0.0, i[i[MAY] + i[i[KIND] + task] * nodes + n] % 2 != 0
+        for r in range(resources):
+            need = x[i[USED] + n * resources + r] + x[i[LOAD] + task * resources + r]
+            room = x[i[SPARE] + n * resources + r]
+            if i[i[GROWS] + r] == 0:
+                fits = fits and need <= room
+            elif need > 0.0:
+                full = max(full, need / room if room > 0.0 else np.inf)
+        full = np.round(full * 1e9)
+        if fits and (best < 0 or full < least):
+            best, least = n, full
+    return best
+
+
+@helper
+def _after_losses(i, x, guard, k):
+    """Return how full the fullest place is after the loss of any node, and a sum of powers."""
+    greatest, powers, nodes, tasks = 0.0, 0.0, i[NODES], i[TASKS]
+    root, reference = i[VALUES] + 2 * k * i[WIDTH] + 1, x[i[PARAMETERS] + EACH * k + REFERENCE]
+    gone, touched, known = np.zeros(tasks, np.int64), np.zeros(nodes, np.int64), np.empty(len(x))
+    for at in range(len(x)):
+        known[at] = x[at]
+    for lost in range(nodes):
+        count, seen, found = 0, 0, True
+        for at in range(tasks if i[i[HELD] + lost] > 0 else 0):
+            task = i[i[ORDER] + at]
+            if i[i[NODE] + task] != lost:
+                continue
+            target = _restart_at(i, x, task, lost)
+            if target < 0:
+                found = False
+                break
+            shift(i, x, guard, task, target)
+            gone[count] = task
+            count += 1
+            if not is_among(touched, seen, target):
+                touched[seen] = target
+                seen += 1
+        high = NEVER
+        if found:
+            touched[seen] = lost
+            settle(i, x, touched, seen + 1)
+            high = x[root]
+        for at in range(count - 1, -1, -1):
+            shift(i, x, guard, gone[at], lost)
+        for at in range(len(x)):
+            x[at] = known[at]
+        greatest = max(greatest, high)
+        powers += power(high, reference)
+    return greatest, powers
+
+
+@inlined
+def is_among(some, count, one):
+    """Whether one of the first of some numbers is this."""
+    found = False
+    for at in range(count):
+        found = found or some[at] == one
+    return found
+
+
+@helper
+def figure_of(i, x, guard, k, blend):
     """Return the value of a figure, and what leads a search to it."""
     kind, base, own = i[i[FIGURE_KINDS] + k], i[AGGREGATES] + EACH * k, i[PARAMETERS] + EACH * k
     if kind == K_INSIDE:
@@ -572,12 +561,16 @@ def figure_of(i, x, k, blend):
     if kind in (K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION):
         value = _deviation(i, x, k, kind)
         return value, value
-    greatest = x[i[VALUES] + 2 * k * i[WIDTH] + 1]
+    greatest, powers = x[i[VALUES] + 2 * k * i[WIDTH] + 1], x[base + POWERS]
+    if kind == K_LOSS:
+        greatest, powers = _after_losses(i, x, guard, k)
+        x[base + FURTHER] = greatest
     smooth = greatest
     if blend > 0.0:
-        root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, x[base + POWERS])))))
-        smooth = (1.0 - blend) * greatest + blend * root * x[own + REFERENCE]
-    if kind == K_RATE:
+        part = blend if greatest < NEVER else 1.0  # what never is tells nothing of the rest
+        root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, powers)))))
+        smooth = (1.0 - part) * greatest + part * root * x[own + REFERENCE]
+    if kind in (K_RATE, K_LOSS):
         threads = x[own + THREADS]
         return 1.0 / max(greatest, threads, 1e-30), 1.0 / max(smooth, threads, 1e-30)
     return greatest, smooth
@@ -630,13 +623,13 @@ def _deviation(i, x, k, kind):
 
 
 @helper
-def measure(i, x, levels, blend, level):
+def measure(i, x, guard, levels, blend, level):
     """Write the levels of the placement; return what leads a search to the given one."""
     figures, lead = i[FIGURES], 0.0
     for j in range(i[LEVELS]):
         levels[j] = 0.0
     for k in range(figures):
-        value, smooth = figure_of(i, x, k, blend)
+        value, smooth = figure_of(i, x, guard, k, blend)
         for j in range(i[LEVELS]):
             weight = x[i[WEIGHTS] + j * figures + k]
             if weight != 0.0:
@@ -646,10 +639,19 @@ def measure(i, x, levels, blend, level):
     return lead
 
 
-@kernel
-def levels_of(i, x, guard, levels):
-    """Write the levels of the placement."""
-    measure(i, x, levels, 0.0, 0)
+@helper
+def _refer(i, x):
+    """Tell powers of values by the greatest now; return whether that changes any."""
+    changes = False
+    for k in range(i[FIGURES]):
+        kind, at = i[i[FIGURE_KINDS] + k], i[PARAMETERS] + EACH * k + REFERENCE
+        if K_DISTANCE <= kind <= K_LOSS:
+            greatest = x[i[VALUES] + 2 * k * i[WIDTH] + 1]
+            if kind == K_LOSS:
+                greatest = x[i[AGGREGATES] + EACH * k + FURTHER]
+            if 0.0 < greatest < NEVER and x[at] != greatest:
+                x[at], changes = greatest, True
+    return changes
 
 
 @inlined
@@ -697,23 +699,29 @@ def _move_all(i, x, guard, tasks, targets, sources, touched, count):
         shift(i, x, guard, tasks[t], targets[t])
         for step in range(2):
             n = sources[t] if step == 0 else targets[t]
-            known = False
-            for k in range(seen):
-                known = known or touched[k] == n
-            if not known:
+            if not is_among(touched, seen, n):
                 touched[seen] = n
                 seen += 1
     settle(i, x, touched, seen)
 
 
-@kernel(steps=lambda told: 50 * told[STEPS])
-def walk(i, x, guard, told, best, record, noise, keep, change):
+def _steps_of(i, told):
+    """Estimate the steps of a walk: after each of its own, all tasks restart once for a loss."""
+    losses = K_LOSS in i[i[FIGURE_KINDS] : i[FIGURE_KINDS] + i[FIGURES]]
+    return told[STEPS] * (50 + (3.0 * i[TASKS] * i[NODES] * i[RESOURCES] if losses else 0))
+
+
+@kernel(steps=_steps_of)
+def walk(i, x, guard, random, told, best, record, noise, keep, change):
     """Walk a number of steps while it cools; the best placement is written to `best`.
 
     Parameters
     ----------
     i, x, guard
-        The state; changed in place.
+        The state, of which only the nodes of the tasks and the guard are to be of a placement: all
+        else is added up first. Changed in place.
+    random
+        Of the choices (`seeded`).
     told
         See `TOLD`.
     best
@@ -728,21 +736,26 @@ def walk(i, x, guard, told, best, record, noise, keep, change):
     change
         (5 + levels,) output, added up: steps that broke nothing, steps taken, the sum of the
         changes of what leads the search and their number, steps proposed, and sums of changes of
-        the levels.
+        the levels; of no steps, the levels.
 
     Returns
     -------
     bool
         Whether a placement was written.
     """
-    np.random.seed(int(told[SEED]))  # noqa: NPY002
     level, blend, still = int(told[LEVEL]), told[BLEND], told[STILL] != 0.0
     steps, aim, price = int(told[STEPS]), told[AIM], told[PRICE_OF_BROKEN]
     levels, before = np.zeros(i[LEVELS]), np.zeros(i[LEVELS])
     tasks, targets = np.zeros(MOST_TASKS, np.int64), np.zeros(MOST_TASKS, np.int64)
     sources, touched = np.zeros(MOST_TASKS, np.int64), np.zeros(2 * MOST_TASKS, np.int64)
-    found = False
-    lead = measure(i, x, before, blend, level)
+    found, lead, again = False, 0.0, True
+    while again:
+        _fill(i, x, guard)
+        lead = measure(i, x, guard, before, blend, level)
+        again = _refer(i, x)
+    if steps == 0:
+        for j in range(i[LEVELS]):
+            change[5 + j] = before[j]
     energy = _energy(i, x, before, lead, record, keep, level, aim, price)
     stops = told[STOPS] != 0.0
     if not stops and _is_whole(i, x) and _better(i, x, before, record, noise):
@@ -756,11 +769,11 @@ def walk(i, x, guard, told, best, record, noise, keep, change):
             break
         heat *= cooling
         change[4] += 1.0
-        count = propose(i, x, guard, tasks, targets)
+        count = propose(i, x, guard, random, tasks, targets)
         if not _allowed(i, tasks, targets, count):
             continue
         _move_all(i, x, guard, tasks, targets, sources, touched, count)
-        now = measure(i, x, levels, blend, level)
+        now = measure(i, x, guard, levels, blend, level)
         after = _energy(i, x, levels, now, record, keep, level, aim, price)
         grown = after - energy
         if still:
@@ -768,7 +781,7 @@ def walk(i, x, guard, told, best, record, noise, keep, change):
             change[3] += 1.0
             for j in range(i[LEVELS]):
                 change[5 + j] += abs(levels[j] - before[j])
-        if still or (grown > 0.0 and np.random.random() >= np.exp(-grown / heat)):  # noqa: NPY002
+        if still or not accepts(random, grown, heat):
             _move_all(i, x, guard, tasks, sources, targets, touched, count)
             continue
         energy = after

@@ -288,7 +288,7 @@ def _starter(
                 starter = get_method(name).aimed_at(method.objective)
                 if not is_suitable(starter, instance, repair=True):
                     continue
-                found = _one_start(starter, instance, request)
+                found = one_start(starter, instance, request)
                 if found is None:
                     continue
                 evaluation = evaluate_indices(instance, found.node, found.slot, objective.name)
@@ -321,8 +321,16 @@ def starting(starter: Method, request: Request) -> Request:
     ).apart()
 
 
-def _one_start(starter: Method, instance: Instance, request: Request) -> Incumbent | None:
-    limit = _limit(starter, instance, request)
+def one_start(
+    starter: Method, instance: Instance, request: Request, share: float | None = None
+) -> Incumbent | None:
+    """Return a method's plan to start from, repaired; ``None`` where it has none of all tasks.
+
+    It may take a share of the time that is left; by default what starts of a family may.
+    """
+    limit, left = _limit(starter, instance, request), request.remaining()
+    if share is not None and left is not None:
+        limit = max(1e-3, share * left)
     asked = replace(starting(starter, request), time_limit=limit)
     try:
         outcome = run_method(starter, instance, asked)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from optim.kernels.draws import draw
 from optim.kernels.guard import (
     Guard,
     affords,
@@ -365,18 +366,6 @@ class State(NamedTuple):
     budget: np.ndarray
     rules: np.ndarray
     random: np.ndarray
-
-
-@helper
-def draw(random, below):
-    """Return a random whole number of 0 … below − 1 (xorshift64*)."""
-    x = random[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    random[0] = x
-    mixed = x * np.uint64(0x2545F4914F6CDD1D)
-    return np.int64((mixed >> np.uint64(33)) % np.uint64(below))
 
 
 @helper

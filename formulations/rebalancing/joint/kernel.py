@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.balance.kernel import breach_of, carry, draw, link, may_be, unlink
+from formulations.rebalancing.balance.kernel import breach_of, carry, link, may_be, unlink
+from optim.kernels.draws import accepts, draw, uniform
 from optim.kernels.guard import Guard, broken, enter, overdrawn, pays, relevant
 from optim.util.compiled import helper, inlined, kernel
 
@@ -362,9 +363,7 @@ def anneal(
         if count > 0:
             aim = -total[LEFT] if for_left else total[GAIN]
             new = aim - price * total[EXCESS]
-            if not overdrawn(state.budget) and (
-                new >= now or uniform(state.random) < math.exp((new - now) / temperature)
-            ):
+            if not overdrawn(state.budget) and accepts(state.random, now - new, temperature):
                 now = new
                 if total[EXCESS] <= NONE and aim > best_value + 1e-9 * abs(best_value):
                     best_value = aim
@@ -444,12 +443,6 @@ class JointState(NamedTuple):
     budget: np.ndarray
     total: np.ndarray
     random: np.ndarray
-
-
-@helper
-def uniform(random):
-    """Return a random number in (0, 1)."""
-    return (draw(random, 1 << 30) + 0.5) / (1 << 30)
 
 
 @inlined

@@ -14,11 +14,11 @@ from heuristics.task_allocation.anneal_table import (
     CHANCES,
     anneal_by_table,
     matrix_of,
-    seeded,
     table_of,
 )
 from optim.figures.measures import imc_gain_of
 from optim.kernels.descent import descend
+from optim.kernels.draws import seeded
 from optim.kernels.state import state_of
 from tests.optim.kernels.cases import placements, problems
 from tests.optim.kernels.test_descent import rules
@@ -37,7 +37,7 @@ def annealed(
     """Anneal everything by either kernel, and hold the table against a new one."""
     everyone = np.arange(instance.num_tasks)
     if not by_table:
-        return float(anneal(state, everyone, proposals, hot, hot / 6, seed))
+        return float(anneal(state, everyone, proposals, hot, hot / 6, seeded(seed)))
     matrix = matrix_of(instance)
     table = table_of(matrix, state.node, instance.num_nodes)
     asked = everyone, proposals, hot, hot / 6, seeded(seed)

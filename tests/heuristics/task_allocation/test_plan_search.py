@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heuristics import annealing
+from heuristics.annealing import levels_of
 from heuristics.task_allocation import plan_search
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import find_objective
 from optim.figures.placement import Placement
+from optim.kernels.draws import seeded
 from optim.kernels.plan_state import LEFT, MEAN, NODE, SEARCHED, PlanState, state_of
-from optim.kernels.plan_walk import TOLD, fill, levels_of, walk
+from optim.kernels.plan_walk import TOLD, measure, walk
 from optim.kernels.room import placing_masks
+from optim.methods.choose import is_suitable
+from optim.methods.registry import get_method
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import limits_set
 from tests.fuzz.generate import generate
@@ -59,9 +64,9 @@ def measured(instance: Instance, name: str, node: Any) -> float | None:
 
 
 def followed(state: PlanState) -> float:
-    """Return what the state has of its only figure."""
+    """Return what the state has of its only figure, as it was followed."""
     levels = np.zeros(1)
-    levels_of.function(*state, levels)
+    measure(*state, levels, 0.0, 0)
     return float(levels[0])
 
 
@@ -78,18 +83,19 @@ def test_what_is_followed_is_what_the_referee_finds(seed: int) -> None:
             continue
         objective = find_objective(name)
         state = state_of(made, objective.binding(made), objective, node)
-        fill.function(*state)
+        levels_of(state)
         assert followed(state) == pytest.approx(before, rel=1e-9, abs=1e-9)
-        told = np.array([1.0, 0.1, 60, seed, 0, 1.0, 1.0, 0.5, 0.0, 0.0])
+        told = np.array([1.0, 0.1, 60, 0, 1.0, 1.0, 0.5, 0.0, 0.0])
         assert len(told) == TOLD
         best, record, one = np.array(node), np.full(2, 1e300), np.ones(1)
-        walk.function(*state, told, best, record, one * 0, np.ones((2, 1)), np.zeros(6))
+        known = record, one * 0, np.ones((2, 1))
+        walk.plain(*state, seeded(seed), told, best, *known, np.zeros(6))
         at = state.ints[state.ints[NODE] : state.ints[NODE] + made.num_tasks]
         after = measured(made, name, at)
         assert after is not None
         assert followed(state) == pytest.approx(after, rel=1e-7, abs=1e-9)
         sums = state.reals[:MEAN].copy()
-        fill.function(*state)
+        levels_of(state)
         assert sums == pytest.approx(state.reals[:MEAN], rel=1e-7, abs=1e-7)
         if record[1] < 1e300:
             broken = evaluate_indices(objective.binding(made), best.astype(np.int32)).violations
@@ -98,8 +104,9 @@ def test_what_is_followed_is_what_the_referee_finds(seed: int) -> None:
 
 def asked(made: Instance, rng: random.Random) -> str:
     """Return a random objective whose figures plans for the instance have."""
-    node = np.zeros(made.num_tasks, dtype=np.int32)
+    node, method = np.zeros(made.num_tasks, dtype=np.int32), get_method("plan-search")
     known = [name for name in SEARCHED if measured(made, name, node) is not None]
+    known = [name for name in known if is_suitable(method.aimed_at(name), made, repair=True)]
     levels = []
     for _ in range(rng.choice((1, 1, 2, 3))):
         names = rng.sample(known, min(len(known), rng.choice((1, 1, 2, 3))))
@@ -223,7 +230,7 @@ def test_tasks_left_on_leaving_nodes_count_first() -> None:
     made = Instance.from_dict(document)
     objective = find_objective("max_utilisation")
     state = state_of(made, made, objective, made.tasks.node)
-    fill.function(*state)
+    levels_of(state)
     assert state.reals[LEFT] == 3
     result = solve(made, "plan-search", objective="max_utilisation")
     assert result.plan is not None
@@ -249,8 +256,8 @@ def test_the_referee_judges_no_placement_twice(monkeypatch: pytest.MonkeyPatch) 
         "traffic": [[f"t{i}", f"t{(i + 1) % 6}", 1 + i] for i in range(6)],
     }
     made = Instance.from_dict(document)
-    monkeypatch.setattr(plan_search, "evaluate_indices", counted)
-    monkeypatch.setattr(plan_search._Search, "_starts", lambda _: iter([np.zeros(6, np.int32)]))
+    monkeypatch.setattr(annealing, "evaluate_indices", counted)
+    monkeypatch.setattr(plan_search, "_starts", lambda _: iter([np.zeros(6, np.int32)]))
     plan = solve(made, "plan-search").plan
     assert plan is not None
     assert len(judged) > 10

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from formulations.throughput.problem import load_of
-from heuristics.throughput.board import fixed_of, state_of
-from heuristics.throughput.kernel import anneal
+from heuristics.annealing import Annealing, levels_of
 from heuristics.throughput.starts import starts_of
 from optim import Instance, Plan, UnsuitableMethod, solve
+from optim.figures.catalogue import find_objective
 from optim.figures.rate import without_measured
-from optim.kernels.guard import make_guard
-from optim.kernels.place_rules import place_rules
+from optim.kernels.plan_state import state_of
 from optim.methods.choose import check_suitable, choices, is_suitable
 from optim.methods.registry import Request, get_method
 from optim.rules import broken, without_limits
@@ -106,23 +105,6 @@ def test_never_less_than_a_warm_start() -> None:
     assert result.objective.value == pytest.approx(0.844850, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(40, 46))
-def test_what_the_kernel_keeps_up_is_what_is_there(seed: int) -> None:
-    """Loads, traffic, fullness and spent budgets after many moves, against those made anew."""
-    instance = small(seed)
-    binding, rng = without_measured(instance), np.random.default_rng(seed)
-    node = rng.integers(0, instance.num_nodes, instance.num_tasks).astype(np.int32)
-    fixed = fixed_of(binding, instance)
-    state = state_of(fixed, binding, instance, node)
-    guard = make_guard(place_rules(binding), state.node)
-    anneal(fixed, state, guard, np.array(state.node), 1.0, 10.0, 10.0, 300, seed)
-    again = state_of(fixed, binding, instance, state.node.astype(np.int32))
-    for name in ("held", "used", "crossing", "members", "left"):
-        assert getattr(state, name) == pytest.approx(getattr(again, name), abs=1e-9), name
-    finite = again.full < 1e20
-    assert state.full[finite] == pytest.approx(again.full[finite], abs=1e-9)
-
-
 def test_blocks_are_counted_as_their_pairs() -> None:
     """A full stream of many pairs is kept as a block: the same traffic as pair by pair."""
     document = {
@@ -144,14 +126,13 @@ def test_blocks_are_counted_as_their_pairs() -> None:
     assert instance.flows.blocks
     binding = without_measured(instance)
     node = (np.arange(50) % 4).astype(np.int32)
-    fixed = fixed_of(binding, instance)
-    state = state_of(fixed, binding, instance, node)
-    assert state.full.max() == pytest.approx(load_of(instance, node))
-    guard = make_guard(place_rules(binding), state.node)
-    best = np.array(state.node)
-    record = anneal(fixed, state, guard, best, state.full.max(), 3.0, 0.01, 5000, 1)
-    assert record == pytest.approx(load_of(instance, best.astype(np.int32)))
-    assert record < load_of(instance, node)
+    rate = find_objective("sustainable_rate")
+    (level,) = levels_of(state_of(instance, binding, rate, node))
+    assert -1.0 / level == pytest.approx(load_of(instance, node))
+    search = Annealing(instance, rate, Request())
+    search.walk(node, 0, 5000)
+    assert search.best is not None
+    assert load_of(instance, search.best) < load_of(instance, node)
 
 
 @pytest.mark.parametrize("name", ["throughput-search", "throughput-exact", "throughput-milp"])

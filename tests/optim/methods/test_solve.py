@@ -153,7 +153,7 @@ def test_an_answer_outlives_a_failing_start(fake: Maker, monkeypatch: pytest.Mon
     def fails(*_: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("optim.methods.run._one_start", fails)
+    monkeypatch.setattr("optim.methods.run.one_start", fails)
     fake(placed(0, 0, 0, 1, termination=Termination.TIME_LIMIT), starts=("top-down",))
     result = solve(instance(), "fake")
     assert result.objective is not None

@@ -23,6 +23,7 @@ from heuristics.throughput import search
 from optim import solve
 from optim.errors import StreamplaceError
 from optim.format.instance import Instance
+from optim.kernels.draws import seeded
 from optim.kernels.state import state_of
 from optim.util import compiled
 from optim.util.compiled import Kernel
@@ -115,7 +116,8 @@ def test_all_kernels(
             solve(instances[kind], method, objective=objective, time_limit=_LIMIT, repair=True)
         met |= {*compared}
         compared.clear()
-    anneal(state_of(instances["community"], np.zeros(9, np.int32)), np.arange(9), 300, 1.0, 0.1, 1)
+    state = state_of(instances["community"], np.zeros(9, np.int32))
+    anneal(state, np.arange(9), 300, 1.0, 0.1, seeded(1))
     driver._compile.__wrapped__()  # type: ignore[attr-defined]
     met |= {*compared}
     assert not [name for name in met if name.endswith("differs")]
