@@ -24,6 +24,7 @@ from optim import solve
 from optim.errors import StreamplaceError
 from optim.format.instance import Instance
 from optim.kernels.draws import seeded
+from optim.kernels.repair_kernel import adopt
 from optim.kernels.state import state_of
 from optim.util import compiled
 from optim.util.compiled import Kernel
@@ -118,6 +119,7 @@ def test_all_kernels(
         compared.clear()
     state = state_of(instances["community"], np.zeros(9, np.int32))
     anneal(state, np.arange(9), 300, 1.0, 0.1, seeded(1))
+    adopt(state_of(instances["community"], np.zeros(9, np.int32)), np.ones(9, np.int64), 1e-9)
     driver._compile.__wrapped__()  # type: ignore[attr-defined]
     met |= {*compared}
     assert not [name for name in met if name.endswith("differs")]
