@@ -196,8 +196,8 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 
 
 def test_unasked_the_search_takes_what_no_other_method_does() -> None:
-    nodes = [{"id": f"n{i}", "capacity": {"cpu": 20.0}} for i in range(3)]
-    tasks = [{"id": f"t{i}", "load": {"cpu": 1.0 + i % 5}} for i in range(18)]
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 20.0}} for i in range(14)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1.0 + i % 5}} for i in range(30)]
     document = {"format": "streamplace.instance/1", "name": "more", "nodes": nodes, "tasks": tasks}
     result = solve(Instance.from_dict(document), objective="load_distance,nodes_used")
     assert result.method == "plan-search"
