@@ -49,7 +49,7 @@ def _scalar(value: Any) -> Any:
 
 
 def is_many(value: Any) -> bool:
-    """Tell whether a value is a list, or a range such as ``{from = 0, to = 9}``."""
+    """Return whether a value is a list, or a range such as ``{from = 0, to = 9}``."""
     range_ = isinstance(value, dict) and "from" in value and value.keys() <= _RANGE_KEYS
     return range_ or isinstance(value, list)
 

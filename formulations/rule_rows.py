@@ -1,6 +1,6 @@
 """Rows of the rules that count tasks on places, for any linear model that says where tasks are.
 
-A model tells by `Whereabouts` how x[t, n], "task t is on node n", is made of its columns:
+A model reports by `Whereabouts` how x[t, n], "task t is on node n", is made of its columns:
 
     x[t, n] = (1 if base[t] == n else 0) + Σ value·column over the entries of (t, n)
 

@@ -126,7 +126,7 @@ class InvalidInput(StreamplaceError):
         return f"{head}{len(self.problems)} problems\n" + "\n".join(f"  {line}" for line in lines)
 
     def within(self, source: str) -> InvalidInput:
-        """Return the same problems, told as coming from `source`."""
+        """Return the same problems, reported as coming from `source`."""
         return type(self)(self.problems, source)
 
 
@@ -138,7 +138,7 @@ def first_line(error: object) -> str:
 
 @contextmanager
 def problems_in(source: str) -> Iterator[None]:
-    """Tell problems that are found inside as coming from a source, such as the name of a file."""
+    """Report problems that are found inside as coming from a source, such as the name of a file."""
     try:
         yield
     except InvalidInput as error:
@@ -158,7 +158,8 @@ def raise_any(problems: Sequence[Problem], source: str = "") -> None:
 
 
 class UnsuitableMethod(InvalidInput):
-    """The method cannot take this instance: a part it needs is missing, or a limit is not kept.
+    """The method cannot take this instance: a part it needs is missing, or a limit is not
+    supported.
 
     See `InvalidInput`, of which it is a kind.
     """

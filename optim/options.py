@@ -1,4 +1,4 @@
-"""Options: what a method, generator, importer, exporter or policy can be told, and reading it."""
+"""Options: what a method, generator, importer, exporter or policy accepts, and how it is read."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def read_options(
     noun: str = "option",
     constants: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return options as their types, defaults filled in; all that is wrong is told at once.
+    """Return options as their types, defaults filled in; all problems are reported together.
 
     Parameters
     ----------

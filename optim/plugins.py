@@ -3,7 +3,7 @@
 A kind (methods, generators, importers, exporters, policies) is a `Plugins` table over its entry
 point group. Listing loads nothing. What streamplace registers itself stays its own: an entry of
 another package does not take its name, and one that cannot be loaded or declares what there is not
-is told with its package.
+is reported with its package.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _none_found() -> NoReturn:
 def probe(java: Path, arguments: tuple[str, ...]) -> tuple[Path, int] | None:
     """Start a runtime with the arguments given and ask for its home and its feature release.
 
-    The answer is kept for the life of this process only: a runtime may be installed or removed
+    The answer is stored for the life of this process only: a runtime may be installed or removed
     between two.
 
     Returns

@@ -1,7 +1,7 @@
 """``micro_dag``, ``application_dag`` and ``model_dag``: DAGs of measured tasks without threads.
 
 The five tasks, their measured models and the machines are those of the model-driven scheduling
-paper. Linear, diamond and star follow its text and the rates it tells; the wirings of its three
+paper. Linear, diamond and star follow its text and the rates it gives; the wirings of its three
 application DAGs stood in figures that are lost: those here are rebuilt from what the text says of
 them (7 to 15 tasks, overall selectivity 1:2 to 1:4, 100, 200 and 300 tuples/s at the table query of
 traffic, finance and grid for 100 at the input, Pi busier in finance, one blob download more and one
@@ -60,7 +60,7 @@ MICRO = {
 """Edges by the paper's letters, every selectivity 1; tasks nothing flows into are fed R each.
 
 Diamond: Pi gathers 4 R. Star: with XML as the hub, and Pi and file write behind it, five machines
-of four slots are planned for 240 tuples/s and XML for the 480 that the paper tells.
+of four slots are planned for 240 tuples/s and XML for the 480 that the paper gives.
 """
 
 APPLICATION = {

@@ -1,7 +1,7 @@
 """``cluster``, ``scale_in``, ``joint``: the synthetic rebalancing instances of the ALBIC paper.
 
 Madsen, Zhou, Cao 2016, sections 5.1 (Figures 2 to 5) and 5.3 (Figures 10 and 11). What the text
-lost is set so that instances handed down from such a study are met: loads are points of a node of
+lost is set so that instances produced by such a study are met: loads are points of a node of
 100, a node has 50 on average, noise is ±5 %.
 """
 

@@ -4,7 +4,7 @@ Source: Shukla and Simmhan, JPDC 2018, section 5.1, Algorithm 1. A trial is unst
 grows over it: by more than 0.001 s a second. Threads are raised no further once the peak rates of
 the last window do not rise.
 
-Readings: the paper's loop tests the slope against a maximum where its text tells a minimum; the
+Readings: the paper's loop tests the slope against a maximum where its text has a minimum; the
 text holds. Growth is the slope less two standard errors, since trials are shorter here than the
 paper's 12 minutes. The window is five thread counts. A thread count that supports not even the
 least rate gets no point.

@@ -122,7 +122,7 @@ class _Running:
                 return
             try:
                 self.function()
-            except BaseException as error:  # told by the calling thread, whatever it is
+            except BaseException as error:  # reported by the calling thread, whatever it is
                 self.failed.append(error)
                 return
             now = time.perf_counter()
@@ -130,7 +130,7 @@ class _Running:
 
 
 def _resident_bytes() -> int:
-    """Memory of this process; 0 where the system does not tell."""
+    """Memory of this process; 0 where the system does not report."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")

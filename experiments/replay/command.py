@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay, and tell one line a policy."""
+    """Replay, and report one line a policy."""
     from experiments.spark.remote import output_at
 
     periods, names = _periods(args)
@@ -110,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
             done = run_replay(periods, path, options, quiet=args.quiet, names=names)
     except KeyboardInterrupt:
         sys.stderr.write(
-            f"\ninterrupted: finished periods are kept in {args.output}; the same command goes on "
-            "from there\n"
+            f"\ninterrupted: finished periods are stored in {args.output}; the same command "
+            "goes on from there\n"
         )
         return int(ExitCode.INTERRUPTED)
     _print(done, args.output, args.json)

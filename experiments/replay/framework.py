@@ -227,7 +227,7 @@ def _view(
 def _may_leave(instance: Instance) -> Any:
     """(N,) nodes that may leave together: each key group keeps a staying node that it may be on.
 
-    Of those that restricted key groups may be on, the fewest are kept that greed finds.
+    Of those that restricted key groups may be on, the fewest stay that a greedy search finds.
     """
     table, stay = instance.tasks, instance.open_nodes
     sets = {

@@ -167,7 +167,7 @@ class ByMethod(Policy):
         check_suitable(get_method(self.method), relaxed)
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
-        """Solve; a failure keeps what runs and is told in the row."""
+        """Solve; a failure keeps what runs and is reported in the row."""
         result, why = attempt(instance, self.method, seed, **self.solve, **self.options)
         if result is None:
             return Planned(None, "error", False, why)

@@ -75,7 +75,9 @@ def _size(findings: Findings) -> str:
 
 
 def _state(findings: Findings, metric: MetricFindings) -> str:
-    """Say on how many cases the optimum is known, by whose word, and what is left open."""
+    """Say on how many cases the optimum is known, by which solver or proof, and what is left
+    open.
+    """
     name = WORDS[metric.name].heading.lower()
     cases, none = len(findings.labels.cases), len(findings.infeasible)
     rows = [row for problem, row in metric.status.items() if problem not in findings.infeasible]
@@ -180,7 +182,7 @@ def make_findings(
     con
         A database with at least one row, from `experiments.report.database.read_sweep`.
     tell
-        Is told what is being done.
+        Receives what is being done.
 
     Raises
     ------
@@ -195,7 +197,7 @@ def make_findings(
 
 
 def make_report(findings: Findings, folder: Path | None = None) -> Report:
-    """Lay out the report; with its result folder, plans of instances kept there are explained."""
+    """Lay out the report; with its result folder, plans of instances stored there are explained."""
     sections: list[Section] = [metric_section(findings, item) for item in findings.metrics]
     if findings.own_gaps:
         sections.append(gap_section(findings))

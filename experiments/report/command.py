@@ -25,9 +25,9 @@ examples:
 
 Writes one self-contained page, the same as Markdown beside it, and a folder of CSV files, one a
 table; prints the opening tables. The runs are graded first: when they contradict each other (a
-plan beyond a bound, two different optima, a plan of a case told as infeasible) no
+plan beyond a bound, two different optima, a plan of a case reported as infeasible) no
 report is made, and the runs are named (exit code 1).
-docs/reports.md tells what every column means."""
+docs/reports.md says what every column means."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -39,7 +39,7 @@ _REMEDY = "remove the file and run the sweep again; it resumes what is missing"
 _SHOWN = 8
 
 _IGNORED = "CASE WHEN json_valid(result) THEN CAST(result -> '$.ignored' AS VARCHAR[]) END"
-"""Which limits a run was told to ignore: all that is needed of the whole result."""
+"""Which limits a run ignores: all that is needed of the whole result."""
 
 _UNUSED = frozenset(
     name
@@ -203,7 +203,7 @@ class Case:
     instance
         The instance's name; of equal instances all names, or how many.
     levels
-        What tells it from the other cases of the same name, one text per name in
+        What distinguishes it from the other cases of the same name, one text per name in
         `Labels.level_names`; empty where a name does not apply.
     """
 
@@ -219,7 +219,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Labels:
-    """Cases in natural order, and the names of what tells them apart."""
+    """Cases in natural order, and the names of what distinguishes them."""
 
     cases: tuple[Case, ...]
     level_names: tuple[str, ...]
@@ -302,7 +302,7 @@ def read_labels(con: DuckDBPyConnection, names: Sequence[str]) -> Labels:
         key=lambda case: ([natural_key(t) for t in (case.instance, *case.levels)], case.problem)
     )
     names += ["ignored limits"] if several else []
-    if len({case.name for case in cases}) < len(cases):  # told apart by their sha256
+    if len({case.name for case in cases}) < len(cases):  # distinguished by their sha256
         names.append("sha256")
         cases = [replace(case, levels=(*case.levels, case.problem[:_SHOWN_SHA])) for case in cases]
     return Labels(tuple(cases), tuple(names))

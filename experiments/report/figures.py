@@ -239,7 +239,7 @@ def line_plot(
 
 
 def _thinned(points: Sequence[T]) -> Sequence[T]:
-    """Return as many points as can be told apart, evenly chosen, the ends among them."""
+    """Return as many points as can be distinguished, evenly chosen, the ends among them."""
     count = len(points)
     if count <= _MOST_POINTS:
         return points
@@ -249,7 +249,7 @@ def _thinned(points: Sequence[T]) -> Sequence[T]:
 # -- figures, each with the table of its numbers ---------------------------------------------------
 
 MOST_LINES = 12
-"""More lines than these cannot be told apart; the table holds them all."""
+"""More lines than these cannot be distinguished; the table holds them all."""
 
 NUMBERS = "The numbers"
 

@@ -116,7 +116,7 @@ def brief(table: Table) -> Table:
         cell.note == OTHER for row in rows for cell in row
     )
     caption = " · ".join(
-        [f"{STAR} not told as optimal, or not by all runs: see the report"] * starred
+        [f"{STAR} not reported as optimal, or not by all runs: see the report"] * starred
         + [f"{OTHER} optimises something else"] * marked
     )
     columns = tuple(table.columns[i] for i in chosen)

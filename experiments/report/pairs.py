@@ -201,7 +201,7 @@ _PAIRS_CAPTION = (
 def chance_section(findings: Findings) -> Section | None:
     """Return intervals, pairs and who had no plan, of every metric; None without anything random.
 
-    A single run of every method on a single case has no spread to tell of.
+    A single run of every method on a single case has no spread to report.
     """
     tables: list[Table] = []
     figures: list[Figure] = []

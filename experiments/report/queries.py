@@ -335,7 +335,7 @@ _PROVED = """CASE WHEN verdict = 'proved optimal' AND objective_name = metric AN
   THEN problem END"""
 
 ANYTIME = """
-WITH told AS (
+WITH stated AS (
   SELECT contestant, objective_name, place, best_bound, sizes, has_plan,
     list_append(
       [e for e in coalesce(trace, [])
@@ -346,7 +346,7 @@ WITH told AS (
     AND verdict <> 'not applicable'),
 steps AS (
   SELECT * EXCLUDE (events), unnest(events) AS event, generate_subscripts(events, 1) AS step
-  FROM told)
+  FROM stated)
 SELECT enum_code(contestant) AS contestant, place, event.seconds AS seconds,
   CASE WHEN has_plan THEN gap_share(objective_name, event.incumbent, best_bound, sizes) END AS gap
 FROM steps ORDER BY contestant, place, step

@@ -36,10 +36,10 @@ MOST_CASES = 60
 SECONDS, ALL_SECONDS = 10.0, 60.0
 """For the conflicts of a case, and of all together."""
 _MOST_WORK = 20_000_000
-"""Tasks × moves up to which the worth of moves is told."""
+"""Tasks × moves up to which the worth of moves is reported."""
 
 _TEXT = (
-    "Of each case the best plan by the objective that most runs have: what is full first, which "
+    "Of each case the best plan by the objective that most runs have: the bottleneck, which "
     "rules leave no room, and what undoing each move alone would do. Where there is no plan: rules "
     "that cannot hold together, each needed for that, and the smallest change that would help."
 )

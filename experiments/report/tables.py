@@ -347,13 +347,13 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
         METHOD,
         Column("outcome", "Outcome"),
         Column("runs", "Runs", "count"),
-        Column(metric.name, "Traffic kept" if words.relative else words.heading, "number"),
+        Column(metric.name, "Traffic inside" if words.relative else words.heading, "number"),
         *((Column("collocation", words.heading, "share"),) if words.relative else ()),
-        Column("own_bound", "Own bound", "number", "what these runs tell themselves"),
+        Column("own_bound", "Own bound", "number", "what these runs report themselves"),
         Column("own_bound_by", "By", "text", "one solver, two solvers, or a certificate"),
         Column("certified_bound", "Certified bound", "number", "what a checked certificate proves"),
         Column("gap_to_certified", "Gap to certified bound", "gap"),
-        Column("best_bound", "Best bound", "number", "the tightest bound any run tells"),
+        Column("best_bound", "Best bound", "number", "the tightest bound any run reports"),
         Column("gap_to_bound", "Gap to best bound", "gap"),
         Column("gap_to_optimum", "Gap to optimum", "gap"),
         Column("gap_to_best_known", "Gap to best known", "gap"),
@@ -443,7 +443,7 @@ def method_table(findings: Findings, metric: MetricFindings) -> Table:
         Column("optimises", "Optimises"),
         Column("plans", "Plans", "count", "runs with a feasible plan"),
         Column("of_runs", "of runs", "count", "runs on cases that are not infeasible"),
-        Column("proved", "Optimal", "count", "runs that ended so, by their solver's word"),
+        Column("proved", "Optimal", "count", "runs that ended so, by their solver"),
         Column("certified", "Certified", "count", "of these, by a checked certificate"),
         Column("mean", f"{words.heading}, mean", words.kind),
         share,
@@ -514,8 +514,8 @@ _SHOWN_KEY = 12
 
 GAP_TEXT = (
     "Three gaps that are never mixed, each only among runs with the same objective on the same "
-    "case: to the best bound that any run tells, to the optimum where some run ended at it (by its "
-    "solver's word; proved is what a checked certificate says), and to the best plan known. A gap "
+    "case: to the best bound that any run reports, to the optimum where some run ended at it (by "
+    "its solver; proved is what a checked certificate says), and to the best plan known. A gap "
     "is |a − b| / max(|a|, |b|) unless its table says otherwise. Means are first over the seeds of "
     "a case, then over cases; worst is the worst single run. Blank is unknown."
 )
@@ -545,7 +545,7 @@ _GAP_COLUMNS = (
     Column("optimum_cases", "on cases", "count", "cases with an optimum and a plan"),
     Column("gap_to_best_known", "To best known, mean", "gap"),
     Column("worst_gap_to_best_known", "worst", "gap"),
-    Column("share_proved", "Optimal", "share", "by their solver's word"),
+    Column("share_proved", "Optimal", "share", "by their solver"),
     Column("share_best", "Best known", "share"),
     Column("seconds", "Time, mean", "duration"),
 )
@@ -610,7 +610,7 @@ def outcome_table(findings: Findings) -> Table:
         Column("kind", "Kind"),
         Column("family", "Family"),
         Column("runs", "Runs", "count"),
-        Column("proved", "Optimal", "count", "by their solver's word"),
+        Column("proved", "Optimal", "count", "by their solver"),
         Column("certified", "of these certified", "count", "proved by a checked certificate"),
         Column("unproved", "Other plan", "count"),
         Column("refused", "Plan breaks limits", "count"),

@@ -38,7 +38,7 @@ def local_folders() -> dict[str, str]:
     try:
         return {_SETTING: _own(base, os.getpid())}
     except OSError:
-        return {}  # Spark finds out by itself, and tells
+        return {}  # Spark finds out by itself, and reports
 
 
 def with_temporary_folder(settings: Mapping[str, str]) -> dict[str, str]:

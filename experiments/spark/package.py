@@ -30,7 +30,7 @@ def build_zip(folder: Path | None = None) -> Path:
     ----------
     folder
         Where to put it; if not given, a fresh temporary folder that goes with this process, since
-        Spark hands the file out for as long as the session lives.
+        Spark serves the file for as long as the session lives.
     """
     content = zip_content()
     digest = hashlib.sha256(content).hexdigest()[:12]

@@ -47,7 +47,7 @@ _REMEDY = (
 
 
 def is_remote(text: str | Path) -> bool:
-    """Tell whether an output is a URI that is not of a local file."""
+    """Return whether an output is a URI that is not of a local file."""
     found = _URI.match(str(text))
     return found is not None and found["scheme"].lower() != "file" and isinstance(text, str)
 
@@ -276,7 +276,7 @@ class Place:
                 self._fs.rm(self._old)
 
     def state(self) -> dict[str, Any]:
-        """Return sizes and times of what is there, to tell later whether it was changed."""
+        """Return sizes and times of what is there, to find out later whether it was changed."""
         with self._told("cannot be read"):
             return self._files(self.target) if self._fs.exists(self.target) else {}
 
@@ -393,7 +393,7 @@ def _local_sizes(local: Path) -> dict[str, int]:
 
 
 def _is_checksum(path: Path) -> bool:
-    """Tell whether a file is what Hadoop puts beside each that it writes here; it stays here."""
+    """Return whether a file is what Hadoop puts beside each that it writes here; it stays here."""
     name = path.name.removeprefix(".").removesuffix(".crc")
     return path.name == f".{name}.crc" and path.with_name(name).is_file()
 

@@ -61,7 +61,7 @@ class SparkFailed(StreamplaceError):
 
 
 def is_local(master: str) -> bool:
-    """Tell whether the runs stay in this machine's own process tree."""
+    """Return whether the runs stay in this machine's own process tree."""
     return _LOCAL.fullmatch(master) is not None
 
 
@@ -228,7 +228,7 @@ def _start(chosen: Mapping[str, str], log: IO[bytes]) -> SparkSession:
 
 
 def _silence() -> None:
-    """Silence loggers that tell, with pages of traceback, what is raised as well."""
+    """Silence loggers that report, with pages of traceback, errors that are also raised."""
     from pyspark.logger import PySparkLogger
 
     for logger in (
@@ -237,7 +237,7 @@ def _silence() -> None:
         PySparkLogger.getLogger("DataFrameQueryContextLogger"),
     ):
         logger.setLevel(logging.CRITICAL + 1)
-    # some of what py4j tells goes to no logger of its own
+    # some of what py4j reports goes to no logger of its own
     logging.getLogger().addFilter(_not_of_py4j)
 
 
@@ -247,10 +247,10 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _recording(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Note the process of the JVM, which `launch_gateway` tells only when it has succeeded.
+    """Note the process of the JVM, which `launch_gateway` reports only when it has succeeded.
 
     Interrupted before, it would leave the JVM behind for good: that ignores Ctrl-C, and does not
-    find where to tell its port.
+    find where to report its port.
     """
     from pyspark import java_gateway
 

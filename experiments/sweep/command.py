@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
             collect=args.collect,
         )
     except KeyboardInterrupt:
-        again = f"finished runs are kept in {args.output}; the same command goes on from there"
+        again = f"finished runs are stored in {args.output}; the same command goes on from there"
         sys.stderr.write(f"interrupted: {again}\n")
         return ExitCode.INTERRUPTED
     _print_summary(summary, args.json)

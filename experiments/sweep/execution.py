@@ -304,7 +304,7 @@ class Spreader:
         self._slots = max(1, self._context.defaultParallelism // task_cpus)
 
     def _must_collect(self) -> bool:
-        """Tell whether some worker does not see the folder, or may not write to it."""
+        """Return whether some worker does not see the folder, or may not write to it."""
         if is_local(str(self._context.master)):
             return False
         token = self._folder.parts / f".token-{uuid.uuid4().hex}"
@@ -490,7 +490,7 @@ class _PartWriter(AccumulatorParam[Any]):
 
 
 def _can_write(token: str, _: Any) -> list[bool]:
-    """Tell, on a worker, whether the driver's folder is here and takes files."""
+    """Return, on a worker, whether the driver's folder is here and takes files."""
     path = Path(token)
     if not path.exists():
         return [False]
@@ -514,7 +514,7 @@ LEARNED_COLUMNS = ("run_key", "method_label", "solver", "instance_sha256", "time
 _SHARE = 3
 _UNKNOWN_SECONDS = 0.02
 _UNLIMITED_SECONDS = 60.0
-_EXACT_SECONDS_PER_CELL = 1e-4  # a guess for task × node models; runs soon tell better
+_EXACT_SECONDS_PER_CELL = 1e-4  # a guess for task × node models; runs soon report better
 
 
 class Estimator:

@@ -1,7 +1,7 @@
 """The instances of a sweep: read from files, made by generators, varied by factors of the matrix.
 
 All of this happens on the driver, so that a wrong file stops the sweep before it starts, and
-workers are handed finished documents and need no file of ours.
+workers are passed finished documents and need no file of ours.
 """
 
 from __future__ import annotations
@@ -165,7 +165,9 @@ def _located(problem: Problem, where: str) -> Problem:
 
 
 def _generated(entry: Generate, notes: list[str]) -> Iterator[tuple[Instance, str, dict[str, str]]]:
-    """Make the instances of an entry; seeds that make an instance again are left out, and told."""
+    """Make the instances of an entry; seeds that make an instance again are left out, with a
+    note.
+    """
     from experiments.generators import generate
 
     for values in itertools.product(*entry.parameters.values()):
@@ -206,7 +208,7 @@ def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepa
 
 
 def vary(base: Prepared, variations: Sequence[tuple[Variation, Any]]) -> Prepared:
-    """Return an instance after variations; its name tells them.
+    """Return an instance after variations; its name states them.
 
     Raises
     ------

@@ -6,7 +6,7 @@ Each caller (a Spark worker) keeps one warm child::
 
 The *runner* executes one call after another, and is forked before any solver is imported.
 It says when it compiles kernels (`optim.util.compilation`), and its deadline stands still
-meanwhile: what is compiled is kept on disk for all runs after it, and a kill would throw it away.
+meanwhile: what is compiled is stored on disk for all runs after it, and a kill would throw it away.
 The *guardian* does nothing but wait, for the runner's end or for the end of a pipe whose other end
 the worker holds. Whatever happens first, it kills all that is left below it, processes in
 sessions of their own included, and ends. So a worker that is killed leaves nothing behind
@@ -289,7 +289,9 @@ def _ending(code: int | None) -> str:
 
 
 def _telling_part(text: str) -> str:
-    """Return the last words; of Python's own, which name the place first, the beginning."""
+    """Return the end of its standard error; of Python's own, which name the place first, the
+    beginning.
+    """
     words, fatal, place = text.partition(_FATAL)
     return (words[-_TOLD_CHARACTERS:] + (fatal + place)[:_TOLD_CHARACTERS]).strip()
 
@@ -357,7 +359,7 @@ def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guard
 
 
 def _take_output(output: int) -> None:
-    """Send whatever is written to the standard streams to the file kept for the error text."""
+    """Send whatever is written to the standard streams to the file for the error text."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(output, 1)

@@ -166,7 +166,9 @@ class Card:
 
     @classmethod
     def of(cls, method: Method, reference: str) -> Card:
-        """Take it from the registry's entry; `content` tells one file of a method from another."""
+        """Take it from the registry's entry; `content` distinguishes versions of a method's
+        file.
+        """
         same = ("name", "family", "kind", "solvers", "default_solver", "takes_warm_start", "cold")
         defaults = {option.name: option.default for option in method.options}
         return cls(
@@ -178,7 +180,7 @@ class Card:
         )
 
     def uses(self, factor: str) -> bool:
-        """Tell whether a factor of the matrix makes a difference to the method."""
+        """Return whether a factor of the matrix makes a difference to the method."""
         match factor:
             case "warm_start":
                 return self.takes_warm_start
@@ -369,7 +371,7 @@ class RegistryChecks:
 
 
 def equal(_key: str, held: Any, wanted: Any) -> bool:
-    """Tell whether a combination's value is the one that an entry names."""
+    """Return whether a combination's value is the one that an entry names."""
     return bool(held == wanted)
 
 

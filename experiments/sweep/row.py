@@ -23,7 +23,7 @@ FIGURE_COLUMNS: Mapping[str, str] = {
 CERTIFICATE_COLUMNS: Mapping[str, str] = {
     "bound_by": "text", "certified_bound": "float", "certified_gap": "float",
 }  # fmt: skip
-"""What the bound rests on, as `Result` tells it."""
+"""What the bound rests on, as `Result` reports it."""
 
 NEWER_COLUMNS = frozenset((*FIGURE_COLUMNS, *CERTIFICATE_COLUMNS, "instance_content"))
 """Columns that rows of older versions may lack."""

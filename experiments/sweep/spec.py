@@ -175,7 +175,7 @@ class MethodEntry:
         return replace(self, method=f"{(base / found['file']).resolve()}{name}")
 
     def answers_to(self, wanted: MethodEntry) -> bool:
-        """Tell whether an exclude or include entry means this one: by name, label, or in full."""
+        """Return whether an exclude or include entry means this one: by name, label, or in full."""
         if wanted == MethodEntry(wanted.method):
             return wanted.method in (self.method, self.label)
         return wanted == self
@@ -271,7 +271,7 @@ class Spec:
     source
         Name of the file, for messages.
     document
-        The file's content, kept with the results.
+        The file's content, stored with the results.
     """
 
     name: str
@@ -307,7 +307,7 @@ class Spec:
         problems: list[Problem] = []
         top = check_toml(_SWEEP, document, problems)
         implied = {name: Variation(name, name) for name in _IMPLIED}
-        if top is None:  # which of them are wrong is told: none is an unknown factor
+        if top is None:  # which of them are wrong is reported: none is an unknown factor
             told = {}
             kinds: dict[str, Any] = dict.fromkeys((*implied, *_keys(given.get("vary"))), Any)
         else:

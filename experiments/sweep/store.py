@@ -137,7 +137,7 @@ class ResultFolder:
                 aside = self.path / DAMAGED
                 aside.mkdir(exist_ok=True)
                 path.replace(aside / f"{uuid.uuid4().hex}-{path.name}")
-                logger.warning("%s; it is set aside in %s, and its runs made again", error, aside)
+                logger.warning("%s; it is set aside in %s, and its runs repeated", error, aside)
 
     def files(self) -> list[Path]:
         """List every file with rows: the compacted one first, then the parts."""
@@ -303,7 +303,9 @@ def parquet_source(files: Sequence[Path], options: str = "") -> str:
 
 
 def footer(what: str, file: Path) -> str:
-    """Return what DuckDB tells of a file's footer, ``schema`` or ``file_metadata``, as a table."""
+    """Return what DuckDB reports of a file's footer, ``schema`` or ``file_metadata``, as a
+    table.
+    """
     return f"parquet_{what}({_this_file(file)})"
 
 
@@ -387,13 +389,13 @@ def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str
 INSTANCES = "instances.parquet"
 
 MOST_BYTES = 64 << 20
-"""Compressed, in all; what comes after is not kept."""
+"""Compressed, in all; what comes after is dropped."""
 
 
 def keep_instances(folder: Path, prepared: Iterable[Prepared]) -> None:
-    """Write the instances of a sweep, with those that an earlier call of it kept.
+    """Write the instances of a sweep, with those that an earlier call stored.
 
-    Nothing is written where all are kept already. Atomic: the new file replaces the old.
+    Nothing is written where all are stored already. Atomic: the new file replaces the old.
     """
     import pyarrow as pa
 

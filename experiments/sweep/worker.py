@@ -1,6 +1,6 @@
 """The inside of a Spark task: does the runs of its chunk in isolation and stores their rows.
 
-The child is kept in a module global, so that it outlives the task and serves the next one in the
+The child is stored in a module global, so that it outlives the task and serves the next one in the
 same Python worker.
 """
 
@@ -49,7 +49,7 @@ class Setting:
     parts
         Folder for finished batches; None where rows go through the driver.
     stop
-        File whose presence tells workers to store what they have and end; None without one.
+        File whose presence makes workers store what they have and end; None without one.
     """
 
     sweep: str

@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse what can be told to be wrong, or of no use, before anything is done."""
+    """Refuse what can be recognised as wrong, or of no use, before anything is done."""
     from experiments.traces.folder import is_trace
     from experiments.traces.instances import check_method, check_placement, read_range
     from optim.errors import Problem, raise_any

@@ -268,7 +268,7 @@ INSTEAD = {
     "sha2": "xxhash64(a)",
     "md5": "xxhash64(a)",
 }
-"""The nearest that is allowed, where names do not tell it."""
+"""The nearest that is allowed, where names do not decide it."""
 
 CASTS = {
     "TEXT": ("text", "STRING"), "VARCHAR": ("text", "STRING"), "STRING": ("text", "STRING"),

@@ -49,7 +49,7 @@ class Paths(NamedTuple):
     paths
         Files and folders.
     root
-        Below it folders such as ``day=1`` are columns; empty where `paths` tell that themselves.
+        Below it folders such as ``day=1`` are columns; empty where `paths` report that themselves.
     """
 
     paths: list[str]
@@ -126,7 +126,7 @@ class Found:
 
 
 def entry_of(path: Path) -> FileEntry:
-    """Return what a local file is told apart by."""
+    """Return what identifies a local file."""
     told = path.stat()
     return FileEntry(str(path), told.st_size, told.st_mtime_ns // 1_000_000)
 
@@ -245,7 +245,7 @@ def _readable(files: Files, path: Path, found: bool) -> bool:
 
 
 def _hidden(path: Path) -> bool:
-    """Tell what Spark passes over: ``_SUCCESS``, but not ``_day=1``."""
+    """Report what Spark passes over: ``_SUCCESS``, but not ``_day=1``."""
     name = path.name
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
@@ -549,7 +549,7 @@ def check_scanned(
     Parameters
     ----------
     located
-        As Spark is told to read them.
+        The options with which Spark reads them.
     entries
         Files that are listed.
     read
@@ -583,7 +583,7 @@ def check_scanned(
 
 
 def with_counts(entries: Sequence[FileEntry], events: Mapping[str, int]) -> list[FileEntry]:
-    """Return files with the events that Spark read from each; zips tell none."""
+    """Return files with the events that Spark read from each; zips give none."""
     found = []
     for entry in entries:
         known = not entry.path.lower().endswith(".zip")
@@ -684,7 +684,7 @@ _MORE_ROOM = {
 
 
 def is_full(error: object) -> bool:
-    """Tell whether an error is, or was caused by, a disk that is full."""
+    """Return whether an error is, or was caused by, a disk that is full."""
     return any(words in str(error) for words in _FULL)
 
 

@@ -61,8 +61,8 @@ class FileEntry:
     modified
         Milliseconds since 1970.
     events
-        Rows that were read from it; ``None`` for zips, where Spark does not tell it, and of tables
-        that were looked up.
+        Rows that were read from it; ``None`` for zips, where Spark does not report it, and of
+        tables that were looked up.
     """
 
     __pydantic_config__ = TABLE
@@ -442,7 +442,7 @@ class TraceFolder:
 
 
 def is_trace(path: str | Path) -> bool:
-    """Tell whether a folder is a finished trace."""
+    """Return whether a folder is a finished trace."""
     return (Path(path) / MARKER).is_file() or (Path(path) / _NEW / MARKER).is_file()
 
 

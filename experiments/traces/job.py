@@ -220,7 +220,7 @@ class Files:
     path
         Local, ``package:name/file``, or anything Spark reads.
     format
-        ``csv``, ``parquet`` or ``jsonl``; where it is not given, the path tells it.
+        ``csv``, ``parquet`` or ``jsonl``; where it is not given, it follows from the path's ending.
     columns
         Declared types; of CSV without a header line all columns, in their order.
     null
@@ -270,7 +270,7 @@ class Files:
             packed = "csv" if self.path.lower().endswith(".zip") else ""
             object.__setattr__(self, "format", format_of(self.path) or packed)
         if not self.format:
-            told = "is missing, and the path does not tell it"
+            told = "is missing, and does not follow from the path's ending"
             raise Fault(problems=[Problem("format", None, told, f"one of {', '.join(_FORMATS)}")])
         self._take("columns", self.read.get("names"), _names, "read.names")
         self._take_options()
@@ -369,7 +369,7 @@ class Files:
 
     @property
     def wide(self) -> bool:
-        """Whether a line break is more than one byte, so that lines cannot be told by bytes."""
+        """Whether a line break is more than one byte, so that lines cannot be found by bytes."""
         return "\n".encode(self.encoding) != b"\n"
 
 
@@ -419,7 +419,7 @@ class Events(Files):
 
 
 def format_of(path: str) -> str:
-    """Return the format that a path's ending tells; empty if it tells none."""
+    """Return the format that a path's ending names; empty if it names none."""
     name = path.lower()
     for packed in _PACKED:
         name = name.removesuffix(packed)
@@ -710,7 +710,7 @@ class Job:
         )
 
     def with_paths(self, paths: Mapping[str, str]) -> Job:
-        """Return the job with other files for its recordings; their endings tell their formats.
+        """Return the job with other files for its recordings; their endings give their formats.
 
         Raises
         ------

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from experiments.traces.job import Expression, Files, Join
 
 BAD = "bad"
-"""Column that tells what is wrong with a row: `MARK`, the fault, the text and the file."""
+"""Column that says what is wrong with a row: `MARK`, the fault, the text and the file."""
 
 FILE = "file"
-"""Column with the file of a row, as Spark tells it; empty where it does not."""
+"""Column with the file of a row, as Spark reports it; empty where it does not."""
 
 MARK = "\x1f"
 """Before each part of a fault; no name of a file begins so."""
@@ -65,7 +65,7 @@ _WRONG = "\x1fwrong"
 
 _MALFORMED = ""
 """The fault of such a row. The others are named by their column; in the order of these texts the
-first is told."""
+first is reported."""
 
 _SUSPECT = "\uffff"
 """The fault of a row of CSV that may hold bytes that are no UTF-8, or half a record."""
@@ -76,7 +76,7 @@ _OPEN = "\uffff\uffff"
 _REPLACED = "\ufffd"
 _SHOWN = 200
 _HEAD = 1000
-"""Lines of JSON that tell the columns, if they tell all that are asked for."""
+"""Lines of JSON that contain the columns, if they contain all that are asked for."""
 
 _MOST_FILES = 5
 
@@ -102,7 +102,7 @@ class Rows:
     files, paths
         Where they come from.
     missed
-        By joined table: the column that tells whether a row found nothing in it.
+        By joined table: the column that says whether a row found nothing in it.
     kept
         Joined tables that Spark keeps.
     numbers
@@ -305,7 +305,7 @@ class _Bad(NamedTuple):
 
 
 def path_of(file: str) -> str:
-    """Return a file as Spark tells it as a path, or as the URI that it is."""
+    """Return a file as Spark reports it as a path, or as the URI that it is."""
     return re.sub("^file:/+", "/", unquote(file))
 
 
@@ -331,7 +331,7 @@ def _malformed(files: Files, first: _Bad, alike: Sequence[_Bad]) -> InvalidInput
                 told = "a line with other kinds of fields than the first ones"
     else:
         told = f"not as many values as {'the header' if files.header else 'columns names'}"
-        remedy = "sep, quote and escape say how values are told apart"
+        remedy = "sep, quote and escape say how values are distinguished"
         if '\\"' in line and files.escape == '"':
             remedy = 'escape = "\\\\" takes quotes after \\'
     reason = f"cannot be read: MALFORMED, {told}: {place}: {line}{_counted(alike)}"
@@ -384,7 +384,7 @@ def check_closed(session: SparkSession, files: Files, file: str) -> None:
     """Refuse a quote that nothing closes, in a file of which values hold line breaks.
 
     Spark takes all that follows into one value, up to a quote that a delimiter follows. The lines
-    go once through Python's reader, which is told to stop there.
+    go once through Python's reader, which stops there.
     """
     if files.wide:
         _, lines = _decoded(session, files, [_uri(file)])
@@ -502,7 +502,7 @@ def _csv(
         reader = reader.option("nullValue", files.null)
     if files.encoding != UTF_8:
         reader = reader.option("encoding", charset(session, files))
-    # where a line break is more than a byte, lines cannot be told apart by bytes
+    # where a line break is more than a byte, lines cannot be found by bytes
     reader = reader.option("multiLine", files.multiline or files.wide)
     names, enforce = list(files.columns), True
     if files.header:
@@ -561,7 +561,7 @@ def _json(
     if not wanted:
         return _without_fields(reader, paths)
     if by_lines and files.encoding == UTF_8 and "lineSep" not in files.options:
-        # the first lines tell the columns, unless there is one that they do not have
+        # the first lines give the columns, unless there is one that they do not have
         head = session.read.text(list(paths)).select("value").limit(_HEAD)
         found = _json_schema(reader, head)
         if (needed := _needed(files, found, wanted)) is not None:
@@ -575,7 +575,7 @@ def _json(
 def _all_fields(
     files: Files, reader: DataFrameReader, source: Any, wanted: Sequence[str]
 ) -> StructType:
-    """Return the fields that names are about; all where one is not found, to tell what there is."""
+    """Return the fields that names are about; all where one is not found, to say what there is."""
     found = _json_schema(reader, source)
     return _needed(files, found, wanted) or found.add(_WRONG, StringType())
 
@@ -590,7 +590,7 @@ def _without_fields(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
 def _check_lines(
     session: SparkSession, reader: DataFrameReader, files: Files, paths: Sequence[str]
 ) -> None:
-    """Refuse files in which no line tells a field, if that is since the lines are no JSON."""
+    """Refuse files in which no line has a field, if that is since the lines are no JSON."""
     file = F.col("_metadata.file_path").alias(FILE)
     raw = _Raw(_without_fields(reader, paths).select("*", file), ())
     rows = raw.frame.select(F.expr(_bad(raw, [], files)).alias(BAD), F.lit(1).alias("count"))

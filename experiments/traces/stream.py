@@ -135,7 +135,7 @@ def follow(
 
 
 def _check_endless(job: Job, planning: Planning) -> None:
-    """Refuse what only a whole recording can tell."""
+    """Refuse what only a whole recording shows."""
     problems = []
     remedy = "trace the whole recording, or take another"
     if job.cluster is None:

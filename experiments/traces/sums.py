@@ -46,7 +46,7 @@ _SUMMED = {"known": "count", "total": "sum", "least": "min", "most": "max"}
 """Of the amounts of events; a sum of 64 bits has 128."""
 
 _FATES = ("fate", "bucket", "bad", "file")
-"""Columns of the sums that tell what became of events; ``bad``: what is wrong."""
+"""Columns of the sums that count what became of events; ``bad``: what is wrong."""
 
 
 class Amount(NamedTuple):
@@ -68,14 +68,15 @@ class Amount(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What is told of an operator, an edge or a looked-up table, and which of the sums tell it.
+    """What is reported of an operator, an edge or a looked-up table, and which of the sums count
+    it.
 
     Attributes
     ----------
     what, names
         ``operator``, ``edge`` or ``lookup``, and which: an edge by both ends.
     groups
-        Columns of key groups; of a table the one that tells that it lacks a row.
+        Columns of key groups; of a table the one that shows that it lacks a row.
     key
         Column of the key, where there is state.
     amount, state
@@ -109,7 +110,7 @@ class Sums:
     rows
         As it was read.
     kinds
-        What is told of its events, beside what became of them.
+        What is reported of its events, beside what became of them.
     lookups
         For each joined table its rows, and those dropped for a key that stood twice.
     sets
@@ -128,7 +129,7 @@ class Sums:
     partial: Callable[[Iterator[Any]], Iterator[Any]]
 
     def where(self, kind: Kind) -> str:
-        """Return SQL of which sums tell a kind."""
+        """Return SQL of which sums report a kind."""
         return f"part = {self.sets.index(kind.by)} AND counted"
 
     def unpacked(self, path: Path) -> list[Path]:
@@ -170,7 +171,7 @@ def sum_up(
         Of the sums.
     open_from
         First bucket that still takes events, where periods are closed one after another; moments
-        are then kept as ``moment``, so that the latest can be told.
+        are then stored as ``moment``, so that the latest can be determined.
 
     Raises
     ------
@@ -198,7 +199,7 @@ def sum_up(
 
 
 def _kinds(job: Job, events: Events, made: _Maker) -> list[Kind]:
-    """Return what is told of events, and have the columns made that it takes."""
+    """Return what is reported of events, and have the columns made that it takes."""
     kinds, groups = [], {}
     for spec in job.operators:
         if (entry := spec.input_of(events.name)) is None:

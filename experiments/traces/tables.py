@@ -202,7 +202,7 @@ class Tables:
         -------
         dict
             ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), the
-            ``latest`` moment in microseconds, where it is kept, the events of all ``files``, and
+            ``latest`` moment in microseconds, where it is stored, the events of all ``files``, and
             for every operator the events without key, cost and state, for every edge those without
             rate; for every joined table its rows, those dropped, and the events without a match.
 

@@ -242,7 +242,7 @@ def run_trace(
     config
         Spark settings.
     quiet
-        Do not tell what is being done.
+        Report no progress.
     append
         Add the files that the trace in the folder has not read, if there is one: the result is that
         of a trace over everything.

@@ -74,7 +74,7 @@ class Functional:
 
     @property
     def cells(self) -> float:
-        """Table entries kept."""
+        """Table entries stored."""
         return float(self.problem.num_nodes + 1) * self.rows * self.width
 
     def evaluate(self, price: Floats) -> tuple[FunctionalBound, Counts]:
@@ -413,7 +413,7 @@ def in_good_allocations(
 ) -> Pool:
     """Return the patterns that are in some allocation within a gap; all where that takes too long.
 
-    Empty patterns are kept.
+    Empty patterns stay.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def choose(
     Parameters
     ----------
     start
-        (N, G) allocation; handed over as a warm start if all its patterns are in the pool.
+        (N, G) allocation; passed as a warm start if all its patterns are in the pool.
     rows
         Side rows, of patterns alone.
     time_limit

@@ -71,7 +71,7 @@ class _Solved(NamedTuple):
 
 
 def _keys(pool: Pool) -> list[bytes]:
-    """Tell patterns apart."""
+    """Distinguish patterns."""
     rows = np.ascontiguousarray(np.column_stack([pool.node_class, pool.counts]), dtype=np.int64)
     whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
     return list(map(bytes, whole.ravel().tolist()))

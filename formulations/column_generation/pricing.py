@@ -21,7 +21,7 @@ NODE_BUDGET = 40_000_000
 """Search nodes of one pricing; beyond it the bound is weaker, and still valid."""
 
 RING = 64
-"""Improving patterns kept of one pricing."""
+"""Improving patterns stored of one pricing."""
 
 NODES_PER_SECOND = 50_000.0
 """A cautious guess at first, for budgets under a deadline; measured later."""

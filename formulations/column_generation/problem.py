@@ -170,14 +170,14 @@ def problem_of(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> 
 
 @dataclass
 class Clock:
-    """When to stop, and whom to tell.
+    """When to stop, and the receiver of progress.
 
     Attributes
     ----------
     deadline
         `time.perf_counter` value at which to stop, ``None`` for no limit.
     recorder
-        Told of values and bounds in the instance's unit.
+        Receives values and bounds in the instance's unit.
     scale, offset
         Instance's unit per scaled unit, and what a scaled 0 is in that unit.
     hurried

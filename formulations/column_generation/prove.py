@@ -170,7 +170,7 @@ LIGHT_WORK, HEAVY_WORK = 3e7, 1.5e9
 
 MOST_STATES = 4000
 HALVING = ((1000, 1), (12, 5), (3, 25))
-"""Functionals kept and subgradient steps of each round."""
+"""Functionals stored and subgradient steps of each round."""
 
 _SPLITS = 16
 

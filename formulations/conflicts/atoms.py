@@ -139,7 +139,7 @@ class Atoms:
                 made = rule.dropped(made)
         if not len(held("leaving")):
             return LEAVING.dropped(made)
-        # what may only be on leaving nodes is free to be there, whether its list is kept or not:
+        # what may only be on leaving nodes is free to be there, whether its list applies or not:
         # with fewer rules nothing else may be forbidden
         vars(made)["has_open_node"] = self.instance.has_open_node
         return made

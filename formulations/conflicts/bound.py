@@ -76,7 +76,7 @@ class _Writer(RowWriter):
         return distance or any(len(self.held(name, r)[0]) for name in names)
 
     def _group(self) -> None:
-        """Number groups of tasks that masks, sets and budgets do not tell apart."""
+        """Number groups of tasks that masks, sets and budgets do not distinguish."""
         instance, table = self.instance, self.instance.sets
         t = instance.num_tasks
         counted = any(len(self.held(rule.name)[0]) for rule in COUNTING)

@@ -55,7 +55,7 @@ class Clash:
 
 
 def told(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
-    """Tell a conflict, one entry a sort of rule."""
+    """Report a conflict, one entry a sort of rule."""
     found = []
     for kind in np.unique(atoms.kind[core]).tolist():
         some = core[atoms.kind[core] == kind]

@@ -4,8 +4,9 @@
 
 over the rule instances a that the current placement breaks (`with_raises`); the
 others hold. Its optimum bounds the excess of every plan that is nowhere worse than today. What it
-undersells (slots, sets that are to be together) the referee tells: the placement is cut off and the
-model solved again, until the bound of those that are left is no less than the best one's excess.
+undersells (slots, sets that are to be together) the referee reports: the placement is cut off and
+the model solved again, until the bound of those that are left is no less than the best one's
+excess.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _price(instance: Instance, weight: Floats, rule: str, resource: int, total: 
     if rule == "links":
         return 1.0 / total_of(instance, "links")
     if rule in ("slots", "slot_capacity"):
-        return 0.0  # what is short there is told in other units: no bound is taken from it
+        return 0.0  # what is short there is reported in other units: no bound is taken from it
     return 1.0 / total
 
 
@@ -182,7 +183,7 @@ WHOLE = frozenset(
 def least_raise(
     atoms: Atoms, kept: Ids, weight: Mapping[int, float], seconds: float
 ) -> dict[int, float] | None:
-    """Return by how much limits have to be raised at least, so that rule instances may be kept.
+    """Return by how much limits have to be raised at least, so that rule instances can hold.
 
     Parameters
     ----------

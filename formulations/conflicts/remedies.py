@@ -75,7 +75,7 @@ def remedies(
     Parameters
     ----------
     core, clashes
-        The conflict, and how it is told: one entry a sort of rule.
+        The conflict, and its text: one entry a sort of rule.
     seconds
         For all checks.
     alone

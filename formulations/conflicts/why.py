@@ -25,7 +25,7 @@ _MOST_FIGURES = 2.0
 
 
 class Why(NamedTuple):
-    """Whether there is a plan, and the conflicts, as numbers of rules and told.
+    """Whether there is a plan, and the conflicts, as numbers of rules and as text.
 
     Attributes
     ----------

@@ -241,7 +241,9 @@ class Level(Client):
         return None if incumbent.uses is None else self.pool.only(np.flatnonzero(incumbent.uses))
 
     def relax(self, incumbent: Incumbent) -> Root:
-        """Relax to the end: bounds of very even placements differ by less than the master tells."""
+        """Relax to the end: bounds of very even placements differ by less than the master
+        resolves.
+        """
         return self.master.run(self.known(incumbent))
 
     def begin(self, incumbent: Incumbent, backend: Backend) -> None:
@@ -328,7 +330,7 @@ class Level(Client):
             bound = -np.inf
         elif solution.bound is not None:
             bound = self.gain_of(-solution.bound * unit)
-        if ended == "interrupted":  # what was found before is kept
+        if ended == "interrupted":  # what was found before counts
             incumbent.offer(counts)
             raise KeyboardInterrupt
         stopped = "" if ended in ("optimal", "gap_reached", "infeasible") else ended

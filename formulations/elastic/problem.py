@@ -472,7 +472,7 @@ class Settings:
             return self.solve(model, start)
         try:
             answer = solve_small_milp(model, self.request.remaining(), self.gap, FEW_NODES)
-        except KeyboardInterrupt:  # what was proven before is kept
+        except KeyboardInterrupt:  # what was proven before counts
             ended = LinearTermination.INTERRUPTED
             return LinearSolution(ended, None, None, None, None, [], "", 0.0, 0.0)
         if answer.termination not in ("optimal", "infeasible"):

@@ -6,7 +6,7 @@ With λ_p slots that hold content p, n_c items of kind c and f full bundles with
 
 The relaxation is solved by pricing contents (an integer knapsack). Prices π at which no content is
 worth more than 1 prove Σ_c n_c π_c slots (Farley 1990), after every round. What is better than the
-packing at hand consists of contents that are worth nearly 1; these are listed, and the integer
+packing known consists of contents that are worth nearly 1; these are listed, and the integer
 program over them is the proof. Where they are too many, the counts of every slot are decided by one
 program for each number of slots (`formulations.model_driven.counts_model`).
 

@@ -134,7 +134,7 @@ def check_names(instance: Instance, plan: Plan) -> None:
 def _count(
     instance: Instance, plan: Plan, between: str = "linear"
 ) -> tuple[Bundles, list[Violation]]:
-    """Count threads by (machine, slot, operator); tell those without a place."""
+    """Count threads by (machine, slot, operator); report those without a place."""
     index = {node.id: v for v, node in enumerate(plan.nodes)}
     sizes = np.array([node.slots for node in plan.nodes], dtype=np.int64)
     threads, slots = plan.threads or {}, plan.slots or {}

@@ -1,4 +1,4 @@
-"""The clock of a run of `slots-milp`, its calls of the solver, and what it tells meanwhile."""
+"""The clock of a run of `slots-milp`, its calls of the solver, and what it reports meanwhile."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SolverCalls:
         return self.interrupted or self.left() == 0.0
 
     def clock(self, scale: float) -> Clock:
-        """A clock for the pattern engine, which tells nobody: its values are no slots."""
+        """A clock for the pattern engine that reports to nobody: its values are no slots."""
         return Clock(self.deadline, None, scale)
 
     def steps(self, wanted: int) -> int:
@@ -83,7 +83,7 @@ class SolverCalls:
         return wanted if left is None else max(1, min(wanted, int(left * _STEPS_PER_SECOND)))
 
     def tell(self, slots: int, bound: int, phase: str) -> None:
-        """Tell slots and bound."""
+        """Report slots and bound."""
         self.recorder.note(float(slots), float(bound), phase)
 
     def solve(

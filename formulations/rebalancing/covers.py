@@ -1,7 +1,7 @@
 """Cuts against plans that a solver takes for feasible and the referee does not.
 
-Solvers keep rows to about 1e-6, the referee to 1e-9 of all there is. A plan in between is told by
-who stands where, and cut off by that: not all these key groups on this node, or one more.
+Solvers keep rows to about 1e-6, the referee to 1e-9 of all there is. A plan in between is found
+by who stands where, and cut off by that: not all these key groups on this node, or one more.
 """
 
 from __future__ import annotations

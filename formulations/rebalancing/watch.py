@@ -1,4 +1,4 @@
-"""What a search asks and tells while it runs: time left, best value so far, interruption."""
+"""What a search asks and reports while it runs: time left, best value so far, interruption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Watch:
     offer
         Given each better placement.
     interrupted
-        Whether Ctrl-C ended the search; the best placement so far is then kept.
+        Whether Ctrl-C ended the search; the best placement so far is then returned.
     expired
         Whether the deadline did.
     """

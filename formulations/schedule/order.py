@@ -71,7 +71,7 @@ def find_order(
     Parameters
     ----------
     instance
-        Whose copies and sets tell which moves are one step.
+        Whose copies and sets say which moves are one step.
     new_room
         Makes the start.
     moves

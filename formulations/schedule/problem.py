@@ -116,7 +116,7 @@ class Blocked:
     move
         Which.
     rule, where, needed, available
-        What it would break, as a violation tells it.
+        What it would break, as a violation reports it.
     waits_for
         Moves that would have to be made before; some of them, where there are many.
     """

@@ -1,4 +1,4 @@
-"""How much may come onto each node, and leave it, while moves run: kept up to date move by move.
+"""How much may come onto each node, and leave it, while moves run: updated move by move.
 
 While a batch runs, each of its tasks counts on both of its nodes for what is limited upwards, and
 on neither for what is limited downwards: so every subset of the batch, done or under way, keeps the
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _Change = tuple[int, list[float], list[float], list[float]]
 _DRIFT = 1e-12
-"""Rounding of sums that are kept by adding and taking away, beside what they add up to."""
+"""Rounding of sums that are updated by adding and taking away, beside what they add up to."""
 TOGETHER_JUDGED = 3
 """Steps of a batch at most where the referee judges every subset of it."""
 REFUSED = 8
@@ -78,7 +78,7 @@ class Room:
         """Take into the batch what fits, and out of what waits.
 
         What each node keeps by itself is judged for all steps at once: they are on different nodes,
-        so that what is broken tells whose it is.
+        so that a violation names its owner.
         """
         if not self.judged or not self._by_node:
             waiting.take(list(self._fitting(waiting)))
@@ -102,7 +102,7 @@ class Room:
         waiting.take([number for number in waiting.numbers() if waiting[number] in done])
 
     def _fitting(self, waiting: Waiting) -> Iterator[int]:
-        """Take into the batch what fits, and tell its numbers."""
+        """Take into the batch what fits, and report its numbers."""
         busy = np.zeros(self.between.instance.num_nodes + 1, dtype=np.bool_)
         for number in waiting.off(busy):
             if self.fits(step := waiting[number]):
@@ -262,7 +262,7 @@ class Room:
         return np.array([self._high[n][0] - self._upper[n][0] for n in chosen])
 
     def why(self, step: Step, rest: Iterable[Step]) -> Blocked | None:
-        """Tell what a step alone would break, and which moves of the rest could mend that."""
+        """Report what a step alone would break, and which moves of the rest could mend that."""
         others = [move for other in rest if other is not step for move in other]
         found = self._verdict(step)
         if not found:

@@ -154,7 +154,7 @@ def steps(
     Returns
     -------
     Steps
-        `found` tells whether there is an order; where not, `blocked` has what waits for what.
+        `found` says whether there is an order; where not, `blocked` has what waits for what.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def _durations(
 ) -> list[float | None]:
     """Return how long the node that copies most takes, for each batch.
 
-    A switch to a copy takes no time, unless the replica that kept it there left before.
+    A switch to a copy takes no time, unless the replica that holds it there leaves before.
     """
     if rate is None:
         return [None] * len(batches)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MOST_COMPONENTS = 10
-"""Components that are told apart: their subsets are looked at one by one."""
+"""Components that are distinguished: their subsets are looked at one by one."""
 
 _STEPS, _CLOSE = 100, 1e-6
 """Steps of the search for prices, and the part of all traffic that a further one must promise."""

@@ -1,7 +1,7 @@
 """Storm on the driver of column generation: traffic between nodes, then between slots.
 
-Where the patterns that may be of use are many, the placements are told apart by how many nodes they
-leave empty: each part has a master of its own, which cuts bring nearer.
+Where the patterns that may be of use are many, the placements are distinguished by how many nodes
+they leave empty: each part has a master of its own, which cuts bring nearer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SAME = 1e-6
 """Scaled rates that differ by less are the same."""
 
 PARTS_ABOVE = 4000
-"""Patterns that may be of use above which placements are told apart by their empty nodes."""
+"""Patterns that may be of use above which placements are distinguished by their empty nodes."""
 
 CUT_ABOVE = 20_000
 """Patterns of such a part above which cuts are sought first."""
@@ -277,7 +277,7 @@ def _solve(
         model,
         request.solver or "highs",
         time_limit=request.remaining(),
-        gap=0.0,  # of traffic inside; what is told is a gap of traffic between
+        gap=0.0,  # of traffic inside; what is reported is a gap of traffic between
         abs_gap=SAME / 2,
         seed=request.seed,
         threads=request.threads,

@@ -133,12 +133,12 @@ def build_workers(
     Parameters
     ----------
     with_slots
-        Whether slots are told apart.
+        Whether slots are distinguished.
     whole_products
         As for `formulations.task_allocation.model.build`.
     least_gain
-        Second level: traffic inside nodes that must be kept, in the instance's unit; the objective
-        is then the traffic inside slots.
+        Second level: traffic inside nodes that must be reached, in the instance's unit; the
+        objective is then the traffic inside slots.
 
     Raises
     ------
@@ -347,7 +347,7 @@ class Direct:
     Attributes
     ----------
     outcome
-        What came of it, without figures; its trace tells traffic between nodes.
+        What came of it, without figures; its trace reports traffic between nodes.
     bound, slot_bound
         Proven upper bounds of the traffic inside nodes and inside slots; ``None`` for none.
     """
@@ -419,7 +419,7 @@ class Direct:
             self._take(node, slot)
 
     def _second_level(self) -> None:
-        """Lower the traffic between slots, that between nodes kept."""
+        """Lower the traffic between slots, that between nodes fixed."""
         instance, outcome = self.instance, self.outcome
         if self.request.remaining() == 0.0 or outcome.node is None:
             return

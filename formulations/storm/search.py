@@ -111,7 +111,7 @@ def workers_of(instance: Instance, jobs: StormJobs, node: Integers) -> Integers 
 # A first placement from the listed patterns, and its improvement two nodes at a time.
 #
 # A beam of partial placements takes one node after the other, each time the patterns that lose
-# least under the prices at hand and leave what the other nodes can hold. Then the executors of
+# least under the prices known and leave what the other nodes can hold. Then the executors of
 # every two nodes are dealt anew in the best of all ways, until no two nodes gain by it. A good
 # incumbent before the proof begins leaves few patterns that may do better.
 

@@ -3,7 +3,7 @@
 There is no bounding, only symmetry: identical nodes are opened in order of their numbers, and tasks
 of one class of interchangeable tasks take nodes in ascending order. Both can be had at once: give
 the freshly opened nodes of a class of tasks the lowest free numbers, then sort its tasks. Rules
-that partial assignments can break cut branches off; of the others the referee's words are asked.
+that partial assignments can break cut branches off; the others are checked by the referee.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FEW = 5_000
 """Partial assignments that Python tries in less time than numba takes to load."""
 
 _AT_LAST = (LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
-"""Rules that the referee's own words are asked for, of every assignment that keeps the others."""
+"""Rules that the referee checks, for every assignment that satisfies the others."""
 
 
 class Walk(NamedTuple):
@@ -85,7 +85,7 @@ class Walk(NamedTuple):
 def next_better(  # type: ignore[no-untyped-def]
     walk, guard, rate, load, room, floor, may, label, node_class, price, budget, best, most
 ):  # fmt: skip
-    """Go on to the next assignment that keeps the rules told here and collocates more than `best`.
+    """Go on to the next assignment that keeps these rules and collocates more than `best`.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def next_better(  # type: ignore[no-untyped-def]
     may
         (T, N) where tasks may go.
     label
-        (T, 2) task, and class of interchangeable tasks (contiguous; -1 tells a task apart from all
-        others).
+        (T, 2) task, and class of interchangeable tasks (contiguous; -1 distinguishes a task from
+        all others).
     node_class
         (N,) class of identical nodes, -1 for unusable ones.
     price, budget
@@ -184,7 +184,7 @@ def next_better(  # type: ignore[no-untyped-def]
 
 @helper
 def _whole(walk, guard, floor, node_class):  # type: ignore[no-untyped-def]
-    """Whether a complete assignment keeps what can be told only at the end."""
+    """Whether a complete assignment keeps what is known only at the end."""
     for n in range(floor.shape[0]):
         for r in range(floor.shape[1]):
             if node_class[n] >= 0 and walk.used[n, r] < floor[n, r]:

@@ -49,7 +49,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         There are more classes of tasks than ``max_classes``.
     """
     request, compiled = request.warmed(driver.warm_up)
-    # where repair finishes the plan: of what is not kept here, nothing tells tasks apart
+    # where repair finishes the plan: of what is not kept here, nothing distinguishes tasks
     instance = without_limits(instance, limits_set(instance).keys() - HONOURS)
     groups, classes = task_groups(instance), node_classes(instance)
     _check_classes(groups, request.options["max_classes"])

@@ -59,7 +59,7 @@ def check_moves(instance: Instance, objective: str, method: str) -> None:
 
 
 def good_starts(binding: Instance, request: Request, *, searched: bool) -> list[Ints]:
-    """Return what is at hand and keeps all that binds: warm start, current placement, packings.
+    """Return what is known and keeps all that binds: warm start, current placement, packings.
 
     Nothing on leaving nodes that may go elsewhere: models do not know such placements.
 

@@ -405,7 +405,7 @@ def _fewest(instance: Instance, request: Request) -> Outcome:
 def _counting(instance: Instance, objective: str) -> tuple[Instance, RateModel]:
     """Return the model that counts moves or nodes, and the instance that it is of."""
     check_moves(instance, objective, METHOD.name)
-    if objective == MOVES:  # so that tasks and nodes are told apart by where tasks are
+    if objective == MOVES:  # so that tasks and nodes are distinguished by where tasks are
         instance = moving_at_most(instance, instance.num_tasks)
     made = build(
         instance, instance, measured=True, low=0.0, high=FULL, counting=objective,

@@ -107,7 +107,9 @@ def _notes(instance: Instance, job: Job, placed: Placed) -> list[str]:
         tries = "" if placed.tries == 1 else f", mapped in {placed.tries} tries"
         notes.append(f"{slots - made.slots} extra slots acquired{tries}")
     elif slots < made.slots:
-        notes.append(f"placed on {slots} slots as told, though {made.name} asks for {made.slots}")
+        notes.append(
+            f"placed on {slots} slots as requested, though {made.name} asks for {made.slots}"
+        )
     return notes
 
 

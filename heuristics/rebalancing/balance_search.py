@@ -57,7 +57,9 @@ COST = "migration_cost"
 
 
 class Run:
-    """One run on the method's clock: the portfolio, the proven bound, and what is told of both."""
+    """One run on the method's clock: the portfolio, the proven bound, and what is reported
+    of both.
+    """
 
     def __init__(
         self, problem: BalanceProblem, request: Request, recorder: ProgressRecorder
@@ -246,7 +248,7 @@ def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Out
 
 
 def _outcome(run: Run) -> Outcome:
-    """Tell the best placement with all levels, the bound and why the run ended."""
+    """Report the best placement with all levels, the bound and why the run ended."""
     problem, placement, bound = run.problem, run.portfolio.best, run.bound
     why = Termination.ITERATION_LIMIT
     if run.watch.interrupted:

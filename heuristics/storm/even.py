@@ -4,7 +4,8 @@ A topology's executors, grouped by component, go round robin over its workers; i
 slots evenly over the nodes, nodes with most free slots first. Topologies are served in their order
 in the file. `formulations.storm.problem` says what holds where the instance is silent.
 
-The scheduler overloads nodes where even counts do: the plan is kept, and the referee says so.
+The scheduler overloads nodes where even counts do: the plan is returned, and the referee reports
+it.
 
 Source: described in Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS
 2013, section 2, doi:10.1145/2488222.2488267.

@@ -6,7 +6,7 @@ feed it directly, least filled first, at most ⌊M(α)⌋ a slot. From the compo
 ⌊β·C⌋ on, empty slots come first, so that every worker is used. A topology's slots go round robin to
 its nodes, those with most free slots first.
 
-The scheduler overloads nodes where it must: the plan is kept, and the referee says so.
+The scheduler overloads nodes where it must: the plan is returned, and the referee reports it.
 
 Source: Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, section
 3.1, doi:10.1145/2488222.2488267.

@@ -6,8 +6,8 @@ together: slots that talk most share a node, within its free slots and its capac
 having at most so many slots on a node, and at least so many nodes, as δ and `node_spread` say.
 
 Where no place keeps every limit, first those that only shape the schedule give way (γ; slots of a
-topology on a node), then load limits: the plan is kept, and the referee says so. Before a capacity
-gives way, all is tried again with less γ, down to 1, so that slots are lighter.
+topology on a node), then load limits: the plan is returned, and the referee reports it. Before a
+capacity gives way, all is tried again with less γ, down to 1, so that slots are lighter.
 
 Source: Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, section
 3.2, doi:10.1145/2488222.2488267; the part of 3.2.3 that our text lacks after the description of the
@@ -97,7 +97,7 @@ def executors_into_slots(
     num_slots, most
         W, at most E; ⌊M(α)⌋.
     gamma
-        A slot's load is at most γ times the mean, where that can be kept.
+        A slot's load is at most γ times the mean, where that is possible.
     capacity
         (R,) of a slot where the instance bounds it.
 

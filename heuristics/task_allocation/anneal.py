@@ -24,7 +24,7 @@ TRIES = 4
 def anneal(state, tasks, proposals, hot, cold, random):
     """Propose moves and swaps, worsening ones with a chance that falls.
 
-    Limits are kept as by `optim.kernels.descent.descend`.
+    limits hold as by `optim.kernels.descent.descend`.
 
     Parameters
     ----------

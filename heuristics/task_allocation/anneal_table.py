@@ -64,7 +64,7 @@ def table_of(matrix: Floats, node: NDArray[Any], num_nodes: int) -> Floats:
 def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, random):
     """Propose moves and swaps, worsening ones with a chance that falls.
 
-    Limits are kept as by `optim.kernels.descent.descend`.
+    limits hold as by `optim.kernels.descent.descend`.
 
     Parameters
     ----------

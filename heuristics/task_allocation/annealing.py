@@ -90,7 +90,7 @@ REHEATED = 0.4
 """First temperature of what starts from good placements, of that of the first round."""
 
 ELITE = 6
-"""Placements kept to be recombined."""
+"""Placements stored to be recombined."""
 
 _SHARE = 0.9
 """Of the time that remains, what a round may take."""

@@ -111,7 +111,7 @@ def search_groups(
     for chunk in range(max(1, -(-rounds // CHUNK))):
         kicks = min(CHUNK, rounds - chunk * CHUNK)
         best, met = _search(problem, shares, starts, kicks, incumbent.request.seed + chunk)
-        if best is None:  # nothing fits yet: repair a partial plan, and start from that
+        if best is None:  # no plan exists yet: repair a partial plan, and start from that
             repaired = _repaired(instance, incumbent)
             if repaired is None:
                 return

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _FORMS = LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS, Form.NODE_COUNT}
 _NOT_COUNTED = rules_of({Form.BUDGET, Form.INFLOW, Form.SETS, Form.NODE_COUNT})
-"""Rules that counts of equal tasks do not tell; those that capacities tell do not count here."""
+"""Rules that counts of equal tasks do not express; those that capacities express do not count here.
+"""
 
 MOST_CLASSES = 64
 """More classes of tasks than this, and the search works on tasks."""

@@ -3,7 +3,7 @@
 The traffic graph is cut by METIS (k-way, ``ufactor``) or mt-KaHyPar (deterministic preset, room as
 block weights) into as many parts as about 1.03 of the load needs, not into all nodes; parts go to
 nodes by size and allowed tasks; repair brings every resource back to its capacity; a descent by
-moves and swaps follows. Several cuts are tried and the best plan is kept.
+moves and swaps follows. Several cuts are tried and the best plan is returned.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _FIRST, _EACH, _MOST = 10_000, 300, 400_000
 _CYCLES, _PATIENCE = 12, 3
 """Times that the rounds are walked at most, and without any gain before the search ends."""
 _OTHERS = ("partition", "storm-even")
-"""Methods whose plans are walked from, too: traffic kept inside, tasks spread evenly."""
+"""Methods whose plans are walked from, too: traffic inside nodes, tasks spread evenly."""
 _OWN = {
     "imc_gain": "imc-search",
     "internode_traffic": "imc-search",

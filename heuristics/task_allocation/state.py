@@ -1,6 +1,6 @@
 """What the compiled task-allocation algorithms share: a partial placement of groups on nodes.
 
-A *group* holds interchangeable tasks. Its placed tasks are kept as *splits* (group, node, count),
+A *group* holds interchangeable tasks. Its placed tasks are stored as *splits* (group, node, count),
 the sequence of splits and node allocations of the paper's Section 4, chained both by group and by
 node, so that memory stays linear in tasks + nodes and moving a whole node costs as much as it
 holds.

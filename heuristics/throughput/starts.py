@@ -1,4 +1,4 @@
-"""Where the search begins: what is at hand, even spreads, and what other families make of it."""
+"""Where the search begins: what is known, even spreads, and what other families make of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optim.methods.registry import Request
 
 _OTHERS = ("partition", "storm-even")
-"""Methods of other families: traffic kept inside, tasks spread evenly."""
+"""Methods of other families: traffic inside nodes, tasks spread evenly."""
 _SPARE = 1.15
 """Room over load that a method for capacities is given at least."""
 _SHARE = 0.1

@@ -83,7 +83,7 @@ class Arrays:
             self._dense_exact = None if self._exact is None else self._exact[:, columns].toarray()
 
     def of(self, columns: np.ndarray) -> Any:
-        """Return the matrix of some columns: dense if they are kept so."""
+        """Return the matrix of some columns: dense if they are stored so."""
         kept = self._kept[columns].all()
         return self._dense[:, self._place[columns]] if kept else self._sparse[:, columns]
 

@@ -2,7 +2,7 @@
 
     python -I check.py INSTANCE CERTIFICATE [PLAN]
 
-ends with 0 (the bound holds), 1 (it does not follow) or 2 (a file cannot be read), and tells why.
+ends with 0 (the bound holds), 1 (it does not follow) or 2 (a file cannot be read), and says why.
 Numbers are the decimals that stand there; docs/proofs/certificates.md derives every step. A rule of
 the format that is not read here is left out: more placements are allowed, and a bound stays one.
 """
@@ -158,7 +158,7 @@ class Instance:
                 need(not max(rates[to].as_integer_ratio()) >> 10**5, "too many digits", Unreadable)
                 lacks[to] -= 1
                 told += [to] * (not lacks[to])
-        self.tuples = {name: rates[name] for name in told}  # a second, where they can be told
+        self.tuples = {name: rates[name] for name in told}  # a second, where they can be determined
         self._tasks(operators, table(document, "tasks"))
         self._rooms(document, [] if "links" in dropped else table(document, "links"))
         self._traffic(document.get("traffic", []), streams)
@@ -545,7 +545,7 @@ class Model:
             self.groups.append(1)
 
     # -- counting: (node, tasks that it loses, that it takes) is the key of both ends of its gain:
-    #    only sums over both are whole, so that cuts cannot tell them apart, and nothing is dropped
+    #    only sums over both are whole, so that cuts cannot distinguishes it, and nothing is dropped
     def _counting(self) -> None:
         """Rows: the budget of moves; as many come as go; gains add up to 0. Groups: the nodes."""
         x = self.instance
@@ -664,7 +664,7 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
         return x.distance(held)
     if objective in OF_NODES:
         return sum(map(x.shares(objective).__getitem__, {*at}), ZERO)
-    need(objective in values, f"the plan has no {objective} that this checker can tell")
+    need(objective in values, f"the plan has no {objective} that this checker can determine")
     return values[objective]
 
 
@@ -723,7 +723,7 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
         need(over <= most, f"the plan has an excess of {float(over):.15g}, above {EXCESS}.most")
         line += f"; the plan has an excess of at least {float(over):.15g}"
     if plan is not None and objective == "sustainable_rate" and read.crosses:
-        line += "; under crossing costs the rate of a plan is not told here"
+        line += "; under crossing costs the rate of a plan is not reported here"
     elif plan is not None:
         value = value_of(read, plan, objective)
         beyond = value > exact if way == "most" else value < exact

@@ -69,7 +69,9 @@ class Moves(Tree):
         self.sets = list(self._sets_to_try())
 
     def _sets_to_try(self) -> Iterator[tuple[Spec, np.ndarray]]:
-        """Tasks that leave a node, or come to one: what tells them, and which columns they are."""
+        """Tasks that leave a node, or come to one: what identifies them, and which columns they
+        are.
+        """
         _, _, home, node, moved = self.keys.T
         for place, of in ((2, home), (3, node)):
             for n in np.unique(of[moved == 1]).tolist():

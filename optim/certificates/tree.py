@@ -57,7 +57,8 @@ class Tree:
     nodes, deadline
         Most cases that are looked at; `time.process_time` at which to give up.
     better
-        A bound beyond `bound`: `reached` tells afterwards whether the steps prove that one as well.
+        A bound beyond `bound`: `reached` reports afterwards whether the steps prove that one as
+        well.
     arrays
         Of the model, where they are there.
     """
@@ -259,7 +260,7 @@ class Tree:
         first = len(self.model.rows)
         if not self._suffices(columns):
             return np.zeros(len(right)), np.zeros(len(columns))
-        soft = np.r_[:first, len(self.every) : len(right)]  # groups are kept
+        soft = np.r_[:first, len(self.every) : len(right)]  # groups are stored
         eye = eye_array(len(right), format="csr")[:, soft]
         cost = np.concatenate([np.zeros(len(columns)), np.ones(2 * len(soft))])
         whole = csr_array(hstack([matrix, eye, -eye]))
@@ -397,7 +398,9 @@ class Tree:
     def _sets(
         self, keys: np.ndarray, z: np.ndarray, *, pairs: bool
     ) -> Iterator[tuple[list[Spec], np.ndarray]]:
-        """Sets of columns that are worth a branch: what tells them, and how much each sums up."""
+        """Sets of columns that are worth a branch: what identifies them, and how much each
+        sums up.
+        """
         if self.model.kind == "dual":
             told = [] if pairs else list(self._sets_of_nodes(keys))
             yield [spec for spec, _ in told], np.array([z[held].sum() for _, held in told])

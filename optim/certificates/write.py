@@ -40,7 +40,7 @@ _SAME = Fraction(1, 10**6)
 
 
 Proof = tuple[Fraction, dict[str, Any], check.Model | None]
-"""A bound, its proof, and the model that the checker built, where it is at hand."""
+"""A bound, its proof, and the model that the checker built, where it is known."""
 
 
 class Limits(NamedTuple):
@@ -85,7 +85,7 @@ def certify(
     assignment
         The best plan known; ``None`` to prove that there is none.
     value
-        Of that plan, where the checker cannot tell it (rates under crossing costs).
+        Of that plan, where the checker cannot determine it (rates under crossing costs).
     claimed
         A bound that somebody claims, to be tried where the value cannot be proved.
     ignored

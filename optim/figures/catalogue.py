@@ -1,6 +1,6 @@
 """Every figure of a plan, and their values together; nothing else lists them.
 
-A new figure is an object in a file of this folder and a line in `Figures`, whose annotation tells
+A new figure is an object in a file of this folder and a line in `Figures`, whose annotation gives
 its type. Evaluations, tables, the columns and words of sweeps and reports, SQL and documentation
 are made from `FIGURES`.
 """

@@ -7,7 +7,7 @@
     term      = [NUMBER "*"] FIGURE | FIGURE "*" NUMBER
 
 A sum is maximised: what is to be small has a minus. Its figures are in the units in which
-`evaluate` tells them, shares as parts of 1.
+`evaluate` reports them, shares as parts of 1.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_objective(text: str, known: Mapping[str, Figure]) -> Figure:
     Raises
     ------
     InvalidInput
-        It is no such expression; everything that is wrong is told.
+        It is no such expression; everything that is wrong is reported.
     """
     problems: list[Problem] = []
     levels = [_read_level(part, text, known, problems) for part in text.split(",")]
@@ -140,7 +140,7 @@ def sum_of(parts: tuple[tuple[float, Figure], ...]) -> Figure:
     return Figure(
         name=name,
         label=name,
-        words="a weighted sum of figures, each in the unit in which it is told",
+        words="a weighted sum of figures, each in the unit in which it is reported",
         unit="number",
         value=partial(_added, parts) if all(figure.value for figure in figures) else None,
         sense="max",
@@ -154,7 +154,7 @@ def sum_of(parts: tuple[tuple[float, Figure], ...]) -> Figure:
 
 
 def _term(weight: float, figure: Figure) -> str:
-    """Write a term with its sign, its weight as short as it can be told."""
+    """Write a term with its sign, its weight as short as is exact."""
     sign, size = "-" if weight < 0 else "+", repr(abs(weight)).removesuffix(".0")
     return f"{sign}{figure.name}" if size == "1" else f"{sign}{size}*{figure.name}"
 

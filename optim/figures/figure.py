@@ -75,17 +75,17 @@ class Figure:
     weighs_leaving
         Whether what is left on leaving nodes counts in it.
     of_staying
-        Whether it tells staying nodes from leaving ones: another figure where none is marked.
+        Whether it distinguishes staying and leaving nodes: another figure where none is marked.
     hard
         The instance without the limits that the figure measures: to methods which optimise it, they
-        are none, and their best plan is kept though it breaks them. ``None`` where it measures no
-        limit.
+        are none, and their best plan is returned although it violates them. ``None`` where it
+        measures no limit.
     holding
         The instance, given a value, in which those plans are feasible that are at least as good;
         ``None`` where no limit says that.
     whole
         Whether it is of a placement of all tasks alone, and unknown while one has no node; others
-        tell what is on each place.
+        say what is on each place.
     costly
         Whether it takes long, and is only reckoned of plans where it is asked for.
     former
@@ -204,8 +204,8 @@ class Figure:
             In the figure's unit; a value beyond its bound is at no distance.
         reference
             What percents are of (`reference_of`); of no use to a relative gap. Where it is unknown,
-            as in rows of earlier versions, a gap in percent is told as the plain difference, as
-            these told it.
+            as in rows of earlier versions, a gap in percent is reported as the plain difference, as
+            these reported it.
 
         Returns
         -------

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NAMED = 20
 REASONS: list[Callable[[Any, int], str | None]] = []
-"""What tells whether a rule keeps a task where it is; the rules, which lie above, add theirs."""
+"""What says whether a rule keeps a task where it is; the rules, which lie above, add theirs."""
 
 
 def _staying_tasks(placement: Placement) -> Any:

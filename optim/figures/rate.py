@@ -26,7 +26,9 @@ def _sustained(placement: Placement) -> float | None:
 
 
 def _saturation(placement: Placement) -> list[dict[str, Any]] | None:
-    """Name what is full first, and next: of a node, or an operator, that with the least rate."""
+    """Name what is the bottleneck, and the next one: of a node, or an operator, that with the least
+    rate.
+    """
     instance, driven = placement.instance, placement.instance.rate_driven
     found: list[dict[str, Any]] = []
     for t in _first_threads(placement):
@@ -50,7 +52,9 @@ def _saturation(placement: Placement) -> list[dict[str, Any]] | None:
 
 
 def _first_threads(placement: Placement) -> list[int]:
-    """Return the tasks that are full first and next, of any one operator the first alone."""
+    """Return the tasks that reach their capacity first and next, of any one operator the first
+    alone.
+    """
     rates, found = placement.thread_rates, dict[int, int]()
     if not len(rates):
         return []

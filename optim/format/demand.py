@@ -104,7 +104,7 @@ def tuple_rates(
 
 
 def _beyond(path: str, value: float, derived: float, whose: str = "", unit: str = "") -> Problem:
-    """Tell of a derived figure that would be refused if it were given."""
+    """Report a derived figure that would be refused if it were given."""
     reason = f"gives {whose}{derived:.9g}{unit}, which is beyond {MAX_NUMBER:g}"
     return Problem(path, value, reason, "check the unit")
 

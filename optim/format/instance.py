@@ -136,7 +136,7 @@ class Instance:
             raise error.within(str(path)) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the canonical document: fixed key order, defaults left out, groups kept."""
+        """Return the canonical document: fixed key order, defaults left out, groups preserved."""
         from optim.format.write import instance_document
 
         with collection_paused():

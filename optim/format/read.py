@@ -1,4 +1,4 @@
-"""From bytes to a validated document, with every problem told at once by its path."""
+"""From bytes to a validated document, with every problem reported at once with its path."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def _duplicate_keys(data: bytes, text: str) -> Iterable[Problem]:
 
 
 class Fault(ValueError):
-    """What a validator of a document's type raises, to be told with the path of what it checked.
+    """What a validator of a document's type raises, to be reported with the path of what it
+    checked.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def check(
     table
         What the document's language calls an object.
     context
-        Handed to validators of the type.
+        Passed to validators of the type.
 
     Returns
     -------
@@ -150,7 +151,7 @@ def check(
     """
     details: list[ErrorDetails] = []
     try:
-        if _is_long(value):  # a list of nothing but errors is told before it fills the memory
+        if _is_long(value):  # a list of nothing but errors is reported before it fills the memory
             details = _first_errors(adapter, value, context, deep=False)
         if not details:
             return adapter.validate_python(value, context=context)
@@ -341,7 +342,7 @@ def _json_type(value: Any, table: str) -> str:
     return names.get(type(value), shorten(value))
 
 
-# The documents there are, told apart by their ``format``: one given for another is named.
+# The documents there are, distinguished by their ``format``: one given for another is named.
 
 _KINDS = {
     "streamplace.instance": "an instance",

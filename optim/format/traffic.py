@@ -1,6 +1,6 @@
 """Streams and task pairs: how a stream's rate spreads, and what a placement collocates.
 
-A `full` stream between two groups of a and b tasks has a·b equal pairs. Those are kept as a block
+A `full` stream between two groups of a and b tasks has a·b equal pairs. Those are stored as a block
 and counted per node, so that the referee costs O(tasks + nodes) and not O(a·b).
 """
 

@@ -1,4 +1,4 @@
-"""The canonical document of an instance: fixed key order, defaults left out, groups kept."""
+"""The canonical document of an instance: fixed key order, defaults left out, groups preserved."""
 
 from __future__ import annotations
 

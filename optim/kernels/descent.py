@@ -23,8 +23,8 @@ from optim.util.compiled import helper, kernel
 def descend(state, order, most_passes, least_gain):
     """Move and swap tasks while that collocates more traffic.
 
-    Room, masks, lower load bounds, the migration budget, sets and inflow are kept; what is already
-    exceeded does not get worse. Tasks that stand nowhere stay nowhere.
+    Room, masks, lower load bounds, the migration budget, sets and inflow are respected; what is
+    already exceeded does not get worse. Tasks that stand nowhere stay nowhere.
 
     Parameters
     ----------

@@ -50,8 +50,8 @@ def first_fit_decreasing(
 ) -> Ints:
     """Place the tasks by decreasing size, each on the first node where it fits.
 
-    Capacities with utilisation limits and background, allowed nodes and leaving nodes are kept;
-    lower load bounds, links, slots and migration budgets are not looked at.
+    Capacities with utilisation limits and background, allowed nodes and leaving nodes are
+    respected; lower load bounds, links, slots and migration budgets are not looked at.
 
     Parameters
     ----------

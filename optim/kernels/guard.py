@@ -1,6 +1,6 @@
 """Guard of the rules that count tasks on places, or nodes, for compiled searches.
 
-A search asks `may_enter` where it asks whether a task fits, and tells every change by `enter`; a
+A search asks `may_enter` where it asks whether a task fits, and reports every change by `enter`; a
 guard of no rules costs one comparison (`guard.active`). What is broken to begin with may stay so:
 a change is refused where it breaks a set or the inflow of a node, or breaks it more, so a placement
 that keeps all goes on doing so, and `relief_of` says which changes mend.

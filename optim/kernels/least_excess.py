@@ -1,6 +1,6 @@
 """The least excess within the budgets, by descent from the current placement; and a bound on it.
 
-Used where limits are broken today and cannot all be kept within the budgets: rows of nodes
+Used where limits are violated now and cannot all be satisfied within the budgets: rows of nodes
 (capacities, numbers of tasks, least loads) are weighed move by move, and what a move breaks beside
 them the referee says.
 """

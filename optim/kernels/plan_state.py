@@ -137,7 +137,7 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
     Parameters
     ----------
     instance, binding
-        What is measured; what limits are kept: without those that the objective measures, maybe
+        What is measured; what limits hold: without those that the objective measures, maybe
         with further resources at the end.
     objective
         Of figures in `SEARCHED`.

@@ -4,7 +4,7 @@ What a change touches is reckoned anew: its nodes, and the links around them. Fi
 greatest value of a node or link are followed together with the sum of the 16th powers of all, so
 that a plan whose next values are smaller is the better one of two with the same greatest. Limits
 that are broken cost an amount for each broken row, which may be so for a while; only where a task
-may be at all is never broken. A placement is kept as the best only where nothing is broken.
+may be at all is never broken. A placement becomes the incumbent only where it violates nothing.
 """
 
 # mypy: allow-untyped-defs
@@ -38,9 +38,9 @@ _NOISE = 1e-9
 _NOTHING = 1e-12
 """Traffic, and load, up to which there is none: what sums leave that cancel."""
 _HIGHEST = 3.0
-"""Times the reference up to which powers are told apart."""
+"""Times the reference up to which powers are distinguished."""
 
-#: What a walk is told (`walk`): temperatures, steps, level, weight of the objective, price of
+#: What a walk receives (`walk`): temperatures, steps, level, weight of the objective, price of
 #: what is broken, share of the sum of powers, whether no step is taken, whether it stops at the
 #: first better placement.
 (HOT, COLD, STEPS, LEVEL, AIM, PRICE_OF_BROKEN, BLEND, STILL, STOPS) = range(9)
@@ -567,7 +567,7 @@ def figure_of(i, x, guard, k, blend):
         x[base + FURTHER] = greatest
     smooth = greatest
     if blend > 0.0:
-        part = blend if greatest < NEVER else 1.0  # what never is tells nothing of the rest
+        part = blend if greatest < NEVER else 1.0  # what never is reports nothing of the rest
         root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, powers)))))
         smooth = (1.0 - part) * greatest + part * root * x[own + REFERENCE]
     if kind in (K_RATE, K_LOSS):
@@ -641,7 +641,7 @@ def measure(i, x, guard, levels, blend, level):
 
 @helper
 def _refer(i, x):
-    """Tell powers of values by the greatest now; return whether that changes any."""
+    """Normalise powers of values by the greatest now; return whether that changes any."""
     changes = False
     for k in range(i[FIGURES]):
         kind, at = i[i[FIGURE_KINDS] + k], i[PARAMETERS] + EACH * k + REFERENCE

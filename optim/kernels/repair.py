@@ -70,7 +70,7 @@ def repair(instance: Instance, node_idx: Ints, until: float | None = None) -> Re
     Parameters
     ----------
     instance
-        Whose limits are to be kept.
+        Whose limits must hold.
     node_idx
         (T,) node of each task; -1 for a task without one.
     until
@@ -200,7 +200,7 @@ def _on_too_many_nodes(count: NodeCount, node: Ints, num_nodes: int) -> Bools:
 
 
 def _too_many_of(rules: PlaceRules, i: int, node: Ints) -> NDArray[np.int64]:
-    """Return members of a set that have to go from where they are, so that the set can be kept."""
+    """Return members of a set that have to go from where they are, so that the set can hold."""
     tasks = rules.tasks_of(i)
     tasks = tasks[node[tasks] >= 0]
     place = rules.place[i, node[tasks]]
@@ -239,7 +239,7 @@ def _relieve_and_place(instance: Instance, state: State) -> None:
 
 
 def _keep_budget(state: State) -> None:
-    """Send the migrants home whose return costs least, until the budget is kept or none can go."""
+    """Send the migrants home whose return costs least, until the budget holds or none can go."""
     from optim.kernels.repair_kernel import go_home, homing_loss
 
     for _ in range(_PASSES):

@@ -411,7 +411,7 @@ def homing_loss(state):
 
 @kernel
 def go_home(state, order):
-    """Send migrants home in the given order, where they fit, until the migration budget is kept.
+    """Send migrants home in the given order, where they fit, until the migration budget holds.
 
     A migrant whose place is taken changes with a task that came there, when that saves a migration
     too.

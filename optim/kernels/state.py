@@ -41,8 +41,8 @@ class State(NamedTuple):
     indptr, other, rate
         Task pairs in CSR form, each in both directions.
     group, block_indptr, block_other, block_rate
-        Full streams between groups of tasks, kept whole: (T,) group (-1 none), and CSR over groups
-        of the rate of one task pair.
+        Full streams between groups of tasks, stored whole: (T,) group (-1 none), and CSR over
+        groups of the rate of one task pair.
     node, room, spare
         (T,) placement; (N, R) what may come; (N, R) what may go.
     tally

@@ -111,7 +111,8 @@ def _gains(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
 
 
 def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
-    """Undo every move without which the plan is as good by all objectives, and keeps all it kept.
+    """Undo every move without which the plan is as good by all objectives, and violates no further
+    limit.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure
         values = values_undone(instance, best, moved, objectives[0])
         sign = -1.0 if objectives[0].sense == "max" else 1.0
         noise = 1e-9 * max(abs(before[0]), 1e-300) + _rounding(instance, objectives[0])
-        # the dearest first: where two would do, that one is kept which costs less
+        # the dearest first: where two would do, that one stays which costs less
         order = np.argsort(-instance.tasks.migration_cost[moved], kind="stable")
         changed = False
         for k in order[(sign * values <= before[0] + noise)[order]].tolist():
@@ -334,7 +335,7 @@ def _ranks(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> list
 def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point]:
     """Return plans with ever fewer of the moves: that one undone each time which costs least.
 
-    Of the few that cost least, one without which every rule is kept comes first.
+    Of the few that cost least, one without which every rule holds comes first.
 
     Returns
     -------

@@ -43,7 +43,8 @@ _CLAIM_RELATIVE = 1e-6
 _CLAIM_NOISE = 1e-7
 _SHOWN = 5
 #: Of all there is: what sums of some thousand terms, added in another order, differ by. More than
-#: that is no rounding of ours, and a solver's tolerance is not told from a pair of little traffic.
+#: that is no rounding of ours, and a solver's tolerance is not distinguished from a pair of little
+#: traffic.
 _ROUNDING = 1e-12
 
 FOR_EVERY_PLAN = "for every plan"
@@ -91,10 +92,10 @@ def check_bound(
     *,
     stands: bool,
 ) -> None:
-    """Hold a bound against the plan at hand, where that `stands`: breaks no limit that binds.
+    """Hold a bound against the plan known, where that `stands`: breaks no limit that binds.
 
     A plan outside of the restricted problem (a repaired one, say) may beat a bound of that: it
-    then tells nothing of the plan, and is dropped with a note. So is what a solver claims.
+    then says nothing of the plan, and is dropped with a note. So is what a solver claims.
 
     Raises
     ------
@@ -307,7 +308,7 @@ def judge(
     ------
     SolverError
         A claim differs from the referee's figure, a plan beats a proven bound, or a feasible plan
-        is at hand for what was called infeasible, other than by the last of the tolerance.
+        is known for what was called infeasible, other than within the tolerance.
     RefereeRefused
         The method promises feasible plans and this one is not.
     """
@@ -370,7 +371,7 @@ def _plan_in_hand(
     objective: Figure,
     repaired: bool,
 ) -> tuple[Ints | None, Evaluation | None]:
-    """Return the placement to tell and its evaluation.
+    """Return the placement to report and its evaluation.
 
     The best of what the method returned, its incumbents before, and, of an exact method or a
     search, the start, the heuristics of its family and staying; where it is not the method's own
@@ -455,7 +456,7 @@ def _worth_making(
 
 
 def _retold(level: Level, evaluation: Evaluation) -> Level:
-    """Tell a level of a plan that keeps it: its bound holds on."""
+    """Report a level of a plan that keeps it: its bound holds on."""
     if not _known(level):
         return level
     return replace(level, value=evaluation.objective(level.name))
@@ -550,7 +551,7 @@ def _unsay(outcome: Outcome, method: Method, name: str, false: str = "") -> None
 def _alternatives(
     instance: Instance, method: Method, request: Request, start: Start | None
 ) -> Iterator[Incumbent]:
-    """What is at hand beside the method's answer; of a heuristic only what itself handed over."""
+    """What is known beside the method's answer; of a heuristic only what it passed itself."""
     yield from reversed(request.incumbents.plans)
     if method.kind == "heuristic":
         return
@@ -638,11 +639,11 @@ def _known(level: Level) -> bool:
 
 
 def _told(level: Level, evaluation: Evaluation) -> Level:
-    """Tell a further level of another plan, of which the method has proved nothing."""
+    """Report a further level of another plan, of which the method has proved nothing."""
     return Level(level.name, level.sense, evaluation.objective(level.name))
 
 
 def _thread_level(level: Level, evaluation: Evaluation | None) -> Level:
-    """Tell a further level by the referee's figure."""
+    """Report a further level by the referee's figure."""
     value = None if evaluation is None else evaluation.objective(level.name)
     return Level(level.name, level.sense, value, level.bound)

@@ -119,7 +119,7 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
     """Refuse a method that lacks what it needs, or would not keep a limit that is set.
 
     With `repair`, limits that are not honoured pass: the repair finishes the plan, and the referee
-    has the last word. Costs of crossing do not: they change what is measured. Capacity is never
+    decides. Costs of crossing do not: they change what is measured. Capacity is never
     asked for: a method that overloads by design says so; of one that knows no capacity and promises
     nothing, the round robins, nor are links and slots.
 

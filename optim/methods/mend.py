@@ -403,7 +403,7 @@ class SecondLevel:
         began
             ``time.perf_counter()`` at the start.
         promises
-            Whether the method promises to keep limits; else its plan is told as it is.
+            Whether the method promises to keep limits; else its plan is reported as it is.
         """
         start, figure, best = self.start, self.start.figure, self.best
         asked = self.first is not None and self.first.termination is Termination.INFEASIBLE

@@ -1,4 +1,4 @@
-"""An aim that is kept: a changed instance is solved for the objective of the case as it is.
+"""A fixed objective: a changed instance is solved for the objective of the case as it is.
 
 Which objective `solve` takes by itself depends on what an instance holds: a budget, a node that
 leaves, a task without a node. A question about a change of an instance (what if, fewer moves) is
@@ -79,7 +79,7 @@ def aim_of(instance: Instance, method: str | None, asked: Settings) -> Aim | Non
             method = choose_method(relaxed, asked.time_limit, goal).name
         assert method is not None
         chosen, _ = aim(get_method(method), goal, {})
-    except InvalidInput:  # told where the instance itself is solved
+    except InvalidInput:  # reported where the instance itself is solved
         return None
     return Aim(chosen.objective, method, goal is not None)
 

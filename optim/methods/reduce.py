@@ -5,7 +5,7 @@ count tasks say that at most so many of some tasks are on a node. That is a capa
 of which these tasks need one each. ``max_load_distance`` says how much and how little of the first
 resource may be on a node, as its mean is the same in every plan: a capacity and a lower bound.
 Written so, the rule holds in every engine that keeps capacities, and tasks that it makes unequal
-are told apart by their loads.
+are distinguished by their loads.
 
 *Outliers.* Solvers and running sums keep tolerances of the size of the numbers that they see. A
 load of 9e11 beside a node of 500, or a cost of 1e12 beside a budget of 1, would make that row a

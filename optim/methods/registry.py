@@ -78,7 +78,7 @@ NEEDS = {
 
 _KEPT = 4
 BEFORE = "a plan found before"
-"""Name of what the running method itself handed over."""
+"""Name of what the running method itself reported."""
 
 
 def _scale() -> Scale:
@@ -97,9 +97,9 @@ class Incumbent(NamedTuple):
 
 @dataclass(eq=False)
 class Incumbents:
-    """Plans that a running method handed over, the last few of them.
+    """Plans that a running method reported, the last few of them.
 
-    Methods hand over what they take for better than before, so the last ones are the best; which
+    Methods report what they take for better than before, so the last ones are the best; which
     is, the referee says.
 
     Attributes
@@ -145,7 +145,7 @@ class Settings:
     solver
         Back end of an exact method.
     time_limit
-        Seconds for building, handing over and solving.
+        Seconds for building, passing data and solving.
     gap
         Stop at this gap to the bound: relative, or percent of the mean load for load distance;
         ``"1%"`` is one percent of either.
@@ -168,10 +168,10 @@ class Settings:
     prefer
         Where no method is named: one that is tried first, if it suits.
     start_broken
-        What is done where the current placement breaks limits that cannot all be kept within the
-        budgets: ``mend`` breaks none of them more than now, and what is broken as little as can
+        What is done where the current placement breaks limits that cannot all be satisfied within
+        the budgets: ``mend`` breaks none of them more than now, and what is broken as little as can
         be, before the objective (`optim.methods.mend`); ``refuse`` says that there is no plan. A
-        rate to be carried is kept or refused.
+        rate to be carried is reached or refused.
     explain
         Seconds to find the rules that clash, where there is proved to be no plan and no quick proof
         shows why; 0 to leave it.
@@ -229,7 +229,7 @@ class Request:
     solver
         Back end of an exact method.
     time_limit
-        Seconds for building, handing over and solving; ``None`` for no limit.
+        Seconds for building, passing data and solving; ``None`` for no limit.
     gap
         Stop at this gap: relative; for load distance a difference in the instance's own unit.
     seed, threads
@@ -493,7 +493,7 @@ class Method:
         return str(find_objective(self.objective).sense)
 
     def read_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return typed options with defaults; all that is wrong is told at once.
+        """Return typed options with defaults; all problems are reported together.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Running a method: on its own view of the instance, its incumbents kept whatever happens."""
+"""Running a method: on its own view of the instance, its incumbents stored whatever happens."""
 
 from __future__ import annotations
 

@@ -90,8 +90,9 @@ def solve(
     Returns
     -------
     Result
-        With the referee's evaluation; ``plan`` is ``None`` where there is none. That nothing fits,
-        or that no plan was found in time, is a result too, and no error: see its `termination`.
+        With the referee's evaluation; ``plan`` is ``None`` where there is none. That no plan
+        exists, or that no plan was found in time, is a result too, and no error: see its
+        `termination`.
 
     Raises
     ------
@@ -133,7 +134,9 @@ def solve(
 
 
 def _explained(instance: Instance, asked: Settings, result: Result) -> Result:
-    """Tell the rules that clash where it is proved that there is no plan, and nothing says why."""
+    """Report the rules that clash where it is proved that there is no plan, and nothing says
+    why.
+    """
     if result.termination is not Termination.INFEASIBLE or result.reasons or not asked.explain:
         return result
     find, solved = from_above("conflicts"), without_plan(instance, result, asked)
@@ -491,7 +494,7 @@ def _solve_by_choice(instance: Instance, asked: Settings) -> Result:
 def _is_last(result: Result, first: Result | None) -> bool:
     """Whether no other method need be asked, given what the first had.
 
-    Of plans for the rate, the best that carries less than the input is kept: it tells how far it
+    Of plans for the rate, the best that carries less than the input is returned: it says how far it
     goes, and that none carries the input is no reason to be without.
     """
     if result.feasible:
@@ -549,7 +552,7 @@ def _solve_by(
 
 
 def _at_target(result: Result, instance: Instance, rate: float) -> Result:
-    """Tell the figures of the plan at the current input, and the rate that it had to carry."""
+    """Report the figures of the plan at the current input, and the rate that it had to carry."""
     note = f"plans that carry {rate:g} times the current input"
     result = replace(result, reasons=tuple(_at_rate(reason, rate) for reason in result.reasons))
     if result.plan is None or result.plan.threads is not None:
@@ -561,7 +564,7 @@ def _at_target(result: Result, instance: Instance, rate: float) -> Result:
 
 
 def _at_rate(reason: Violation, rate: float) -> Violation:
-    """Tell what a task needs at the rate, where it was put as what it can use over the rate."""
+    """Report what a task needs at the rate, where it was put as what it can use over the rate."""
     if reason.rule != MAX_LOAD.name:
         return reason
     needed, available = reason.needed * rate, reason.available * rate
@@ -604,7 +607,7 @@ def _check_leaving(method: Method, dropped: Iterable[str]) -> None:
 
 
 def _is_cold(method: Method, starts: str) -> bool:
-    """Tell whether the method is to begin with nothing, or refuse."""
+    """Return whether the method is to begin with nothing, or refuse."""
     if starts not in (OWN, NONE):
         raise InvalidInput(Problem("--starts", starts, "is neither own nor none"))
     if starts == NONE and not method.cold:
@@ -615,7 +618,7 @@ def _is_cold(method: Method, starts: str) -> bool:
 
 
 def _request(method: Method, asked: Settings) -> Request:
-    """Return what the method is asked; options typed, all that is wrong told at once."""
+    """Return the method's request; options typed, all problems reported together."""
     solver, time_limit, seed = asked.solver, asked.time_limit, asked.seed
     problems = []
     if solver is not None and solver not in method.solvers:
@@ -708,7 +711,7 @@ def resolve_start(
 
 
 def _may_exist(path: Path) -> bool:
-    """Whether there is such a file; where asking fails, reading it will tell why."""
+    """Whether there is such a file; where asking fails, reading it will say why."""
     try:
         return path.exists()
     except OSError:

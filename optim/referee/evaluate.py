@@ -153,7 +153,7 @@ class PlanKind:
     Attributes
     ----------
     name
-        The part of a plan that tells its kind.
+        The part of a plan that gives its kind.
     evaluate
         The referee: figures and verdict from instance and plan alone.
     remarks

@@ -182,7 +182,7 @@ class Result:
         What the bound assumes beyond the file; empty for one of the problem.
     objective_levels
         Further levels of a lexicographic objective; where the current placement breaks limits that
-        cannot all be kept, the first one is ``excess``, which comes before the objective.
+        cannot all be satisfied, the first one is ``excess``, which comes before the objective.
     mending
         What is still broken then; ``None`` where the plan had nothing to leave broken.
     evaluation

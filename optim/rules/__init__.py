@@ -114,7 +114,7 @@ def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violati
 
 
 def keeps_all(placement: Placement) -> bool:
-    """Tell whether a placement is feasible, without a word on why not."""
+    """Return whether a placement is feasible, without reasons."""
     found = (violation for rule in RULES for violation in rule.violations(placement))
     return placement.complete and next(found, None) is None
 

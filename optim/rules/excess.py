@@ -73,7 +73,7 @@ def _resource(instance: Instance, violation: Violation) -> int:
 
 
 def worsened(now: Iterable[Violation], then: Iterable[Violation]) -> list[Violation]:
-    """Return what a plan breaks that is kept now, or is broken less."""
+    """Return what a plan breaks that holds now, or is violated less."""
     before = {v.key: v.amount for v in now}
     return [v for v in then if v.amount > before.get(v.key, 0.0) * (1 + _SAME)]
 
@@ -84,7 +84,7 @@ def loosened(
     """Return the instance with the limits that a placement exceeds raised to what it has.
 
     Every plan that is nowhere worse than the placement keeps the rules of what is returned, and
-    nearly nothing else does: `worsened` tells.
+    nearly nothing else does: `worsened` reports.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """``max_load``: what one task can use of a resource, wherever it runs: it is one thread.
 
-No placement changes it, so that it is kept by all or by none; what breaks it is a proof that no
-plan exists. Tasks that differ in nothing else are equal: whether they are exchanged matters to
+No placement changes it, so that it is satisfied by all or by none; what breaks it is a proof that
+no plan exists. Tasks that differ in nothing else are equal: whether they are exchanged matters to
 nothing.
 """
 

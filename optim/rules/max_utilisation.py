@@ -1,6 +1,6 @@
 """``max_utilisation``: the share of capacities, of nodes and links, that may be used.
 
-What exceeds it is told as a violation of the capacity; dropping it leaves the capacities whole.
+What exceeds it is reported as a violation of the capacity; dropping it leaves the capacities whole.
 """
 
 from __future__ import annotations

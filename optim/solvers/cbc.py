@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optim.solvers.interface import SolveTask
 
 #: First words of the solution file → termination. After a time-out CBC may still write
-#: ``Optimal`` or, after an interrupt, ``Stopped on iterations``: the log has the last word
+#: ``Optimal`` or, after an interrupt, ``Stopped on iterations``: the log decides
 #: (`_LOG_STATUS`).
 STATUS: tuple[tuple[str, LinearTermination], ...] = (
     ("Optimal", LinearTermination.OPTIMAL),
@@ -84,14 +84,14 @@ _INCREMENT = 1e-9
 _INTEGER_TOLERANCE = 1e-12
 _ROW_TOLERANCE = 1e-10
 
-#: CBC looks at the clock seldom and hands nothing over when it is killed, so it gets a little less
+#: CBC looks at the clock seldom and returns nothing when it is killed, so it gets a little less
 #: time: at most this many seconds, or 3 %.
 _MARGIN = 0.5
 
 
 @dataclass
 class _Log:
-    """What CBC's log has told so far; values are those of the minimisation."""
+    """What CBC's log has reported so far; values are those of the minimisation."""
 
     task: SolveTask
     sign: float
@@ -175,7 +175,7 @@ def executable() -> Path:
 
 @cache
 def _banner_version() -> str:
-    """Version that the executable tells of itself."""
+    """Version that the executable reports of itself."""
     import subprocess
 
     told = subprocess.run([executable(), "-quit"], capture_output=True, text=True, timeout=60)

@@ -6,7 +6,7 @@ rounding can take away, which stays within the tolerance of `LinearModel.violati
 lost, and what CP-SAT accepts, our check accepts.
 
 OR-Tools' own ways of giving CP-SAT a linear model (model_builder, MathOpt) round continuous
-variables without a word; here a model that has any is refused.
+variables silently; here a model that has any is refused.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def common_options(task: SolveTask) -> dict[str, Any]:
         "random_seed": task.seed,
         "num_workers": task.threads,
         "relative_gap_limit": task.gap,
-        "log_search_progress": True,  # tells what became of the hint
+        "log_search_progress": True,  # says what became of the hint
         "log_to_stdout": False,
         # OR-Tools 9.15 loses solutions where it rewrites linear rows by the at-most-one rows in
         # them (google/or-tools issue 5293): about 3 in 100 small balance models came out wrong

@@ -1,6 +1,6 @@
 """Child process around OR-Tools' CP-SAT, through its native protocol buffer.
 
-Every solution is handed to the parent at once, so that a kill loses nothing.
+Every solution is passed to the parent at once, so that a kill loses nothing.
 """
 
 from __future__ import annotations

@@ -55,9 +55,9 @@ STATUS: dict[int, tuple[str, LinearTermination]] = {
 
 
 #: Bits of rules of HiGHS 1.15.1's presolve that may change the optimum. Enumeration (16), after
-#: sparsify (14), drops the best of 22 columns of a model of eight rows, whose optimum is then told
-#: twice as dear, or infeasible; sparsify may also go on for ever. Parallel rows and columns (13)
-#: compares costs absolutely, after dividing them by the ratio of the columns.
+#: sparsify (14), drops the best of 22 columns of a model of eight rows, whose optimum is then
+#: reported twice as dear, or infeasible; sparsify may also go on for ever. Parallel rows and
+#: columns (13) compares costs absolutely, after dividing them by the ratio of the columns.
 PRESOLVE_RULES_OFF = 1 << 13 | 1 << 14 | 1 << 16
 
 
@@ -91,7 +91,7 @@ class _Heard:
         self.task.recorder.note(incumbent=self.objective)
 
     def on_log(self, payload: bytes) -> None:
-        """Keep the lines that tell of the start."""
+        """Keep the lines about the start."""
         text = payload.decode(errors="replace")
         if "start solution" in text or "yield feasible" in text:
             self.log.append(text.strip())

@@ -2,7 +2,7 @@
 
 The library may not share a process with OR-Tools, which carries another copy of it. The C
 interface is used rather than the executable: numbers pass exactly, without files of text, and
-every improving solution is handed to the parent at once, so that a kill loses nothing.
+every improving solution is passed to the parent at once, so that a kill loses nothing.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A process start costs some tens of milliseconds, too much for thousands of small
 copy of HiGHS hides its symbols, so it lives beside OR-Tools in one process.
 
 Whatever goes wrong in there, the answer is an answer: termination ``error`` and the reason. Callers
-lose what the model would have told, never their incumbent.
+lose what the model would have returned, never their incumbent.
 
 Python runs signal handlers in the main thread only, and only between its own instructions: a
 library that computes there for a minute answers no Ctrl-C for a minute. So the call is made in a

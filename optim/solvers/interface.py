@@ -98,7 +98,7 @@ class SolveTask:
     options
         Native options; they win over the common ones.
     recorder
-        Told of incumbents and bounds.
+        Receives incumbents and bounds.
     stop_bound
         A bound as good as this is all that is wanted; ``None`` for no such end.
     second_attempt
@@ -151,7 +151,7 @@ class Answer:
     termination
         Its native status mapped.
     native_status
-        The status in its own words.
+        The status as the solver names it.
     x
         Best vector, ``None`` if there is none.
     claimed
@@ -159,7 +159,7 @@ class Answer:
     bound
         Bound the solver proved, in the model's sense with offset.
     warm_start_accepted
-        ``None`` when it did not tell or none was given.
+        ``None`` when it did not report it or none was given.
     handover_seconds
         Time to hand the model over.
     killed
@@ -198,7 +198,7 @@ class LinearSolution:
     bound
         Proven bound in the model's sense, ``None`` if nothing was proven.
     warm_start_accepted
-        Whether the solver took the warm start; ``None`` if none was given or it did not tell.
+        Whether the solver took the warm start; ``None`` if none was given or it did not report it.
     trace
         (seconds, incumbent, bound) at every change.
     solver
@@ -210,7 +210,7 @@ class LinearSolution:
     message
         What the user should know besides; may be empty.
     native_status
-        The solver's own word for the status.
+        The solver's own name of the status.
     killed
         Whether the process overran and had to be killed.
     """

@@ -1,8 +1,8 @@
-"""Rows whose numbers lie too far apart for solvers: kept by what follows from them, exactly.
+"""Rows whose numbers lie too far apart for solvers, replaced by what follows from them exactly.
 
 In ``10¹² a − 10¹² b + 3 c + 4 d ≤ 5`` a solver does not see c and d: an `a` that is whole within
-1e-9, as solvers take it, moves the row by a thousand. Such rows of 0-1 variables are not handed
-over. What is, follows from them in exact arithmetic and has numbers that solvers tell apart:
+1e-9, as solvers take it, moves the row by a thousand. Such rows of 0-1 variables are not passed.
+What is, follows from them in exact arithmetic and has numbers that solvers distinguish:
 
 * the row with coefficients that are no larger than what makes it redundant;
 * where that is not enough, the row in steps of 1e-5 of its largest number, rounded down;
@@ -51,7 +51,7 @@ class Knapsack(NamedTuple):
         return [i for i, j in enumerate(self.column) if (x[j] < 0.5) == self.negated[i]]
 
     def cover(self, x: NDArray[np.float64]) -> list[int] | None:
-        """Return literals that are 1 and too much together, none to spare; ``None`` where kept."""
+        """Return literals that are 1 and too much together, none to spare; else ``None``."""
         some = self.holds(x)
         above = sum((self.weight[i] for i in some), Fraction(0)) - self.room
         if above <= 0:
@@ -112,7 +112,7 @@ class Apart:
     Attributes
     ----------
     arrays
-        What is handed to a solver: other rows, and what follows from those.
+        What is passed to a solver: other rows, and what follows from those.
     kept
         The rows that are not.
     cuts

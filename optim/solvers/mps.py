@@ -139,7 +139,7 @@ def _names(block: VariableBlock | RowBlock, ids: Ids) -> list[str]:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Make names safe, and number those that readers could not tell apart."""
+    """Make names safe, and number those that readers could not distinguish."""
     names = [_UNSAFE.sub("_", name) for name in names]
     seen: set[str] = set()
     for i, name in enumerate(names):

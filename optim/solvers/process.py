@@ -81,7 +81,7 @@ class Exit:
     def check_crash(self, solver: str, model: str, last: str = "") -> None:
         """Raise `SolverError` for a silent end, unless it was stopped: it may still have started.
 
-        `last` is what it printed, told where it wrote nothing to stderr.
+        `last` is what it printed, reported where it wrote nothing to stderr.
         """
         if not (self.asked or self.killed or self.interrupted):
             words = self.stderr.strip()[-500:] or last or "no message"
@@ -90,7 +90,9 @@ class Exit:
             )
 
     def reason(self, told: LinearTermination) -> LinearTermination:
-        """Return why it stopped, given what it told: only the user interrupts, we end its time."""
+        """Return why it stopped, given what it reported: only the user interrupts, we end
+        its time.
+        """
         if told in _FINAL:
             return told
         if self.interrupted:
@@ -190,7 +192,7 @@ def run_child(
     folder
         Working directory, also for its stderr.
     ask
-        Asks the child to stop and hand over what it has.
+        Asks the child to stop and pass what it has.
     terminal
         Give it a pseudo-terminal as stdout: it then writes line by line instead of in blocks.
     """
@@ -331,7 +333,7 @@ class Lines:
 
 
 class Frames:
-    """Splits a worker's stdout into frames and hands them to functions by kind."""
+    """Splits a worker's stdout into frames and passes them to functions by kind."""
 
     def __init__(self, handlers: Mapping[bytes, Callable[[bytes], None]]) -> None:
         self._handlers = handlers

@@ -60,7 +60,7 @@ _INFINITE = 1e19
 
 @dataclass
 class _Log:
-    """What SCIP's log has told so far, in the model's sense with the constant."""
+    """What SCIP's log has reported so far, in the model's sense with the constant."""
 
     task: SolveTask
     status: str | None = None
@@ -72,7 +72,7 @@ class _Log:
     def line(self, line: str) -> None:
         """Take one line."""
         self.tail = [*self.tail[-9:], line]
-        if line.startswith("handed over"):
+        if line.startswith("incumbent passed"):
             self.handed_over = time.perf_counter()
         elif "given by solution candidate storage" in line:
             self.accepted = "are infeasible" not in line
@@ -93,7 +93,7 @@ class _Log:
 
 
 MOST_SHIFT = 2**30
-"""Seeds from here on are told without their highest bit: SCIP adds to a shift for models inside a
+"""Seeds from here on are passed without their highest bit: SCIP adds to a shift for models inside a
 model, and one beyond 2**31 - 1 ends the whole solve."""
 
 

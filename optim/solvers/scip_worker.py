@@ -1,7 +1,7 @@
 """Child process around OR-Tools' SCIP: log on stdout, result in a file.
 
 OR-Tools' own interrupt does not reach SCIP (its call returns true and SCIP goes on), but SCIP
-catches SIGINT by itself and then hands over its incumbent.
+catches SIGINT by itself and then passes its incumbent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(folder: str, deadline: str, parameters: str) -> None:
     solver.set_solver_specific_parameters(parameters)
     if deadline != "None":
         solver.set_time_limit_in_seconds(max(0.0, float(deadline) - time.monotonic()))
-    print("handed over", flush=True)
+    print("incumbent passed", flush=True)
     # SCIP listens by itself while it solves; afterwards the result must get out
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     solver.solve(model)

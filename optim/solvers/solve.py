@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optim.solvers.linear_model import LinearModel
     from optim.util.progress import Progress
 
-#: Absolute gap below which a solver need not go on, unless told otherwise.
+#: Absolute gap below which a solver need not go on, unless set otherwise.
 ABSOLUTE_GAP = 1e-9
 
 #: Times that a plan is cut off before the solver is given up.
@@ -234,7 +234,7 @@ def _solved(backend: Backend, task: SolveTask) -> Answer:
 
 
 def _doubted(backend: Backend, task: SolveTask, answer: Answer) -> Answer:
-    """Take "infeasible" for proven only where it holds beyond what a solver can tell apart.
+    """Take "infeasible" for proven only where it holds beyond what a solver can distinguish.
 
     Rows of numbers too far apart are widened by that, and the solver asked again.
     """
@@ -249,7 +249,7 @@ def _doubted(backend: Backend, task: SolveTask, answer: Answer) -> Answer:
         answer.termination = LinearTermination.ITERATION_LIMIT
         answer.bound = None
         answer.add(
-            "infeasible only by less than a solver can tell in rows of numbers too far apart: "
+            "infeasible only by less than a solver can resolve in rows of numbers too far apart: "
             "nothing is proven"
         )
     return answer

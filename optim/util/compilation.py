@@ -1,6 +1,6 @@
 """Who wants to know that a kernel is compiled: the first use of a method on a machine takes longer.
 
-Kept apart from `optim.util.machine_code` so that listening does not load numba.
+Separate from `optim.util.machine_code` so that listening does not load numba.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _homeless = [False]
 @contextmanager
 def watching(watcher: Callable[[bool], None]) -> Iterator[None]:
     """Call `watcher` with True where compiling, or waiting for another process that compiles,
-    begins, and with False where it ends; loading from disk is not told."""
+    begins, and with False where it ends; loading from disk is not reported."""
     _watchers.append(watcher)
     try:
         yield
@@ -30,7 +30,7 @@ def watching(watcher: Callable[[bool], None]) -> Iterator[None]:
 
 
 def begin() -> None:
-    """Tell everyone who watches; kernels are compiled within others."""
+    """Notify every listener; kernels are compiled within others."""
     _begun.append(time.perf_counter())
     if len(_begun) == 1:
         for watcher in _watchers:

@@ -41,7 +41,7 @@ _within: ContextVar[bool] = ContextVar("within", default=False)
 
 
 def kernel(function: Any = None, *, steps: Callable[..., float] = lambda: CALL) -> Any:
-    """Mark what Python calls: compiled, it is kept on disk where possible.
+    """Mark what Python calls: compiled, it is stored on disk where possible.
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ def _words(error: OSError | ValueError) -> str:
 def file_name(name: str, ending: str) -> str:
     """Return a name that a document gave as that of a file: in the folder meant, short enough.
 
-    Slashes, control characters and a leading dot become ``_``; of a long name the end is kept.
+    Slashes, control characters and a leading dot become ``_``; of a long name the end stays.
     """
     plain = re.sub(r"[/\\\x00-\x1f\x7f]", "_", name)
     plain = plain.encode(errors="replace")[-_LONGEST + len(ending) :].decode(errors="ignore")
@@ -164,7 +164,7 @@ def behind_links(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Tell whether a path is there and no file or folder: a device, a pipe, a terminal.
+    """Return whether a path is there and no file or folder: a device, a pipe, a terminal.
 
     ``/dev/stdout`` is one even where it leads to a file, which the caller's shell holds open.
     """

@@ -289,7 +289,7 @@ def _stamp(kernel: Any) -> str:
 
 
 def _told(value: Any) -> str:
-    """Tell a value of the few kinds that kernels name, the same in every process."""
+    """Write a value of the few kinds that kernels name, the same in every process."""
     if isinstance(value, CodeType):
         parts = (value.co_varnames, value.co_names, value.co_freevars, *map(_told, value.co_consts))
         return f"{value.co_code.hex()} {parts}"

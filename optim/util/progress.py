@@ -1,4 +1,4 @@
-"""What a running method tells while it runs: best value so far, proven bound, phase."""
+"""What a running method reports while it runs: best value so far, proven bound, phase."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Progress:
     bound
         Best proven bound so far; ``None`` while nothing is proven.
     phase
-        What is being done, in a word or two: ``build``, ``solve``, ``search``.
+        What is being done, one or two words: ``build``, ``solve``, ``search``.
     """
 
     seconds: float
@@ -111,7 +111,7 @@ class ProgressRecorder:
             self._call(now)
 
     def finish(self, phase: str | None = None) -> None:
-        """Tell the last state, whatever the rate."""
+        """Report the last state, whatever the rate."""
         if phase is not None:
             self.phase = phase
         if self._callback is not None and self._told != (self.incumbent, self.bound):

@@ -24,7 +24,7 @@ from optim.util.files import UNFINISHED, read_bytes, write_atomic
 
 try:
     import fcntl
-except ImportError:  # Windows: nobody is kept out
+except ImportError:  # Windows: no lock
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:

@@ -210,7 +210,7 @@ def _traffic(instance: Instance) -> Iterator[Problem]:
 
 
 def _sets(instance: Instance) -> Iterator[Problem]:
-    """Sets that forbid nothing: whatever the plan, they are kept."""
+    """Sets that forbid nothing: every plan satisfies them."""
     tables = (instance.sets, instance.slot_sets)
     for table, i in ((each, i) for each in tables for i in range(len(each.ids))):
         rule, limit, size = SET_RULES[table.rule[i]], int(table.limit[i]), len(table.tasks_of(i))

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _levels(asked: Figure | None, evaluation: Evaluation) -> dict[str, Any]:
-    """Tell an objective that was asked for as results do."""
+    """Report a requested objective as results do."""
     if asked is None:
         return {}
     first, *further = (

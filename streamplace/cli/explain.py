@@ -1,4 +1,4 @@
-"""``streamplace explain``: why nothing fits, or why these moves and what binds."""
+"""``streamplace explain``: why no plan exists, or why these moves and what binds."""
 
 from __future__ import annotations
 

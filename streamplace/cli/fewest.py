@@ -48,7 +48,7 @@ SOLVES = 8
 FURTHER = 30.0
 """Seconds for plans with fewer moves, where no time limit is given."""
 _PROVING = 0.6
-"""Share of that which is kept for the proof that there are no fewer."""
+"""Share of that which is reserved for the proof that there are no fewer."""
 _EXACT, _PATTERNS = "throughput-exact", 20_000
 """What counts the fewest moves, and patterns of nodes up to which it does so in a moment."""
 _FLOOR = "that keep as much traffic"
@@ -265,7 +265,7 @@ class Asking:
             return None
 
     def seconds_left(self, kept: float = 0.0) -> float:
-        """Return the time that is left, but for a share of all that is kept for later."""
+        """Return the time that is left, but for a share of all that is reserved for later."""
         return self.began + self.seconds * (1 - kept) - time.perf_counter()
 
 
@@ -450,8 +450,8 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: An
 def curve_of(asking: Asking, by: str) -> Curve:
     """Return the plans worth their moves, or their cost, and the knee.
 
-    The highest rate is asked for with fewer moves, too: a rate is held by what is full first, so
-    that undoing single moves of the best plan tells little.
+    The highest rate is asked for with fewer moves, too: a rate is held by its bottleneck, so
+    that undoing single moves of the best plan reports little.
 
     Raises
     ------

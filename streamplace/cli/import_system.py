@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def telling(quiet: bool) -> Iterator[Ledger]:
-    """Give a ledger, and tell its warnings where what is done with it fails."""
+    """Give a ledger, and report its warnings where what is done with it fails."""
     ledger = Ledger()
     try:
         yield ledger
@@ -119,7 +119,7 @@ def telling(quiet: bool) -> Iterator[Ledger]:
 
 
 def tell(ledger: Ledger) -> None:
-    """Tell on standard error what was noticed."""
+    """Report on standard error what was noticed."""
     for what, texts in (("reading", ledger.readings), ("warning", ledger.warnings)):
         for text in texts:
             sys.stderr.write(f"{what}: {printable(text)}\n")

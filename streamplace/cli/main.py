@@ -101,7 +101,7 @@ exit codes:
     2  usage or invalid input
     3  infeasible: no plan can exist
     4  no feasible plan: a limit was reached, a heuristic did not place everything, or overloads
-  130  interrupted; 143 and 129 stopped by SIGTERM and SIGHUP: the best plan so far is kept
+  130  interrupted; 143 and 129 stopped by SIGTERM and SIGHUP: the best plan so far is returned
 
 `streamplace COMMAND --help` says more on each command."""
 
@@ -370,7 +370,7 @@ def _say(text: str) -> None:
 def _short_excepthook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Tell an internal error in a few lines; the interpreter then leaves with status 1."""
+    """Report an internal error in a few lines; the interpreter then leaves with status 1."""
     theirs, where = _foreign_method(trace), ""
     while trace is not None:
         where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"

@@ -33,7 +33,7 @@ _WIDE = 110
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("name", metavar="METHOD", nargs="?", help="tell all about one method")
+    parser.add_argument("name", metavar="METHOD", nargs="?", help="show one method in full")
     add_json(parser)
 
 
@@ -63,7 +63,7 @@ def _print_all(console: Console, methods: list[Method]) -> None:
                 ]
                 table.add_row(method.name, method.kind, *told[: len(between)], method.summary)
         console.print(table)
-    console.print("\n`streamplace methods METHOD` tells a method's source, limits and options.")
+    console.print("\n`streamplace methods METHOD` reports a method's source, limits and options.")
 
 
 def _print_one(console: Console, method: Method) -> None:

@@ -166,7 +166,7 @@ def _print_moves(console: Console, instance: Instance, result: Result) -> None:
         return
     first = f"; {plural(nowhere, 'task')} without a node placed" if nowhere else ""
     if not result.moves:
-        console.print(f"no moves: the current placement is kept{first}\n")
+        console.print(f"no moves: the current placement stays{first}\n")
         return
     assert result.evaluation is not None
     switches = result.evaluation.switches or 0

@@ -84,7 +84,7 @@ examples:
 
 exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usage or invalid input;
 3 infeasible; 4 no feasible plan; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP
-(the best plan so far is still told)"""
+(the best plan so far is still reported)"""
 
 
 RARE = (
@@ -146,7 +146,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--start-broken", metavar="HOW", default="mend",
-        help="where the current placement breaks limits that cannot all be kept: mend (none more "
+        help="where the current placement breaks limits that cannot all be satisfied: mend (none "
+             "more "
         "than now, all as little as can be) or refuse (there is no plan); default mend",
     )  # fmt: skip
     add_ignore(parser)
@@ -172,7 +173,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Solve; a signal that ends the program ends the search, and the best plan is told."""
+    """Solve; a signal that ends the program ends the search, and the best plan is reported."""
     with stopped_by_signals() as received:
         try:
             return received.exit_code(_run(args))
@@ -183,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Read, choose, solve, have it checked, tell, and write the plan."""
+    """Read, choose, solve, have it checked, report, and write the plan."""
     options = _options(args)
     _aim(args)
     one_document(args.json, args.output != STDOUT)
@@ -249,7 +250,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _refuse_of_one_plan(args: argparse.Namespace) -> None:
-    """Refuse options that are about one plan, where several cases are told as a table."""
+    """Refuse options that are about one plan, where several cases are reported as a table."""
     names = ("output", "write_model", "fewest_moves_within", "curve", "plot", "cross_check")
     asked = [name for name in names if getattr(args, name) not in (None, False)]
     reason, remedy = "is of one plan, and --or asks for several", "leave one out"
@@ -273,7 +274,7 @@ def _settings(args: argparse.Namespace, options: dict[str, str]) -> Settings:
 
 
 def _solve_cases(args: argparse.Namespace, instance: Instance, asked: Settings) -> int:
-    """Solve the instance as it is and in each case, and tell a table."""
+    """Solve the instance as it is and in each case, and print a table."""
     found, aim = [], aim_of(instance, args.method, asked)
     for case in ([], *cases_of(args)):
         changed = altered(instance, case)
@@ -301,7 +302,7 @@ def _solve(
 
     def compiling(begins: bool) -> None:
         if begins and not said:
-            kept = "kept on disk" if is_kept() else f"in each run anew, as {NOT_KEPT}"
+            kept = "stored on disk" if is_kept() else f"in each run anew, as {NOT_KEPT}"
             talk.print(f"compiling kernels for the first use ({kept}; not in the time limit)")
         said.append(True)
 

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--copy-rate", metavar="R", type=amount,
-        help="state a second that a node sends, and receives, at most: tells durations",
+        help="state a second that a node sends, and receives, at most: gives durations",
     )  # fmt: skip
     parser.add_argument(
         "--per-node", metavar="K", type=count, default=1, help="moves of a node at a time (1)"

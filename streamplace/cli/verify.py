@@ -31,12 +31,12 @@ examples:
 Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
 index runs where is its own choice. Of Kafka's partitions replicas, sync and leaders are compared;
 of Storm's executors node and worker.
-exit codes: 0 all as planned, 1 not, 2 it cannot be told.
+exit codes: 0 all as planned, 1 not, 2 unknown, as the cluster does not report it.
 
 docs/flink.md and docs/kafka.md say more."""
 
 _FAR = 0.05
-"""Difference of the measured share from the predicted one that is worth a word."""
+"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

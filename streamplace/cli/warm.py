@@ -56,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Solve a small instance by each method; what is told are the seconds spent on compiling."""
+    """Solve a small instance by each method; what is reported are the seconds spent on
+    compiling.
+    """
     from optim.errors import InvalidInput, Problem
     from optim.methods.registry import get_method, method_names
 

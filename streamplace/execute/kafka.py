@@ -1,4 +1,4 @@
-"""Kafka: each batch is a reassignment that is handed in, and asked after until it is complete.
+"""Kafka: each batch is a reassignment that is submitted, and asked after until it is complete.
 
 Then its preferred leaders are elected, where the batch changes them.
 
@@ -57,7 +57,7 @@ class Kafka:
     throttle
         Bytes a second that replicas are copied with, or ``None``.
     say
-        Told how far a batch is.
+        Receives how far a batch is.
     sleep
         Waits.
     """
@@ -83,7 +83,7 @@ class Kafka:
     def _reassign(
         self, number: int, file: Path, names: set[str], lock: int, *, again: bool
     ) -> None:
-        if again:  # a run that was killed may have handed it in or not: Kafka knows
+        if again:  # a run that was killed may have submitted it or not: Kafka knows
             known = self._wait(number, file, names, lock)
             if known["complete"] == len(names):
                 return
@@ -109,7 +109,7 @@ class Kafka:
             waited += self.poll
 
     def _checked(self, file: Path) -> set[str]:
-        """Return the partitions of a batch; one that would lose a replica is not handed in."""
+        """Return the partitions of a batch; one that would lose a replica is not submitted."""
         names = set()
         for entry in json.loads(file.read_text())["partitions"]:
             topic, partition, replicas = entry["topic"], entry["partition"], entry["replicas"]

@@ -150,7 +150,7 @@ def carry_out(
 
 @dataclass(frozen=True)
 class Command:
-    """A command a batch; a batch that was under way when a run was killed is made again.
+    """A command a batch; a batch that was under way when a run was killed is repeated.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class Command:
         return cls(words)
 
     def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
-        """As `Executor.run`; the variable ``STREAMPLACE_AGAIN`` is 1 for a batch made again."""
+        """As `Executor.run`; the variable ``STREAMPLACE_AGAIN`` is 1 for a repeated batch."""
         words = [
             word.replace("{file}", str(file)).replace("{batch}", str(number))
             for word in self.template

@@ -1,1 +1,1 @@
-"""``streamplace explain``: why nothing fits, or what a plan's moves are worth and what binds."""
+"""``streamplace explain``: why no plan exists, or what a plan's moves are worth and what binds."""

@@ -1,4 +1,4 @@
-"""What is to be told of an instance, and of a plan for it, gathered without a word of layout."""
+"""What is to be reported of an instance, and of a plan for it, gathered without layout."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def why_no_plan(
     """
     solved = without_plan(instance, result, asked)
     if solved is None or (asked.target_rate is not None and clashes_of_threads(solved)):
-        return result, None  # the reasons tell it at the rate
+        return result, None  # the reasons state it at the rate
     found = why_infeasible(solved, _AT_ONCE)
     if not found.conflicts:
         return result, None

@@ -134,7 +134,7 @@ def _print_plan(console: Console, instance: Instance, found: Explanation, *, ful
         console.print(table)
         print_rest(console, len(found.moves) - len(moves), "move", "--full")
     elif instance.has_current:
-        console.print("no moves: the current placement is kept")
+        console.print("no moves: the current placement stays")
     if found.binding:
         console.print("\nwhat binds", style="bold")
         told = found.binding[:shown]

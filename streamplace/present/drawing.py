@@ -1,6 +1,6 @@
 """Drawing figures: one look for reports, replays, papers and curves; as SVG, PDF and PNG.
 
-Each colour belongs to a method in all figures; none is told apart by colour alone. The legend
+Each colour belongs to a method in all figures; none is distinguished by colour alone. The legend
 stands outside the data, ticks of logarithmic axes are written out as far as there is room, and the
 same figure gives the same bytes: nothing depends on the clock, on chance or on a ``matplotlibrc``.
 """
@@ -29,7 +29,7 @@ COLORS = (
     "#0072b2", "#d55e00", "#00875f", "#b8568f", "#a87400", "#3f97d1", "#6b7280", "#1d2329",
     "#6a4bb0",
 )  # fmt: skip
-"""Told apart by most colour-blind readers, too (after Okabe and Ito), and on white."""
+"""Distinguished by most colour-blind readers, too (after Okabe and Ito), and on white."""
 
 _METHODS = (
     ("imc-exact", "albic", "eoa-milp", "storm-milp", "throughput-exact", "slots-milp"),

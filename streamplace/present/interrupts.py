@@ -4,9 +4,9 @@
 
 An interrupt that is raised while modules are imported may be lost: CPython forgets what is raised
 in the callbacks that clear the locks of modules, and C code takes it for a missing attribute. So
-it waits until nothing is being imported. So it does while LLVM hands over what it has compiled, and
+it waits until nothing is being imported. So it does while LLVM passes what it has compiled, and
 while its objects are freed: cut off there, the code would be missing, or be freed again. In other
-callbacks from C, and in finalizers, Python tells that it forgets what is raised: there the signal
+callbacks from C, and in finalizers, Python reports that it drops what is raised: there the signal
 is sent again.
 """
 
@@ -73,7 +73,7 @@ class _Raised:
 
 
 def _not_now() -> bool:
-    """Tell whether a module is being imported, or compiled code handed over or freed."""
+    """Return whether a module is being imported, or compiled code passed or freed."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def load_all(plugins: Plugins[T]) -> list[T]:
-    """Load all plug-ins of a kind; what cannot be taken is told on standard error."""
+    """Load all plug-ins of a kind; what cannot be taken is reported on standard error."""
     with warnings.catch_warnings(record=True) as left_out:
         warnings.simplefilter("always")
         found = plugins.all()
@@ -29,7 +29,9 @@ def load_all(plugins: Plugins[T]) -> list[T]:
 
 
 def print_all(plugins: Plugins[Any], told: Callable[[Any], list[str]], *, as_json: bool) -> None:
-    """List all plug-ins of a kind: each as plain data, or what is told of it and its options."""
+    """List all plug-ins of a kind: each as plain data, or what is reported of it and its
+    options.
+    """
     found = load_all(plugins)
     if as_json:
         print_json([plugin.to_dict() for plugin in found])

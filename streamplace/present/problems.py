@@ -34,7 +34,7 @@ def describe(error: StreamplaceError) -> str:
 
 
 def problem_lines(problems: list[Problem], shown: int = SHOWN) -> list[str]:
-    """Lay problems out in columns; after `shown` of them only their number is told."""
+    """Lay problems out in columns; after `shown` of them only their number is reported."""
     rows = []
     for told in problems[:shown]:
         value = "" if told.value is None else shorten(told.value)

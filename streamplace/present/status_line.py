@@ -1,6 +1,6 @@
-"""A line that tells how far something is: rewritten on a terminal, now and then a new one in a log.
+"""A line that says how far something is: rewritten on a terminal, now and then a new one in a log.
 
-`solve`, sweeps and replays tell of their progress by it, each with a text and a clock of its own.
+`solve`, sweeps and replays report their progress by it, each with a text and a clock of its own.
 """
 
 from __future__ import annotations

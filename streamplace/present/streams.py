@@ -76,7 +76,7 @@ def leave(code: int) -> NoReturn:
         try:
             sys.stdout.flush()
         except (OSError, ValueError):
-            sys.exit(code)  # Python tells that
+            sys.exit(code)  # Python reports that
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -107,7 +107,7 @@ class Talk:
 
 
 def forgive_talk() -> None:
-    """Let standard error fail without a word, until the end of the process."""
+    """Let standard error fail silently, until the end of the process."""
     if not isinstance(sys.stderr, Talk):
         sys.stderr = cast("TextIO", Talk(sys.stderr))
 

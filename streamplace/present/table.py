@@ -163,7 +163,7 @@ class Table:
 
     @property
     def unit(self) -> str:
-        """The unit that all its numbers share, told once beside the title; else empty."""
+        """The unit that all its numbers share, stated once beside the title; else empty."""
         kinds = {column.kind for column in self.columns if column.numeric}
         many = sum(column.numeric for column in self.columns) >= _MANY_COLUMNS
         return "%" if many and kinds <= {"share", "gap"} else ""
@@ -512,8 +512,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def to_cell(text: str) -> str:
     """Return a text with an apostrophe before it where it would be run as a formula.
 
-    One that begins with apostrophes and goes on like that gets one more, so that it can be told
-    from the others.
+    One that begins with apostrophes and goes on like that gets one more, so that it can be
+    recognised from the others.
     """
     return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
 

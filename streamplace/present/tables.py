@@ -38,7 +38,7 @@ _ROUNDING = 1e-12
 #: Resources up to which a node's line has bars, and loads beside the shares, where there is room.
 MOST_BARS, MOST_FIGURES = 2, 4
 
-#: What a node's line tells of a resource, from the widest to the narrowest.
+#: What a node's line shows of a resource, from the widest to the narrowest.
 Cells = Literal["bars", "figures", "shares", "fullest"]
 
 
@@ -120,7 +120,7 @@ def node_table(
 ) -> Table | None:
     """Lay out load against capacity of every node, or of the fullest of many; if it has nodes.
 
-    Where resources do not fit side by side on the console, each tells less, and at last only the
+    Where resources do not fit side by side on the console, each shows less, and at last only the
     fullest of a node is named.
     """
     if not evaluation.node_loads or evaluation.node_tasks is None:
@@ -153,7 +153,7 @@ def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table
     assert evaluation.node_tasks is not None
     told = ["fullest resource"] if cells == "fullest" else list(instance.resources)
     table = plain_table(["node", *told, "tasks"], right=["tasks"])
-    # bytes need their unit to be short; what the others are is told by the figures below
+    # bytes need their unit to be short; what the others are is reported by the figures below
     units = [unit if is_bytes(unit) else "" for unit in map(instance.units.get, instance.resources)]
     for i in _nodes_shown(instance, evaluation):
         node = instance.nodes.ids[i]
@@ -228,7 +228,7 @@ def metric_table(
 ) -> Table:
     """Lay out the figures of one evaluation, or of several side by side, under headings.
 
-    What was optimised is told even where it is a figure that tables leave out; sums come first.
+    What was optimised is reported even where it is a figure that tables leave out; sums come first.
     """
     asked = find_objective(objective) if objective and objective not in BY_NAME else None
     shown = {one.name for one in asked.singles} if asked else {objective}

@@ -1,10 +1,10 @@
 """Exact rebalancing where many key groups are equal: by what nodes hold of each class.
 
-Equal key groups are interchangeable, so a placement is told by its counts, and the migrations it
-takes are those by which a node holds fewer than now. A dynamic programme takes one node after the
-other and keeps, for the counts still to be placed, the least load left on leaving nodes for each
-number of migrations. With bisection on the load distance over the values that nodes can have, all
-levels of `balance-milp` are solved exactly, without a solver.
+Equal key groups are interchangeable, so a placement is described by its counts, and the migrations
+it takes are those by which a node holds fewer than now. A dynamic programme takes one node after
+the other and keeps, for the counts still to be placed, the least load left on leaving nodes for
+each number of migrations. With bisection on the load distance over the values that nodes can have,
+all levels of `balance-milp` are solved exactly, without a solver.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ class Counts:
         fits &= (usage <= problem.headroom[node]).all(axis=1)
         if not problem.leaving[node]:
             fits &= (usage >= problem.floor[node]).all(axis=1)
-        # whether a key group may stay where it is is told by its allowed set, not by its class
+        # whether a key group may stay where it is follows from its allowed set, not by its class
         barred = ~np.array([self._may_hold(int(task), node) for task in self.example])
         fits &= (digits[:, barred] == 0).all(axis=1)
         number = np.flatnonzero(fits)

@@ -118,7 +118,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         answer.placement = changes.placement
         answer.levels += changes.levels
     outcome = _outcome(instance, problem, answer, settings)
-    # what is not told here, the search before the solver too, counts as solving
+    # what is not reported here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": answer.build_seconds}
     outcome.notes[:0] = notes
     outcome.rank = rank
@@ -263,7 +263,9 @@ def _outcome(
 
 
 def _main(answer: BalanceAnswer) -> LevelAnswer:
-    """Return the level that is told as the objective; an unsolved one where none was reached."""
+    """Return the level that is reported as the objective; an unsolved one where none was
+    reached.
+    """
     for level in answer.levels:
         if level.goal in ("distance", "weighted"):
             return level
@@ -272,7 +274,7 @@ def _main(answer: BalanceAnswer) -> LevelAnswer:
 
 
 def _interrupted(problem: BalanceProblem, prepared: Prepared) -> Outcome:
-    """Tell the best placement at hand when Ctrl-C came before the solver did."""
+    """Report the best placement when Ctrl-C came before the solver did."""
     best = best_start(problem, prepared.starts)
     if best is None:
         return Outcome(Termination.INTERRUPTED, bound=prepared.bound)
@@ -296,7 +298,7 @@ def _distance_bound(problem: BalanceProblem, main: LevelAnswer, settings: Settin
 
 
 def told_level(level: LevelAnswer) -> Level:
-    """Return a level as results tell it."""
+    """Return a level as results report it."""
     name, sense = _NAMES[level.goal]
     sign = -1.0 if sense == "max" else 1.0
     value = None if level.value is None else sign * level.value + 0.0

@@ -191,7 +191,7 @@ def none_within(problem: BalanceProblem) -> str:
     note = "no placement within the budget keeps every limit" if set_ones else ""
     note = note or "no placement keeps every limit"
     if set_ones:
-        note += f"; {' '.join(set_ones)} tells what it takes without"
+        note += f"; {' '.join(set_ones)} says what it takes without"
     if problem.has_leaving and not problem.into_leaving:
         note += "; --ignore leaving lets key groups move onto leaving nodes"
     return note
@@ -200,7 +200,7 @@ def none_within(problem: BalanceProblem) -> str:
 def not_emptied(problem: BalanceProblem) -> str:
     """Say what would help where leaving nodes cannot be emptied within the limits."""
     drops = [f"--ignore {budget.name}" for budget in problem.budgets]
-    more = f"; {' or '.join(drops)} tells what it takes" if drops else ""
+    more = f"; {' or '.join(drops)} says what it takes" if drops else ""
     return (
         "no plan that empties the leaving nodes: --option drain=first empties them as far as the "
         f"limits allow{more}"

@@ -125,7 +125,7 @@ def least_changed(
         What was solved and how.
     placement
         The best one that is known; its load distance, and what it leaves on leaving nodes, are
-        kept, its sides are not.
+        preserved, its sides are not.
     rules
         Of the instance, with all copies.
 
@@ -259,7 +259,7 @@ def _is_late(problem: BalanceProblem, settings: Settings) -> bool:
 
 
 def _left_as_is(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:
-    """Whether no model is solved for a level: the plan at hand and its bound stand."""
+    """Whether no model is solved for a level: the plan known and its bound stand."""
     binaries = problem.num_tasks * problem.num_nodes
     if goal == "sides":
         return binaries > MAX_TIE_BINARIES or settings.gap_of(problem) > problem.optimal_gap
@@ -376,7 +376,7 @@ def _run(
 
 
 def _in_our_terms(solution: LinearSolution, aim: Aim, built: BalanceModel) -> LinearSolution:
-    """Tell the third level as the sum of both sides, which does not depend on d.
+    """Report the third level as the sum of both sides, which does not depend on d.
 
     Its model minimises −(d_u + d_l) with d ≤ D, where d_u ≤ d − over and d_l ≤ d − under. Adding
     2·D gives an upper estimate of over + under for a solution, and its minimum is that of the sum.
@@ -511,9 +511,9 @@ class Settings:
     deadline
         ``time.perf_counter()`` value; ``None`` for no limit.
     seed, threads, options
-        Handed to the solver.
+        Passed to the solver.
     progress
-        Told of the load distance and its bound.
+        Receives the load distance and its bound.
     offer
         Given each better placement.
     started
@@ -624,7 +624,7 @@ def prune_moves(
     target
         Load distance to stay within, below that of `known`.
     known
-        A placement whose moves are kept in any case.
+        A placement whose moves hold in any case.
     seconds
         For each LP; nothing is left out where that is too short.
     """

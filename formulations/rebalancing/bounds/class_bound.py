@@ -150,7 +150,7 @@ def load_classes(load: Floats, most: int) -> Classes:
     """Cut the loads into about `most` classes; equal loads stay together.
 
     Half of the cuts are quantiles, where the loads are many; half are even steps, so that the few
-    large key groups, on which most depends, are told apart too.
+    large key groups, on which most depends, are distinguished too.
     """
     half = max(1, most // 2)
     cuts = np.concatenate(
@@ -217,7 +217,7 @@ def build_class_model(problem: BalanceProblem, classes: Classes, distance: float
     Parameters
     ----------
     problem
-        Every limit is read; capacities and allowed sets are relaxed to what classes can tell.
+        Every limit is read; capacities and allowed sets are relaxed to what classes can determine.
     classes
         Of all key groups.
     distance

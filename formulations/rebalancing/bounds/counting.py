@@ -1,7 +1,7 @@
 """The counting bound: at every node whole numbers of key groups leave and arrive, and all balance.
 
-Each node is told by how many key groups leave it and how many arrive; prices on both, and on the
-load that comes in, tie the nodes together. The proof is in
+Each node is described by how many key groups leave it and how many arrive; prices on both, and on
+the load that comes in, tie the nodes together. The proof is in
 ``docs/proofs/forced-moves-bound.md``, step 7.
 """
 
@@ -119,7 +119,7 @@ class _Counting:
         width = PRECISION * max(1.0, high)
         if self.problem.num_tasks > LARGE:
             width = max(width, COARSE * self.problem.mean)
-        # the nearest distances first: where nothing is gained, one look tells
+        # the nearest distances first: where nothing is gained, one look decides
         step = max(width, 0.02 * (high - low))
         while high - low > width and not watch.over():
             middle = min(low + step, 0.5 * (low + high))

@@ -5,7 +5,7 @@ in exchange, both of a pair to a third node, one home again. Where that overdraw
 moved key groups are sent home until it does not. What exceeds the cap or a capacity costs a price
 per unit, which rises while the search stays outside the limits and falls while it stays inside.
 
-The budgets and allowed sets are kept by every change; load distance, capacities, least loads, place
+The budgets and allowed sets hold after every change; load distance, capacities, least loads, place
 rules and the load left on leaving nodes may be exceeded on the way; the *excess* says by how much.
 """
 
@@ -300,7 +300,7 @@ def anneal(
     seed
         Of the random choices.
     best, best_value
-        (T,) best feasible placement so far and its value (-inf for none); both are kept.
+        (T,) best feasible placement so far and its value (-inf for none); both are stored.
     steps, part
         Number of steps, and (2,) what part of the whole cooling they are.
     hot, cold

@@ -93,7 +93,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome = _outcome(instance, made, answer, drained, request)
     if made.drain != "first" and not weighted and not answer.interrupted:
         _drain_last(made, settings, request, answer, outcome)
-    # what is not told here, the search before the solver too, counts as solving
+    # what is not reported here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": outcome.times.get("build", 0.0)}
     return outcome
 
@@ -148,7 +148,8 @@ def _by_model(instance: Instance, request: Request) -> Outcome | None:
     answer = solve_joint(made.problem, settings, None, made.starts, work=True)
     if answer.termination not in ("optimal", "gap_reached", "infeasible", "interrupted"):
         return None
-    if answer.placement is None and leaving:  # why, and what may be done, is told by the other way
+    # why, and what may be done, follows from the other way
+    if answer.placement is None and leaving:
         return None
     outcome = _outcome(instance, made, answer, drained, request)
     if not first and not answer.interrupted:

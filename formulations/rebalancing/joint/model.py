@@ -349,7 +349,7 @@ def pruned_places(problem: JointProblem, spread: int, also: tuple[Ints, ...] = (
         go to the `spread` least loaded nodes; those of nodes above the cap always, to all below it
         among these.
     also
-        Placements whose places are kept too.
+        Placements whose places are stored too.
     """
     balance = problem.balance
     t, home = np.arange(balance.num_tasks), balance.home

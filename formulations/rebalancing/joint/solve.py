@@ -50,7 +50,7 @@ class JointSettings:
     Attributes
     ----------
     solver, seed, threads
-        Back end and what it is told.
+        Back end and its options.
     goal, weights, min_traffic
         As in `JointAim`.
     gap
@@ -172,7 +172,7 @@ def solve_joint(
 
 
 def _root_first(problem: JointProblem, settings: JointSettings, answer: Answer) -> bool:
-    """Whether to bound from the root first, without handing over a plan."""
+    """Whether to bound from the root first, without passing over a plan."""
     size = (problem.balance.num_tasks + problem.num_pairs) * problem.balance.num_nodes
     return (
         settings.goal == "traffic"

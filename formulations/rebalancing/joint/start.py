@@ -393,7 +393,7 @@ class _Finding:
             self.note()
 
     def note(self) -> None:
-        """Enter value and bound into the trace, and tell them."""
+        """Enter value and bound into the trace, and report them."""
         known = self.known
         value = None if known.placement is None else known.value
         known.trace.append((time.perf_counter() - self.effort.started, value, known.bound))
@@ -497,14 +497,14 @@ def solve_kernel(
     built, order
         Model, and its columns, most promising first.
     size
-        Columns kept; the others are 0.
+        Columns in the model; the others are 0.
     gap, nodes
         Relative gap and branch-and-bound nodes at which to stop: work that repeats.
     time_limit
         Seconds.
     """
     arrays = built.model.freeze()
-    # what says nothing of a key group's place is kept in any case
+    # what says nothing of a key group's place stays in any case
     keep = np.union1d(order[:size], np.arange(len(built.columns), len(arrays.cost)))
     kernel = replace(
         arrays, cost=arrays.cost[keep], lower=arrays.lower[keep], upper=arrays.upper[keep],

@@ -10,12 +10,12 @@ least numbers decide (`least`), and spreading the workers over the nodes is a fl
 First-fit decreasing gives an upper end of each least number, loads and counts a lower end: what the
 upper ends allow is found, what the lower ends forbid is proven, and a search (`partings`) closes
 the rest within a limit of work. Only tasks without topology beside others on a node break the
-scheme: there all partings are searched (`mixed`).
+scheme: there all slot partitions are searched (`mixed`).
 
 Sets over slots fit in: tasks to be together are dealt as one unit (`units`), members of a set apart
 are one more column that a slot has a capacity of, and a set to be spread over more slots than nodes
-is first widened by moves within nodes (`spreading`), then searched with the partings of the nodes
-that hold several of its units.
+is first widened by moves within nodes (`spreading`), then searched with the slot partitions of the
+nodes that hold several of its units.
 """
 
 from optim.rules.dealing.answer import Dealing, deal, slot_slack

@@ -72,7 +72,7 @@ def deal(
     -------
     Dealing
         The same for the same arguments. What is short is of sets over slots where all other rules
-        of slots can be kept without them.
+        of slots can hold without them.
     """
     found = _deal(instance, node, work, slack)
     if found.slot is not None or not instance.slot_sets.ids:
@@ -127,7 +127,7 @@ def _deal(
 
 
 def _known(least: Least) -> Dealing | None:
-    """Return what the ends of the least numbers tell."""
+    """Return what follows from the ends of the least numbers."""
     found = _spread(least, least.high)
     if found.slots is not None:
         return Dealing(least.numbered(found.slots, least.high), True)

@@ -1,4 +1,4 @@
-"""Nodes of which all partings are tried, and what these add up to.
+"""Nodes of which all slot partitions are tried, and what these add up to.
 
 Those where tasks without topology may join slots of others, and those where sets stand that are to
 fill more slots than there are nodes with them.
@@ -32,7 +32,9 @@ _FLOW = 200
 
 
 class _Partings(NamedTuple):
-    """What partings of a node were found, by the slots that topologies fill and sets stand in."""
+    """What slot partitions of a node were found, by the slots that topologies fill and sets stand
+    in.
+    """
 
     units: Numbers
     labels: list[int]
@@ -57,13 +59,14 @@ class _Partings(NamedTuple):
 def part_mixed(
     least: Least, work: int, sets: Sequence[ToSpread] = ()
 ) -> tuple[Ints | None, tuple[Violation, ...]]:
-    """Search the partings of nodes where tasks without topology may join others, or sets stand.
+    """Search the slot partitions of nodes where tasks without topology may join others, or sets
+    stand.
 
     Returns
     -------
     tuple
         (U,) slots if a dealing was found, and else what is short if there is none; both are empty
-        when it could not be told.
+        when it could not be determined.
     """
     groups = least.groups
     # elsewhere slots of their own do for the tasks without topology
@@ -150,7 +153,8 @@ def _sums(
     limits: list[int],
     work: int,
 ) -> tuple[dict[tuple[int, ...], tuple[tuple[int, ...], ...]], bool]:
-    """One choice of a parting a node for each sum of slots filled, and whether these are all.
+    """One choice of a slot partition a node for each sum of slots filled, and whether these are
+    all.
 
     The sums are of topologies, then of sets: these count up to their limits, from what they stand
     in `elsewhere`.

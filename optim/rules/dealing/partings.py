@@ -24,13 +24,13 @@ class Parting(NamedTuple):
 
 
 class Search:
-    """All partings of units into slots that differ in more than the names of equal things.
+    """All slot partitions of units into slots that differ in more than the names of equal things.
 
     Equal units take slots in ascending order, and of equal slots only the first is tried: the
-    lexicographically least of all equivalent partings keeps both. `labels` are -1 for units that
-    join any slot; the first labels have `ends`, least and greatest numbers of slots to fill. `sets`
-    are to be spread: of each unit those that it is in. What is found is kept by the slots that
-    these labels fill, and those that have a member of each of the sets.
+    lexicographically least of all equivalent slot partitions keeps both. `labels` are -1 for units
+    that join any slot; the first labels have `ends`, least and greatest numbers of slots to fill.
+    `sets` are to be spread: of each unit those that it is in. What is found is stored by the slots
+    that these labels fill, and those that have a member of each of the sets.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Search:
         return False
 
     def _record(self, slot: list[int]) -> None:
-        """Keep a parting for what it fills, and for what it fills when parted further."""
+        """Keep a slot partition for what it fills, and for what it fills when parted further."""
         if self.stands:  # what is parted further is tried by itself, as it spreads sets, too
             size, usage = len(self.room), (*self.usage, *self.stands)
             self.found.setdefault(usage, Parting(size, list(slot), size))

@@ -130,7 +130,7 @@ class Ledger:
         Unknown field name to the number of times it was met.
     next_step
         How what was exported is put to use, where that is not as the exporter declares it, or is
-        told though there are warnings.
+        reported though there are warnings.
     """
 
     def __init__(self) -> None:

@@ -266,7 +266,7 @@ def seconds_of(text: object) -> float | None:
 
 
 class UniqueNames:
-    """Hands out ids: the wanted one, or, where that is taken, one with a mark after it."""
+    """Assigns ids: the wanted one, or, where that is taken, one with a number after it."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

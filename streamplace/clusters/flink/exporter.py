@@ -244,7 +244,9 @@ def write(
 ) -> dict[str, str]:
     """As `Exporter.write`: the sheet, the blocks of configuration, and the how-to."""
     sheet = sheet_of(instance, places)
-    ledger.reading("counts of subtasks by task manager are kept; which index goes where is Flink's")
+    ledger.reading(
+        "counts of subtasks by task manager are preserved; which index goes where is Flink's"
+    )
     _warn_of_unequal(instance, ledger)
     return {
         "": json.dumps(sheet.to_dict(), ensure_ascii=False, indent=1) + "\n",

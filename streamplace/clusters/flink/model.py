@@ -208,7 +208,9 @@ def _pressure(vertex: Vertex) -> float | None:
 
 
 def _warn_of_key_groups(vertex: Vertex, ledger: Ledger) -> None:
-    """Tell where keys are dealt unevenly: whole key groups on subtasks that do not divide them."""
+    """Report where keys are dealt unevenly: whole key groups on subtasks that do not divide
+    them.
+    """
     groups, width = vertex.most, vertex.parallelism
     if not groups or not 1 < width < groups or not any(how == "HASH" for _, how in vertex.inputs):
         return

@@ -181,7 +181,7 @@ class Vertex(_Page):
         return self.name or self.id
 
     def subtask(self, index: int) -> Subtask:
-        """Return a subtask, told or not."""
+        """Return a subtask, reported or not."""
         return self.subtasks.get(index) or Subtask.model_construct(index=index, state=self.state)
 
     def everyone(self) -> list[Subtask]:
@@ -344,7 +344,7 @@ class TaskManager(_Page):
 
     @property
     def memory(self) -> str:
-        """Heap for tasks, as told; empty where it is not."""
+        """Heap for tasks, as reported; empty where it is not."""
         heap = self.totalResource.taskHeapMemory if self.totalResource else None
         return "" if as_number(heap) is None else str(heap)
 
@@ -471,7 +471,7 @@ def _short(name: str) -> str:
 def _place_vertex(page: VertexPage, path: str, jobs: list[Job], ledger: Ledger) -> None:
     """Give a vertex of a job its page, which does not name the job.
 
-    Two runs of a program share the ids of vertices: then the file's path tells which is meant.
+    Two runs of a program share the ids of vertices: then the file's path says which is meant.
     """
     owners = [job for job in jobs if page.id in job.vertices]
     if len(owners) > 1:

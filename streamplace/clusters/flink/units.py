@@ -230,7 +230,7 @@ class Contents:
                 running = [not subtask.ended for subtask in subtasks]
                 task, astray = _assign([s.node for s in subtasks], running, where, vacant)
                 cpu = self._loads(vertex, running, measured)
-                # the busiest is full first wherever it runs, whichever index it has then
+                # the busiest is the bottleneck wherever it runs, whichever index it has then
                 most = max([*cpu, *(one or 0.0 for one in vertex.rates("busy"))], default=0.0)
                 full = cpu if measured else [most if runs else 0.0 for runs in running]
                 number = np.bincount(task, running, minlength=unit.width).astype(np.float64)

@@ -99,7 +99,7 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> Verdic
 def _compare(
     job: Job, vertex: Vertex, group: Group, seen: Counter[str], gone: int
 ) -> list[Difference]:
-    """Tell where numbers differ; of a narrower vertex, which slots it fills is Flink's choice.
+    """Report where numbers differ; of a narrower vertex, which slots it fills is Flink's choice.
 
     One of which subtasks have ended is as a narrower one.
     """
@@ -169,7 +169,7 @@ def _apart(sender: Group, receiver: Group) -> float:
 
 
 def sheet_by_names(plan: Plan, jobs: list[Job]) -> Sheet:
-    """Make the sheet of a plan whose instance is not at hand, by the names of running vertices."""
+    """Make the sheet of a plan whose instance is not known, by the names of running vertices."""
     counts: dict[str, Counter[str]] = {}
     for task, node in plan.assignment.items():
         counts.setdefault(task.rpartition("/")[0], Counter())[node] += 1

@@ -17,7 +17,7 @@ REPLICAS, LEADERS = "replicas", "leaders"
 
 _NAMED = 3
 LEADER_IN, LEADER_OUT, FOLLOWER_IN = 0.6, 0.1, 0.3
-"""Weights of bytes in a broker's CPU, as Cruise Control has them unless told otherwise."""
+"""Weights of bytes in a broker's CPU, as Cruise Control has them unless set otherwise."""
 
 
 class Key(NamedTuple):

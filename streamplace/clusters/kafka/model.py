@@ -258,7 +258,7 @@ def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
         )
     ledger.reading("a replica is a task; a move to a broker that holds the partition is free")
     if not cluster.has_racks:
-        ledger.reading("racks are not reported: replicas are kept apart by broker")
+        ledger.reading("racks are not reported: replicas of a partition are on distinct brokers")
         return
     if unknown := [n for n in cluster.staying if not cluster.brokers[n].rack]:
         ledger.warn(
@@ -268,7 +268,7 @@ def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
     for a in asked:
         shared.setdefault(cluster.most_in_a_rack(len(a.replicas)), []).append(a.partition.name)
     if 1 in shared:
-        ledger.reading("replicas of a partition are kept on distinct racks")
+        ledger.reading("replicas of a partition are on distinct racks")
     for most, names in sorted(shared.items()):
         if most > 1:
             ledger.warn(f"more replicas than racks, at most {most} in a rack: {some(names)}")

@@ -66,8 +66,8 @@ class Labelled:
         """Return the lists when tasks that were on the brokers `home` are on `broker`.
 
         Both are by index of a task, -1 for a replica that is still to be made. The leader is the
-        first, because Kafka elects the first sooner or later; else present order is kept as far as
-        it goes.
+        first, because Kafka elects the first sooner or later; else the current order is preserved
+        as far as it goes.
         """
         there = [broker[t] for t in self.tasks if broker[t] >= 0]
         by_role = {role: broker[t] for t, role in zip(self.tasks, self.roles, strict=True)}

@@ -23,7 +23,7 @@ _REPLICA = re.compile(r"(.+)-(\d{1,9})(?:#(\d+))?")
 class Wanted(NamedTuple):
     """What is planned of a partition: its brokers (``None`` for any), its leader; whether in order.
 
-    A reassignment tells the order of replicas, a plan does not.
+    A reassignment has the order of replicas, a plan does not.
     """
 
     brokers: list[int] | None
@@ -77,7 +77,7 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
     Raises
     ------
     InvalidInput
-        A partition is not described: it cannot be told.
+        A partition is not described: unknown, as the cluster does not report it.
     """
     lost = [str(key) for key in wanted if key not in running]
     remedy = "save --describe of the whole cluster"

@@ -1,7 +1,7 @@
 """Storm's UI REST documents, read into plain tables.
 
 Facts: latencies and ``capacity`` are texts, counts are numbers; ``usedCpu`` is also spelt
-``usedCPU``; the keys of the visualization start with a colon and only it tells groupings.
+``usedCPU``; the keys of the visualization start with a colon and only it has groupings.
 """
 
 from __future__ import annotations
@@ -491,7 +491,7 @@ def read_files(
 def _pictured(path: str, page: dict[str, Pictured], topologies: list[Topology]) -> Topology | None:
     """Return the topology of a visualization, which names components but not its topology.
 
-    The path tells, where it holds the topology's id; else the components do.
+    The path decides, where it holds the topology's id; else the components do.
     """
     by_path = [t for t in topologies if t.id in path]
     fitting = [t for t in topologies if page.keys() & t.components.keys()]

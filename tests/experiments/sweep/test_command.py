@@ -80,7 +80,7 @@ def test_an_interruption_is_130(
     assert call(toml, "-o", "out") == 130
     out, err = capsys.readouterr()
     assert out == ""
-    assert "finished runs are kept in out" in err
+    assert "finished runs are stored in out" in err
 
 
 def test_usage_errors(toml: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_description(tmp_path: Path) -> None:
         ({"period__late": "perhaps"}, "period.late: 'perhaps' must be 'keep'"),
         ({"period": None}, "period must be a table, not null"),
         ({"events": {}}, "events: {} is empty"),
-        ({"events__clicks__path": "events"}, "the path does not tell it"),
+        ({"events__clicks__path": "events"}, "does not follow from"),
         ({"events__clicks__format": "xls"}, "'xls' is no format"),
         ({"events__clicks__columns": {"size": "money"}}, "columns.size: 'money' must be 'text'"),
         ({"events__clicks__delimiter": "::"}, "must be one character"),

@@ -63,7 +63,7 @@ def test_what_is_better_than_the_claim_is_not_tried(
 def test_a_rate_under_crossing_costs_is_bounded_without_them() -> None:
     """The checker cannot tell such a rate: its value is the referee's word, the bound is not."""
     text, plan = json.dumps(pipeline(0.5)).encode(), {"a": "n", "b": "n", "c": "m"}
-    with pytest.raises(check.Refused, match="can tell"):
+    with pytest.raises(check.Refused, match="can determine"):
         write.certify(text, "sustainable_rate", plan)
     written = write.certify(text, "sustainable_rate", plan, value=1.25)
     assert written.bound >= Fraction(10, 7)

@@ -36,7 +36,7 @@ def test_a_run_says_what_helps(
     words = ["solve", "examples/hand-8-tasks.json", "--method", "imc-milp"]
     done = run_command(words, repository, {})
     assert done.returncode == 0
-    assert ("kept on disk" in done.stderr) == kept
+    assert ("stored on disk" in done.stderr) == kept
     assert ("set NUMBA_CACHE_DIR" in " ".join(done.stderr.split())) == (not kept)
 
 

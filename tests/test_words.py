@@ -1,0 +1,119 @@
+"""Public text is plain technical English: no word or phrase of tests/data/private_words.txt."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PACKAGES = ("optim", "formulations", "heuristics", "streamplace", "experiments")
+STUDIES = "experiments/studies/"
+PAPERS = "docs/papers/"  # written by the studies from their stored tables
+# a line of a numpydoc section that names parameters, and code in back quotes
+NAMES = re.compile(r"^\s*\w+(?:, \w+)*$")
+CODE = re.compile(r"``.*?``|`[^`]*`")
+
+
+class Line(NamedTuple):
+    place: str
+    text: str
+
+
+def private_words(repository: Path) -> dict[re.Pattern[str], str]:
+    """Return what is private, and what to say instead."""
+    lines = (repository / "tests/data/private_words.txt").read_text().splitlines()
+    pairs = (line.split("\t") for line in lines if not line.startswith("#"))
+    return {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in pairs}
+
+
+def strings(source: str) -> Iterator[tuple[int, str]]:
+    """Return literals that read as text, docstrings among them, with their line.
+
+    Of an f-string the text alone: its expressions are code.
+    """
+    for node in ast.walk(ast.parse(source)):
+        constant = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if constant and " " in node.value.strip():
+            for at, line in enumerate(node.value.splitlines()):
+                if not NAMES.match(line):
+                    yield node.lineno + at, line
+
+
+def current(changelog: str) -> str:
+    """Return the part of the changelog about its newest version."""
+    head, *versions = re.split(r"(?m)^(?=## )", changelog)
+    return head + versions[0]
+
+
+def public_lines(repository: Path) -> Iterator[Line]:
+    files = [file for name in PACKAGES for file in sorted((repository / name).rglob("*.py"))]
+    for file in files:
+        name = file.relative_to(repository).as_posix()
+        if not name.startswith(STUDIES):
+            yield from (Line(f"{name}:{at}", line) for at, line in strings(file.read_text()))
+    pages = sorted(repository.glob("docs/**/*.md"))
+    pages += [repository / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    for file in pages:
+        name = file.relative_to(repository).as_posix()
+        if name.startswith(PAPERS):
+            continue
+        text = current(file.read_text()) if file.name == "CHANGELOG.md" else file.read_text()
+        yield from (Line(f"{name}:{at}", line) for at, line in enumerate(text.splitlines(), 1))
+
+
+def found(lines: Iterator[Line], words: dict[re.Pattern[str], str]) -> list[str]:
+    any_of = re.compile("|".join(pattern.pattern for pattern in words), re.IGNORECASE)
+    texts = ((line, CODE.sub("", line.text)) for line in lines if any_of.search(line.text))
+    return [
+        f"{line.place}: {match[0]!r} (say: {instead}): {line.text.strip()[:120]}"
+        for line, text in texts
+        for pattern, instead in words.items()
+        if (match := pattern.search(text))
+    ]
+
+
+@pytest.fixture(scope="module")
+def words(repository: Path) -> dict[re.Pattern[str], str]:
+    return private_words(repository)
+
+
+def test_no_public_text_has_a_private_word(
+    repository: Path, words: dict[re.Pattern[str], str]
+) -> None:
+    assert found(public_lines(repository), words) == []
+
+
+SAMPLES = '''
+def f(told):
+    """Tell what is kept.
+
+    Parameters
+    ----------
+    told
+        Plain.
+    """
+    raise ValueError(f"nothing fits {told[0]}", "a `kept` name")
+'''
+
+
+def test_docstrings_and_messages_are_read_and_code_is_not(
+    words: dict[re.Pattern[str], str],
+) -> None:
+    lines = [Line(f"{at}", text) for at, text in strings(SAMPLES)]
+    assert [entry.split(" (say")[0] for entry in found(iter(lines), words)] == [
+        "3: 'Tell'",
+        "3: 'kept'",
+        "10: 'nothing fits'",
+    ]
+
+
+def test_of_the_changelog_the_newest_version_is_read() -> None:
+    text = "# Changelog\n\n## [2]\n\nnew\n\n## [1]\n\ntold\n"
+    assert "new" in current(text)
+    assert "told" not in current(text)
