@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     )
     from experiments.spark.remote import files_at, input_at
     from optim.exit_codes import ExitCode
-    from optim.util.garbage import collection_paused
+    from optim.util.process import collection_paused
     from streamplace.present.console import answer_console
 
     output = args.output or f"{args.folder.rstrip('/')}/report.html"

@@ -34,7 +34,7 @@ def run(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     from optim import solve
     from optim.certificates.grade import affordable, claims, insisted
-    from optim.util.processor import processor_seconds
+    from optim.util.process import processor_seconds
 
     began = time.perf_counter()
     asked = dict(arguments)

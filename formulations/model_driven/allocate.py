@@ -10,6 +10,12 @@ Readings where the paper is silent: a task that receives nothing still gets one 
 measured where the model has no rate above 0, since nothing says what less work takes). A source or
 sink with a model gets one thread at its full use, as the paper's do ("static allocation"), as long
 as one thread reaches the rate. Thread counts that need more than a slot are left out of MBA.
+
+Acquiring machines for a number of slots.
+
+Source: Shukla and Simmhan 2017, section 7.1: as many of the largest machines as fit in the number
+of slots, then the smallest machine that covers the rest. A job uses no more slots of the last
+machine than were asked for; its price is that of the whole machine.
 """
 
 from __future__ import annotations
@@ -23,13 +29,45 @@ import numpy as np
 from formulations.model_driven.performance_model import FULL, PerformanceModel, performance_models
 from optim.errors import InvalidInput, Problem
 from optim.format.document import MAX_NODES, MAX_TASKS
+from optim.format.plan import AcquiredNode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formulations.model_driven.performance_model import Counts
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
+    from optim.format.tables import Floats, VmType
+
+
+def cores_of(instance: Instance, nodes: Sequence[AcquiredNode]) -> list[int]:
+    """Return the cores of each machine: as many as its type has slots, whatever the job uses."""
+    slots = {vm.id: vm.slots for vm in instance.vm_types}
+    return [slots[node.vm_type] for node in nodes]
+
+
+def acquire(instance: Instance, slots: int) -> tuple[AcquiredNode, ...]:
+    """Acquire machines ``vm1``, ``vm2``, … that lend `slots` slots in all.
+
+    Parameters
+    ----------
+    slots
+        At least 1.
+    """
+    largest = min(instance.vm_types, key=lambda vm: (-vm.slots, vm.price))
+    whole, rest = divmod(slots, largest.slots)
+    chosen: list[tuple[VmType, int]] = [(largest, largest.slots)] * whole
+    if rest:
+        covering = [vm for vm in instance.vm_types if vm.slots >= rest]
+        chosen.append((min(covering, key=lambda vm: (vm.slots, vm.price)), rest))
+    return tuple(
+        AcquiredNode(
+            id=f"vm{v + 1}",
+            vm_type=vm.id,
+            slots=used,
+        )
+        for v, (vm, used) in enumerate(chosen)
+    )
+
 
 ALLOCATIONS = ("lsa", "mba")
 _ROUNDING = 1e-9

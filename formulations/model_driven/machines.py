@@ -18,8 +18,7 @@ from formulations.column_generation import driver
 from formulations.column_generation.client import Client, Incumbent
 from formulations.column_generation.pricing import RING, OfClass, TreePricer
 from formulations.column_generation.problem import PatternProblem, make_problem
-from formulations.model_driven.items import ROOM, ROUNDING
-from formulations.model_driven.pack_kernel import NO, YES, pack, which_pack
+from formulations.model_driven.items import NO, ROOM, ROUNDING, YES, pack, which_pack
 from formulations.model_driven.performance_model import FULL
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.model_driven.acquire import acquire, cores_of
-from formulations.model_driven.allocate import ALLOCATIONS, allocate
+from formulations.model_driven.allocate import ALLOCATIONS, acquire, allocate, cores_of
 from formulations.model_driven.counts_model import add_traffic, build_counts, leading_class
 from formulations.model_driven.fewest import Fewest, prove_fewest
 from formulations.model_driven.items import ROUNDING, make_items

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.column_generation import driver
-from formulations.model_driven.pack_kernel import which_pack
+from formulations.model_driven.items import which_pack
 from formulations.model_driven.performance_model import FULL
 from formulations.model_driven.referee import checked_bundles, evaluate_model_driven
 from formulations.model_driven.slots import placement

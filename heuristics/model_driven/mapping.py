@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.model_driven.acquire import acquire
+from formulations.model_driven.allocate import acquire
 from optim.format.demand import topological_order
 from optim.format.plan import AcquiredNode
 from optim.format.threads import slot_order

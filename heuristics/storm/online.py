@@ -12,20 +12,21 @@ capacity gives way, all is tried again with less γ, down to 1, so that slots ar
 Source: Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, section
 3.2, doi:10.1145/2488222.2488267; the part of 3.2.3 that our text lacks after the description of the
 authors' published scheduler.
+
+Traffic between executors as the online scheduler walks it: directed pairs, heaviest first.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from formulations.storm.problem import scheduled_jobs
 from heuristics.storm.offline import ALPHA, NODE_SPREAD
 from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
-from heuristics.storm.traffic import Neighbours, Pairs, directed_pairs, neighbours
 from heuristics.task_allocation.groups import stable_descending
 from optim.kernels.room import placing_room
 from optim.methods.registry import Method, Option, Outcome
@@ -43,6 +44,60 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
+
+
+class Pairs(NamedTuple):
+    """(K,) ordered pairs and their rates."""
+
+    source: Integers
+    target: Integers
+    rate: Floats
+
+
+class Neighbours(NamedTuple):
+    """Who talks to whom, both directions added, in CSR form."""
+
+    indptr: Integers
+    indices: Integers
+    rate: Floats
+
+
+def directed_pairs(instance: Instance) -> Pairs:
+    """Return all traffic as directed task pairs, each pair once, by descending rate.
+
+    Ties, up to rounding, stand in order of their task numbers.
+
+    Raises
+    ------
+    InvalidInput
+        There are more than `optim.format.traffic.MAX_PAIRS`.
+    """
+    flows = instance.flows
+    _ = instance.pairs.u  # refuses sizes that are too large, with words
+    parts = [(flows.source, flows.target, flows.rate)]
+    for block in flows.blocks:
+        a, b = len(block.sources), len(block.targets)
+        rate = np.full(a * b, block.pair_rate)
+        parts.append((np.repeat(block.sources, b), np.tile(block.targets, a), rate))
+    source, target, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
+    key, where = np.unique(
+        source.astype(np.int64) * instance.num_tasks + target, return_inverse=True
+    )
+    summed = np.bincount(where.reshape(-1), rate, len(key)).astype(np.float64)
+    key, summed = key[summed > 0], summed[summed > 0]
+    order = stable_descending(summed)
+    u, v = np.divmod(key[order], max(1, instance.num_tasks))
+    return Pairs(u, v, summed[order])
+
+
+def neighbours(count: int, u: Integers, v: Integers, rate: Floats) -> Neighbours:
+    """Return the neighbours of `count` things from pairs, each pair's directions added."""
+    from scipy.sparse import coo_array
+
+    ends = (np.concatenate([u, v]), np.concatenate([v, u]))
+    matrix = coo_array((np.concatenate([rate, rate]), ends), shape=(count, count)).tocsr()
+    matrix.sum_duplicates()
+    return Neighbours(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
 
 
 _LESS = (1.0, 0.75, 0.5, 0.25, 0.0)

@@ -249,7 +249,7 @@ def place_pairs(state, neighbours, source, target):
     state
         Changed.
     neighbours
-        `heuristics.storm.traffic.Neighbours` of the things.
+        `heuristics.storm.online.Neighbours` of the things.
     source, target
         (K,) the pairs, heaviest first.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from optim.errors import InvalidInput
 from optim.format.traffic import TaskPairs, Traffic
 from optim.util.files import read_bytes, write_atomic
-from optim.util.garbage import collection_paused
+from optim.util.process import collection_paused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,7 +29,7 @@ from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_arrays import TOLERANCE, LinearArrays
 from optim.solvers.linear_model import LinearModel
-from optim.util.c_stdout import c_stdout_silenced
+from optim.util.process import c_stdout_silenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

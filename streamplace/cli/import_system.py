@@ -10,8 +10,7 @@ from optim.errors import InvalidInput, Problem, StreamplaceError
 from streamplace.clusters.exchange.declarations import IMPORTERS, Ledger
 from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.present.arguments import add_json, add_option, one_document, output_file, seconds
-from streamplace.present.listing import print_all
-from streamplace.present.problems import printable
+from streamplace.present.console import print_all, printable
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:

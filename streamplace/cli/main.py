@@ -329,7 +329,7 @@ def _run(args: argparse.Namespace, debug: bool) -> int:
             args.method = name_of(args.method)
         return int(args.run(args))
     except StreamplaceError as error:
-        from streamplace.present.problems import describe
+        from streamplace.present.console import describe
 
         if debug:
             import traceback

@@ -16,9 +16,8 @@ from optim.rules import without_limits
 from optim.solvers.backends import SOLVERS, capabilities
 from streamplace.explain.text import print_conflicts
 from streamplace.explain.what_if import words
-from streamplace.present.console import answer_console, name, plain_table
+from streamplace.present.console import answer_console, name, plain_table, printable
 from streamplace.present.numbers import duration, listed, number, plural
-from streamplace.present.problems import printable
 from streamplace.present.streams import print_json
 from streamplace.present.tables import (
     figure,

@@ -21,7 +21,7 @@ from optim.methods.solve import goal_of, solve
 from optim.referee.result import Termination
 from optim.util.compilation import is_kept, watching
 from optim.util.files import behind_links, is_special, read_bytes, write_atomic
-from optim.util.processor import processor_seconds
+from optim.util.process import processor_seconds
 from streamplace.cli.fewest import (
     FURTHER,
     Asking,

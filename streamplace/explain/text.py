@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optim.rules import BUDGETS
-from streamplace.present.console import name, plain_table
+from streamplace.present.console import name, plain_table, printable
 from streamplace.present.numbers import number, percent, quantity
-from streamplace.present.problems import printable
 from streamplace.present.tables import (
     figure,
     gap_text,

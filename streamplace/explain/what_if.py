@@ -12,8 +12,8 @@ from optim.errors import StreamplaceError
 from optim.figures.loss import restarted
 from optim.format.altered import Change, altered, carried, held
 from streamplace.present.arguments import assignment, count, seconds, whole
+from streamplace.present.console import printable
 from streamplace.present.numbers import listed, plural
-from streamplace.present.problems import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

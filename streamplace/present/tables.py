@@ -12,9 +12,8 @@ from rich.text import Text
 
 from optim.figures.catalogue import BY_NAME, FIGURES, find_objective
 from optim.util.tolerance import slack
-from streamplace.present.console import name, plain_table
+from streamplace.present.console import name, plain_table, printable
 from streamplace.present.numbers import bar, is_bytes, number, percent, plural, quantity
-from streamplace.present.problems import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from experiments.studies.timings.table import print_table
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.methods.choose import check_suitable
 from optim.methods.registry import get_method, method_names
-from optim.util.processor import processor_seconds
+from optim.util.process import processor_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 INSTANCE = ROOT / "examples" / "capsys-q1.json"

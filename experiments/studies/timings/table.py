@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from optim.methods.registry import package_version
-from optim.util.processor import processor_seconds as processor_seconds
+from optim.util.process import processor_seconds as processor_seconds
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:

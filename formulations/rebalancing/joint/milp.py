@@ -18,7 +18,6 @@ from formulations.rebalancing.balance.instance import binding_names
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.prepare import none_within, not_emptied
 from formulations.rebalancing.joint import search as joint_search
-from formulations.rebalancing.joint.instance import Prepared, prepare
 from formulations.rebalancing.joint.model import (
     JointAim,
     all_places,
@@ -26,6 +25,7 @@ from formulations.rebalancing.joint.model import (
     collocation_bound,
     columns_of,
 )
+from formulations.rebalancing.joint.problem import Prepared, prepare
 from formulations.rebalancing.joint.solve import Answer, JointSettings, solve_joint
 from formulations.rebalancing.joint.start import KERNELS, Effort, find
 from optim.errors import SolverError

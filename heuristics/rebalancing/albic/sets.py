@@ -1,13 +1,109 @@
-"""Step 2 of ALBIC, first half: collocated pairs that share a key group are one set."""
+"""Sets of key groups in ALBIC.
+
+Step 1: which pairs of key groups are worth collocating. Step 2, first half: collocated pairs that
+share a key group are one set. Step 3: the pairs to collocate this round, and the node of each.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from optim.errors import InvalidInput, Problem
+from optim.format.traffic import MAX_PAIRS
+
 if TYPE_CHECKING:
-    from heuristics.rebalancing.albic.scores import DirectedPairs, Indices
+    from numpy.typing import NDArray
+
+    from formulations.rebalancing.problem import Floats
+    from heuristics.rebalancing.albic.units import Units
+    from optim.format.instance import Instance
+
+    Indices = NDArray[np.int64]
+
+_ROUNDING = 1e-9
+"""Rates this close to the threshold, relative to it, are on it: even spreads must not pass."""
+
+
+class DirectedPairs(NamedTuple):
+    """Key groups that send to one another: (K,) each, sorted by sender, then receiver."""
+
+    source: Indices
+    target: Indices
+    rate: Floats
+
+    def where(self, mask: NDArray[np.bool_]) -> DirectedPairs:
+        """Return the pairs of a mask."""
+        return DirectedPairs(self.source[mask], self.target[mask], self.rate[mask])
+
+
+def beneficial_pairs(instance: Instance, score_factor: float) -> DirectedPairs:
+    """Return the pairs with out(g_i, g_j) > sF · avg(g_i).
+
+    avg(g_i) is what g_i sends in all, out(g_i), divided by the number of its downstream key groups:
+    all key groups of the operators to which the operator of g_i sends, itself excepted. Key groups
+    without an operator count as those of one operator.
+
+    Parameters
+    ----------
+    instance
+        With traffic.
+    score_factor
+        sF: 1 asks for more than the average, 2 for more than twice of it.
+
+    Raises
+    ------
+    InvalidInput
+        More than `optim.format.traffic.MAX_PAIRS` pairs pass.
+    """
+    flows, tasks = instance.flows, instance.num_tasks
+    out = np.bincount(flows.source, flows.rate, tasks).astype(np.float64)
+    for block in flows.blocks:
+        np.add.at(out, block.sources, block.pair_rate * len(block.targets))
+    downstream = num_downstream(instance)
+    threshold = score_factor * out / np.maximum(1, downstream) * (1.0 + _ROUNDING)
+    keep = flows.rate > threshold[flows.source]
+    parts = [(flows.source[keep], flows.target[keep], flows.rate[keep])]
+    passing = [b.sources[b.pair_rate > threshold[b.sources]] for b in flows.blocks]
+    _check_size(sum(len(s) * len(b.targets) for s, b in zip(passing, flows.blocks, strict=True)))
+    for sources, block in zip(passing, flows.blocks, strict=True):
+        count = len(sources) * len(block.targets)
+        pairs = np.repeat(sources, len(block.targets)), np.tile(block.targets, len(sources))
+        parts.append((*pairs, np.full(count, block.pair_rate)))
+    source, target, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((target, source))
+    return DirectedPairs(
+        source[order].astype(np.int64), target[order].astype(np.int64), rate[order]
+    )
+
+
+def num_downstream(instance: Instance) -> Indices:
+    """(T,) how many key groups lie downstream of each: those of its operator's receivers."""
+    flows, count = instance.flows, instance.num_operators
+    operator = np.where(instance.tasks.operator < 0, count, instance.tasks.operator)
+    edges = {
+        *zip(operator[flows.source].tolist(), operator[flows.target].tolist(), strict=True),
+        *((int(operator[b.sources[0]]), int(operator[b.targets[0]])) for b in flows.blocks),
+    }
+    size = np.bincount(operator, minlength=count + 1)
+    below = np.zeros(count + 1, dtype=np.int64)
+    for source, target in edges:
+        below[source] += size[target] - (source == target)
+    return below[operator]
+
+
+def _check_size(count: int) -> None:
+    if count > MAX_PAIRS:
+        raise InvalidInput(
+            Problem(
+                "--option score_factor",
+                None,
+                f"lets {count} pairs of key groups pass, more than {MAX_PAIRS}",
+                "take 1 or more: evenly spread traffic then never counts",
+            )
+        )
 
 
 def merge_pairs(pairs: DirectedPairs, num_tasks: int) -> list[Indices]:
@@ -41,3 +137,103 @@ def merge_pairs(pairs: DirectedPairs, num_tasks: int) -> list[Indices]:
     for task in np.union1d(pairs.source, pairs.target).tolist():
         members.setdefault(root(task), []).append(task)
     return [np.array(group, dtype=np.int64) for _, group in sorted(members.items())]
+
+
+@dataclass
+class Pins:
+    """What is pinned so far, and what that spends.
+
+    Attributes
+    ----------
+    node_of
+        Unit to node.
+    pairs
+        The key groups of each pair that was chosen.
+    spent
+        (K,) what the key groups that leave their node by it take of each budget.
+    """
+
+    node_of: dict[int, int] = field(default_factory=dict)
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    spent: Floats = field(default_factory=lambda: np.zeros(1))
+
+
+def choose_pins(
+    units: Units, candidates: DirectedPairs, pairs_per_round: int, rng: np.random.Generator
+) -> Pins:
+    """Pin the pairs with the greatest rate, ties at random.
+
+    Neither key group in a unit of several: both go to the less loaded of their two nodes (load by
+    weight). One in such a unit: the other goes to that one's node. Both: as the first case, for the
+    units. An end that an earlier pair of the round has pinned stays where it is, and the other one
+    goes there. Where the node leaves, is not allowed for a member or costs more than the budget
+    holds, the other node of the first and third case is tried, then the next pair.
+
+    Parameters
+    ----------
+    units
+        The units of the round.
+    candidates
+        Pairs on different nodes (the paper's toBeColGrps).
+    pairs_per_round
+        How many to pin; the paper pins one.
+    rng
+        Breaks ties.
+    """
+    pins = Pins()
+    shuffled = rng.permutation(len(candidates.rate))
+    order = shuffled[np.argsort(-candidates.rate[shuffled], kind="stable")]
+    load = units.problem.base_load / units.problem.weight
+    members = _Members(units)
+    for pair in order.tolist():
+        if len(pins.pairs) >= pairs_per_round:
+            break
+        source, target = int(candidates.source[pair]), int(candidates.target[pair])
+        ends = int(units.unit_of[source]), int(units.unit_of[target])
+        for node in _nodes(units, members, ends, load, pins):
+            if _pin(units, members, ends, node, pins):
+                pins.pairs.append((source, target))
+                break
+    return pins
+
+
+class _Members:
+    """Members of every unit, looked up without a search."""
+
+    def __init__(self, units: Units) -> None:
+        self._order = np.argsort(units.unit_of, kind="stable")
+        self._start = np.concatenate([[0], np.cumsum(units.size)])
+
+    def __getitem__(self, unit: int) -> list[int]:
+        found: list[int] = self._order[self._start[unit] : self._start[unit + 1]].tolist()
+        return found
+
+
+def _nodes(
+    units: Units, members: _Members, ends: tuple[int, int], load: Floats, pins: Pins
+) -> list[int]:
+    """Return the nodes to try, the paper's choice first."""
+    pinned = [pins.node_of[unit] for unit in ends if unit in pins.node_of]
+    if pinned:
+        return pinned if len(pinned) == 1 else []
+    homes = [int(units.problem.home[members[unit][0]]) for unit in ends]
+    grouped = [bool(units.size[unit] > 1) for unit in ends]
+    if grouped[0] != grouped[1]:
+        return [homes[grouped.index(True)]]
+    return sorted(homes, key=lambda node: (float(load[node]), node))
+
+
+def _pin(units: Units, members: _Members, ends: tuple[int, int], node: int, pins: Pins) -> bool:
+    """Pin both units to a node if that may be; say whether it was done."""
+    problem = units.problem
+    new = [unit for unit in ends if unit not in pins.node_of]
+    tasks = [task for unit in new for task in members[unit]]
+    if problem.leaving[node] or not all(problem.may_be(task, node) for task in tasks):
+        return False
+    moving = [t for t in tasks if problem.home[t] != node and not problem.is_free[t]]
+    spent = pins.spent + problem.price[moving].sum(axis=0)
+    if (spent > problem.budget).any():
+        return False
+    pins.spent = spent
+    pins.node_of.update(dict.fromkeys(new, node))
+    return True

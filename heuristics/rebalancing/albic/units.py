@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
-    from heuristics.rebalancing.albic.scores import Indices
+    from heuristics.rebalancing.albic.sets import Indices
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import placing_room
-from optim.util.c_stdout import c_stdout_silenced
+from optim.util.process import c_stdout_silenced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

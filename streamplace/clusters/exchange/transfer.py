@@ -13,7 +13,7 @@ from optim.format.read import parse_json
 from optim.options import read_options
 from optim.rules import NUMBERS
 from optim.util.files import write_atomic
-from optim.util.garbage import collection_paused
+from optim.util.process import collection_paused
 from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS, Ledger, Request
 from streamplace.clusters.exchange.nodes import add_network
 from streamplace.clusters.exchange.pages import is_whole

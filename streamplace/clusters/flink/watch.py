@@ -21,7 +21,7 @@ from optim.referee.evaluate import evaluate
 from streamplace.clusters.exchange.placements import places_of_plan
 from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.clusters.flink.exporter import Sheet, sheet_of
-from streamplace.present.problems import printable
+from streamplace.present.console import printable
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
 
 def run(plan: str, describe: str, as_json: bool, election: str | None = None) -> int:
     """Verify, print what differs, write who is to be elected, and return the exit status."""
-    from streamplace.present.problems import printable
+    from streamplace.present.console import printable
 
     wanted, ledger = wanted_of(plan), Ledger()
     running = read_topics(read_text(Path(describe)), describe, ledger)

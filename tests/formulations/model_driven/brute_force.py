@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.model_driven.acquire import acquire, cores_of
+from formulations.model_driven.allocate import acquire, cores_of
 
 if TYPE_CHECKING:
     from formulations.model_driven.items import Items

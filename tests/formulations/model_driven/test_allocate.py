@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.model_driven.acquire import acquire
-from formulations.model_driven.allocate import allocate
+from formulations.model_driven.allocate import acquire, allocate
 from optim import InvalidInput
 from tests.formulations.model_driven.model_cases import COMPUTES, WAITS, model_instance, points
 

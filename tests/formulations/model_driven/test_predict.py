@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from formulations.model_driven.predict import predict
+from formulations.model_driven.referee import predict
 from optim import Instance, InvalidInput, Plan, evaluate
 from tests.formulations.model_driven.model_cases import COMPUTES, WAITS, model_instance, points
 

@@ -10,13 +10,13 @@ import pytest
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.model import build_full, build_moves
 from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
-from formulations.rebalancing.joint.instance import joint_problem
 from formulations.rebalancing.joint.model import (
     all_places,
     build_joint,
     collocation_bound,
     columns_of,
 )
+from formulations.rebalancing.joint.problem import joint_problem
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 from tests.formulations.rebalancing.ruled_cases import ruled_case

@@ -15,7 +15,7 @@ import pytest
 
 from experiments.generators import generate
 from formulations.model_driven.allocate import allocate
-from formulations.model_driven.predict import predict
+from formulations.model_driven.referee import predict
 from optim import Instance, solve
 from optim.referee.result import Result
 

@@ -10,13 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
-from heuristics.rebalancing.albic.bisect import balanced_parts
-from heuristics.rebalancing.albic.method import METHOD, node_capacity, plan_rounds, run
-from heuristics.rebalancing.albic.pin import Pins, choose_pins
-from heuristics.rebalancing.albic.scores import DirectedPairs, beneficial_pairs, num_downstream
-from heuristics.rebalancing.albic.sets import merge_pairs
-from heuristics.rebalancing.albic.solve import UnitSolver
-from heuristics.rebalancing.albic.split import PartLimits, split_sets
+from heuristics.rebalancing.albic.method import METHOD, UnitSolver, node_capacity, plan_rounds, run
+from heuristics.rebalancing.albic.sets import (
+    DirectedPairs,
+    Pins,
+    beneficial_pairs,
+    choose_pins,
+    merge_pairs,
+    num_downstream,
+)
+from heuristics.rebalancing.albic.split import PartLimits, balanced_parts, split_sets
 from heuristics.rebalancing.albic.units import Units
 from optim.format.instance import Instance
 from optim.methods.registry import Request

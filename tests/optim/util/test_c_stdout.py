@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from heuristics.rebalancing.albic.bisect import balanced_parts
-from optim.util.c_stdout import c_stdout_silenced
+from heuristics.rebalancing.albic.split import balanced_parts
+from optim.util.process import c_stdout_silenced
 
 
 def test_c_and_python_write_nothing_while_silenced(capfd: pytest.CaptureFixture[str]) -> None:
@@ -36,7 +36,7 @@ def test_standard_output_comes_back_after_an_error(capfd: pytest.CaptureFixture[
 def test_a_process_without_standard_output_goes_on() -> None:
     code = (
         "import os, sys; os.close(1)\n"
-        "from optim.util.c_stdout import c_stdout_silenced\n"
+        "from optim.util.process import c_stdout_silenced\n"
         "with c_stdout_silenced(): pass\n"
         "sys.stderr.write('done')"
     )

@@ -20,7 +20,7 @@ from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.clusters.flink import fetch as flink_fetch
 from streamplace.clusters.flink import rates as flink_sampling
-from streamplace.clusters.flink.hosts import megabytes
+from streamplace.clusters.flink.model import megabytes
 from streamplace.clusters.flink.pages import Metric
 from streamplace.clusters.flink.rates import (
     CLOCK,

@@ -75,7 +75,7 @@ def acquired_table(reduced: bool) -> pd.DataFrame:
     import pandas as pd
 
     from experiments.generators import generate
-    from formulations.model_driven.acquire import acquire
+    from formulations.model_driven.allocate import acquire
 
     instance = generate("micro_dag", largest_vm="D4")
     kinds = {vm.id: vm for vm in instance.vm_types}
@@ -178,6 +178,6 @@ def _alone(instance: Any, bundles: Any, what: int) -> Any:
 
 
 def _cores(instance: Any, plan: Any) -> Any:
-    from formulations.model_driven.acquire import cores_of
+    from formulations.model_driven.allocate import cores_of
 
     return np.array(cores_of(instance, plan.nodes), dtype=float)

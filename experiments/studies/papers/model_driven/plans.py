@@ -63,8 +63,7 @@ class Predicted:
     """What the models predict of a plan, by 8.5.1: linear between measured thread counts."""
 
     def __init__(self, instance: Instance, plan: Plan) -> None:
-        from formulations.model_driven.predict import predict
-        from formulations.model_driven.referee import checked_bundles
+        from formulations.model_driven.referee import checked_bundles, predict
 
         self.bundles: Bundles = checked_bundles(instance, plan, "linear")
         self.instance = instance

@@ -109,7 +109,7 @@ class Simulation:
     """
 
     def __init__(self, instance: Instance, plan: Plan, seed: int, machines: Machines) -> None:
-        from formulations.model_driven.acquire import cores_of
+        from formulations.model_driven.allocate import cores_of
         from formulations.model_driven.referee import checked_bundles
 
         if any(stream.selectivity != 1 for stream in instance.streams):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
-from formulations.rebalancing.joint.instance import joint_problem
 from formulations.rebalancing.joint.model import (
     JointAim,
     all_places,
@@ -16,7 +15,7 @@ from formulations.rebalancing.joint.model import (
     collocation_bound,
     columns_of,
 )
-from formulations.rebalancing.joint.problem import JointProblem
+from formulations.rebalancing.joint.problem import JointProblem, joint_problem
 from formulations.rebalancing.joint.start import Effort, find, relax
 from formulations.rebalancing.problem import budgets_of
 from optim import solve
