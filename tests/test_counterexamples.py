@@ -170,7 +170,9 @@ PLACING = tuple(name for name, m in registered().items() if m["family"] != "mode
 
 @pytest.mark.parametrize(("name", "method"), [*itertools.product(SLOTTED, PLACING)])
 def test_slots_bind_whoever_decides_them(name: str, method: str) -> None:
-    """Each method keeps the slots, or refuses; none calls a plan feasible that has no dealing."""
+    """Each method keeps the slots, or refuses; none calls a plan feasible that has no slot
+    assignment.
+    """
     assert findings(Setting(load(name)), Question("result", method)) == []
 
 

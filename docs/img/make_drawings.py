@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from streamplace.present.drawing import COLORS, INK, canvas, to_svg
+from streamplace.present.plots import COLORS, INK, canvas, to_svg
 
 BLUE, ORANGE, GREEN, GREY = COLORS[0], COLORS[1], COLORS[2], COLORS[6]
 PALE = "#f3f5f8"

@@ -16,8 +16,8 @@ from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import Progressed, ReplayFolder, write_rows
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
-from streamplace.present.drawing import canvas, legend, markers, styles, to_svg
 from streamplace.present.numbers import number, percent, plural
+from streamplace.present.plots import canvas, legend, markers, styles, to_svg
 from streamplace.present.status_line import StatusLine
 from streamplace.present.table import markdown
 

@@ -12,7 +12,7 @@ import numpy as np
 from experiments.report.document import Drawing, Figure, Section, slug
 from experiments.report.tables import METHOD, OBJECTIVES, WORDS, gap_words, mark
 from optim.figures import catalogue
-from streamplace.present.drawing import (
+from streamplace.present.plots import (
     INK,
     canvas,
     legend,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from experiments.report.database import Columns
     from experiments.report.findings import Findings, MetricFindings
-    from streamplace.present.drawing import Style
+    from streamplace.present.plots import Style
 
     Line = Sequence[tuple[float, float | None]]
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from experiments.report.tables import OTHER
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
-from streamplace.present.drawing import to_pdf
+from streamplace.present.plots import to_pdf
 from streamplace.present.table import (
     STAR,
     escape,

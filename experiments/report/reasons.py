@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from experiments.report.findings import Findings, Record
-    from formulations.conflicts.clash import Clash
+    from formulations.conflicts.conflict import Clash
     from optim.format.instance import Instance
     from streamplace.explain.explanation import Explanation
 

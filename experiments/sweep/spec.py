@@ -54,7 +54,7 @@ from experiments.documents import (
 )
 from experiments.sweep.variations import KINDS, LIMITS, Variation
 from optim.errors import Problem, raise_any
-from optim.format.altered import AS_IT_IS, read_case
+from optim.format.changes import AS_IT_IS, read_case
 from optim.format.read import Fault
 from optim.plugins import REFERENCE
 from optim.rules import RULE_NAMES

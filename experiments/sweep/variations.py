@@ -120,7 +120,7 @@ def set_limit(document: Mapping[str, Any], name: str, value: float) -> dict[str,
 
 def _changed(document: Mapping[str, Any], case: str) -> dict[str, Any]:
     """Make the changes that are named."""
-    from optim.format.altered import altered, read_case
+    from optim.format.changes import altered, read_case
     from optim.format.instance import Instance
 
     changes = read_case(case)

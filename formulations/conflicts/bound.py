@@ -30,7 +30,7 @@ from optim.solvers.linear_model import LinearModel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.conflicts.atoms import Atoms
+    from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
     from optim.format.tables import Floats
 

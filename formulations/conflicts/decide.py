@@ -20,10 +20,10 @@ from optim.solvers.interface import LinearTermination
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.conflicts.atoms import Atoms
+    from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.solvers.linear_arrays import LinearArrays
+    from optim.solvers.linear_model import LinearArrays
 
     Ids = NDArray[np.int64]
 

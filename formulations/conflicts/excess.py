@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
-from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.bound import aggregate
 from formulations.conflicts.model import build, joined
+from formulations.conflicts.rule_instances import atoms_of
 from optim.rules import BUDGETS, LEAVING, RULES, Form
 from optim.rules.excess import total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
-from optim.solvers.linear_arrays import LinearArrays, Row
+from optim.solvers.linear_model import LinearArrays, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from formulations.conflicts.atoms import Atoms
     from formulations.conflicts.model import RuleModel
+    from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
     from optim.format.tables import Floats
 

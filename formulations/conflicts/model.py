@@ -29,7 +29,7 @@ from optim.solvers.linear_model import LinearModel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.conflicts.atoms import Atoms
+    from formulations.conflicts.rule_instances import Atoms
 
     Ids = NDArray[np.int64]
     from collections.abc import Callable

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.conflicts.atoms import atoms_of
-from formulations.conflicts.clash import Clash, available, place_of
+from formulations.conflicts.conflict import Clash, available, place_of
 from formulations.conflicts.decide import Judge
 from formulations.conflicts.excess import WHOLE, least_raise, raised
+from formulations.conflicts.rule_instances import atoms_of
 from optim.figures.measures import least_tasks
-from optim.format.altered import Change, altered
+from optim.format.changes import Change, altered
 from optim.format.tables import SPREAD
 from optim.rules.max_load import above
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.conflicts.atoms import Atoms
+    from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
 
     Ids = NDArray[np.int64]

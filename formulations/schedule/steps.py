@@ -1,25 +1,316 @@
-"""`steps`: batches of moves from the present placement to a plan, checked by the referee."""
+"""`steps`: batches of moves from the present placement to a plan, checked by the referee.
+
+Batches are filled greedily; where that is blocked all orders are searched, then parking. Making
+whatever move fits can lead into a dead end, so a stuck greedy run proves nothing. Moves that can be
+made first at no loss (`Room.safe`) are made first; of the others all orders are searched, each set
+of moves made being met once, within a limit of work.
+"""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.schedule.order import find_order, takes_over
+from formulations.schedule.capacity import Room, Waiting
 from formulations.schedule.problem import Between, Blocked, Move, Step, taken_back
-from formulations.schedule.room import Room
 from optim.errors import InvalidInput, Problem, RefereeRefused
+from optim.format.tables import APART
 from optim.referee.evaluate import check_belongs
 from optim.rules import LINKS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from formulations.schedule.problem import Step
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints
+
+LOOKED = 200_000
+"""Moves that the search for an order looks at."""
+JUDGED = 5_000
+"""The same where the referee has to judge each of them."""
+SEARCHED = 60
+"""Moves of which all orders are searched at most, beside those that can be made first."""
+PARKED = 400
+"""Places tried for tasks that are parked, at one time that nothing else can move."""
+
+
+@dataclass
+class Order:
+    """Batches of steps, and what could not be ordered.
+
+    Attributes
+    ----------
+    batches
+        In their order.
+    parked
+        Tasks that are on a third node for a while.
+    blocked
+        Moves that are left, with what they wait for; none where all are ordered.
+    proven
+        Whether it is proven that without parking there is no order.
+    found
+        Whether all moves are ordered.
+    """
+
+    batches: list[list[Step]] = field(default_factory=list)
+    parked: list[int] = field(default_factory=list)
+    blocked: list[Blocked] = field(default_factory=list)
+    proven: bool = False
+    found: bool = True
+
+
+def find_order(
+    instance: Instance, new_room: Callable[[], Room], moves: Sequence[Move], *, parking: bool
+) -> Order:
+    """Order moves so that no placement on the way breaks a rule.
+
+    Moves that take over from one another are one step (`exchanges`), unless that leads nowhere.
+
+    Parameters
+    ----------
+    instance
+        Whose copies and sets say which moves are one step.
+    new_room
+        Makes the start.
+    moves
+        From the start to the goal, each task once.
+    parking
+        Whether tasks may be on a third node for a while.
+    """
+    steps = exchanges(instance, moves)
+    if len(steps) == len(moves):
+        return _order_of(new_room, steps, parking=parking)
+    whole = _order_of(new_room, steps, parking=False)
+    if whole.found:
+        return whole
+    parted = _order_of(new_room, one_by_one(moves), parking=parking)
+    parted.proven &= whole.proven
+    return parted
+
+
+def _order_of(new_room: Callable[[], Room], steps: list[Step], *, parking: bool) -> Order:
+    room, order = new_room(), Order()
+    left = _batches(room, list(steps), order)
+    if not left:
+        return order
+    exact = _Search(new_room(), steps)
+    sequence = exact.run()
+    if sequence is not None:
+        return Order(_cut(new_room(), sequence))
+    proven = not exact.gave_up
+    stuck, rest = exact.stuck()
+    blocked = [why for step in rest if (why := stuck.why(step, rest)) is not None]
+    if not blocked:  # each could be made first, and all of it ends like this
+        blocked = [why for step in left if (why := room.why(step, left)) is not None]
+    if parking:
+        while left and _park(room, left, order):
+            left = _batches(room, left, order)
+        if not left:
+            order.proven = proven
+            return order
+    return Order(blocked=blocked, proven=proven, found=False)
+
+
+def _batches(room: Room, steps: list[Step], order: Order) -> list[Step]:
+    """Make batches of all steps that fit, until none does; return those that are left."""
+    waiting = Waiting(steps)
+    while waiting:
+        room.fill(waiting)
+        if not room.batch:
+            break
+        order.batches.append(room.end())
+    return waiting.steps()
+
+
+def _cut(room: Room, sequence: Sequence[Step]) -> list[list[Step]]:
+    """Part an order into batches of neighbours that may run together."""
+    batches = []
+    for step in sequence:
+        if not room.fits(step):
+            batches.append(room.end())
+        room.begin(step)
+    return [*batches, room.end()]
+
+
+class _Search:
+    """All orders of steps; a set of steps made is a state, and is met once."""
+
+    def __init__(self, room: Room, steps: Sequence[Step]) -> None:
+        self.room, self.gave_up = room, False
+        self._start: list[Step] = []
+        self._rest = list(steps)
+        self._advance(self._start, self._rest)
+
+    def _advance(self, made: list[Step], rest: list[Step]) -> None:
+        """Make what is safe, as long as anything is."""
+        room = self.room
+        coming: dict[int, Any] = defaultdict(float)
+        going: dict[int, Any] = defaultdict(float)
+        for move in itertools.chain(*rest):
+            coming[move.target] = coming[move.target] + room.load_of(move.task)
+            going[move.source] = going[move.source] + room.load_of(move.task)
+        before = len(rest) + 1
+        while len(rest) < before:
+            before, kept = len(rest), []
+            for step in rest:
+                move = step[0]
+                into, out = coming[move.target], going[move.source]
+                if room.fits(step) and room.safe(step, into, out):
+                    room.make(step)
+                    made.append(step)
+                    coming[move.target] = into - room.load_of(move.task)
+                    going[move.source] = out - room.load_of(move.task)
+                else:
+                    kept.append(step)
+            rest[:] = kept
+
+    def run(self) -> list[Step] | None:
+        """Return an order, or ``None``; then `gave_up` says whether there may be one."""
+        seen: set[frozenset[Step]] = set()
+        path: list[Step] = []
+        rest = list(self._rest)
+        if len(rest) > SEARCHED:
+            self.gave_up = True
+            return None
+        left = JUDGED if self.room.is_slow else LOOKED
+        stack = [iter(list(rest))]
+        while rest:
+            step = next(stack[-1], None)
+            if step is None:
+                stack.pop()
+                if not stack:
+                    return None
+                back = path.pop()
+                self.room.make(taken_back(back))
+                rest.append(back)
+                continue
+            left -= 1
+            if left < 0:
+                self.gave_up = True
+                return None
+            if not self.room.fits(step):
+                continue
+            after = frozenset(rest) - {step}
+            if after in seen:
+                continue
+            seen.add(after)
+            self.room.make(step)
+            path.append(step)
+            rest.remove(step)
+            stack.append(iter(list(rest)))
+        return self._start + path
+
+    def stuck(self) -> tuple[Room, list[Step]]:
+        """Return where no safe step is left, and the steps that are."""
+        return self.room, self._rest
+
+
+def _park(room: Room, left: list[Step], order: Order) -> bool:
+    """Bring a task to a third node, so that another can move; its own move goes on from there."""
+    wanted = Counter(move.target for (move,) in left)
+    held = sorted(
+        (i for i, (m,) in enumerate(left) if wanted[m.source] and m.task not in order.parked),
+        key=lambda i: (-wanted[left[i][0].source], i),
+    )
+    second: tuple[int, Move] | None = None
+    tried = 0
+    for i in held:
+        (move,) = left[i]
+        for target in _third_nodes(room, move):
+            aside = Move(move.task, move.source, target)
+            tried += 1
+            if tried > PARKED:
+                break
+            if not room.fits((aside,)):
+                continue
+            room.make((aside,))
+            onward = (Move(move.task, target, move.target),)
+            rest = [onward if j == i else other for j, other in enumerate(left)]
+            helps = any(room.fits(other) for other in rest if other is not onward)
+            if helps:
+                left[:] = rest
+                order.batches.append([(aside,)])
+                order.parked.append(move.task)
+                return True
+            room.make((aside.back(),))
+            second = second or (i, aside)
+    if second is None:
+        return False
+    i, aside = second
+    room.make((aside,))
+    left[i] = (Move(aside.task, aside.target, left[i][0].target),)
+    order.batches.append([(aside,)])
+    order.parked.append(aside.task)
+    return True
+
+
+def _third_nodes(room: Room, move: Move) -> list[int]:
+    """Nodes that a task may be on for a while, the emptiest of the first resource first."""
+    instance = room.between.instance
+    may = instance.allowed_mask(move.task) & instance.open_nodes
+    may[[n for n in (move.source, move.target) if n >= 0]] = False
+    return [int(n) for n in np.flatnonzero(may)[np.argsort(room.free(may), kind="stable")]]
+
+
+# Moves that are one step: replicas that take over each other's copies.
+#
+# A task that moves to a node which holds a copy of it copies nothing, as long as the task that
+# keeps this copy there (another replica, of the same set that is ``apart``) leaves in the same
+# step: two that change places are a change of roles, and a chain is one that ends with a new copy.
+# Made one after the other, the first would have no place, or its copy would be gone.
+
+
+def one_by_one(moves: Iterable[Move]) -> list[Step]:
+    """Return each move as a step of its own."""
+    return [(move,) for move in moves]
+
+
+def exchanges(instance: Instance, moves: Sequence[Move]) -> list[Step]:
+    """Group moves into steps, in the order of the first of each.
+
+    Moves that take over from one another, directly or by others, are one step.
+    """
+    after = takes_over(instance, moves)
+    root = {move.task: move.task for move in moves}
+
+    def find(task: int) -> int:
+        while root[task] != task:
+            task = root[task]
+        return task
+
+    for task, other in after.items():
+        root[find(other)] = find(task)
+    steps: dict[int, list[Move]] = defaultdict(list)
+    for move in moves:
+        steps[find(move.task)].append(move)
+    return [tuple(step) for step in steps.values()]
+
+
+def takes_over(instance: Instance, moves: Iterable[Move]) -> dict[int, int]:
+    """Return for tasks that move to a copy the task that keeps it there, and moves too."""
+    copies, table = instance.copy_nodes, instance.sets
+    if not copies:
+        return {}
+    moving = {move.task: move for move in moves}
+    found: dict[int, int] = {}
+    for i in range(len(table.ids)):
+        if table.rule[i] != APART:
+            continue
+        members = [moving[t] for t in table.tasks_of(i).tolist() if t in moving]
+        leaves = {move.source: move.task for move in members if move.source >= 0}
+        for move in members:
+            other = leaves.get(move.target)
+            if other is not None and move.target in copies.get(move.task, ()):
+                found.setdefault(move.task, other)
+    return found
+
 
 STEPS_FORMAT = "streamplace.steps/1"
 

@@ -31,7 +31,7 @@ from optim.kernels.room import slot_room
 from optim.methods.registry import Outcome
 from optim.referee.result import Termination
 from optim.rules import kept_by
-from optim.rules.dealing import deal
+from optim.rules.slot_assignment import assign_slots
 from optim.solvers import solve_linear
 
 if TYPE_CHECKING:
@@ -410,7 +410,7 @@ class Direct:
         if slot is None:
             slot = split_all(instance, self.jobs, node, model.read_workers(solution.x))
         if slot is None:
-            slot = deal(instance, node).slot
+            slot = assign_slots(instance, node).slot
         if slot is None:
             outcome.notes.append("the solver's plan does not split into slots")
         elif outcome.node is None or imc_gain_of(instance, node) > imc_gain_of(

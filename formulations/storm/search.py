@@ -16,7 +16,7 @@ from optim.figures.measures import imc_gain_of
 from optim.kernels.classes import node_classes
 from optim.kernels.room import at_the_edge
 from optim.referee.evaluate import evaluate_indices
-from optim.rules.dealing import deal
+from optim.rules.slot_assignment import assign_slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,10 +82,14 @@ def _with_slots(instance: Instance, jobs: StormJobs, node: Integers, slot: Any) 
     # the linearised form numbers identical nodes
     classes = node_classes(instance, slot_keys(instance, jobs))
     node = relabelled(node.astype(np.int32), classes).astype(np.int64)
-    for dealt in (slot, _split(instance, jobs, node), deal(instance, node.astype(np.int32)).slot):
-        if dealt is None:
+    for assigned in (
+        slot,
+        _split(instance, jobs, node),
+        assign_slots(instance, node.astype(np.int32)).slot,
+    ):
+        if assigned is None:
             continue
-        used = in_order(node, np.asarray(dealt, dtype=np.int64))
+        used = in_order(node, np.asarray(assigned, dtype=np.int64))
         judged = evaluate_indices(instance, node.astype(np.int32), used.astype(np.int32))
         if judged.feasible and not at_the_edge(instance, node.astype(np.int32)):
             return Start(node, used, False)
@@ -112,7 +116,7 @@ def workers_of(instance: Instance, jobs: StormJobs, node: Integers) -> Integers 
 #
 # A beam of partial placements takes one node after the other, each time the patterns that lose
 # least under the prices known and leave what the other nodes can hold. Then the executors of
-# every two nodes are dealt anew in the best of all ways, until no two nodes gain by it. A good
+# every two nodes are assigned anew in the best of all ways, until no two nodes gain by it. A good
 # incumbent before the proof begins leaves few patterns that may do better.
 
 _BEAM = 12
@@ -141,7 +145,7 @@ class FirstPlan:
     Attributes
     ----------
     skipped
-        Whether two nodes held too much to look at every way of dealing it.
+        Whether two nodes held too much to look at every way of assigning it.
     """
 
     def __init__(self, problem: StormProblem, states: States, rows: Rows) -> None:
@@ -172,7 +176,8 @@ class FirstPlan:
         return None if state is None else self.states.counts(self._improved(state))
 
     def better(self, counts: Integers, seed: int) -> Integers:
-        """Return a placement at least as good as the one given: pairs dealt anew, after kicks, too.
+        """Return a placement at least as good as the one given: pairs assigned anew, after kicks,
+        too.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ import numpy as np
 from formulations.storm.columns import inner_gain, strides
 from optim.kernels.deal import deal, matched, staying_order
 from optim.kernels.room import slot_room
-from optim.rules.dealing.groups import flow
+from optim.rules.slot_assignment.groups import flow
 from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heuristics.elastic.board import board_of
+from heuristics.elastic.state import board_of
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules.base import Form

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heuristics.elastic.board import Board, board_of
+from heuristics.elastic.state import Board, board_of
 from optim.figures.measures import node_loads
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination

@@ -31,7 +31,7 @@ from formulations.rebalancing.bounds.forced_moves import (
     touched_bound,
     without_switches,
 )
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.storm.problem import StormJobs
-    from heuristics.storm.pairing import State
+    from heuristics.storm.online_kernel import State
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
@@ -114,8 +114,8 @@ def new_state(
     family_places: Integers,
     counts_load: bool = True,
 ) -> State:
-    """Start the greedy with nothing placed; the arguments are those of `pairing.State`."""
-    from heuristics.storm.pairing import LEVELS, State
+    """Start the greedy with nothing placed; the arguments are those of `online_kernel.State`."""
+    from heuristics.storm.online_kernel import LEVELS, State
 
     places, families = len(most), len(family_most)
     # copies: read-only or strided arrays would be types of their own to the compiler
@@ -162,7 +162,7 @@ def executors_into_slots(
         (E,) slot of each executor (-1 where all hold `most`), and how many executors found none
         within γ.
     """
-    from heuristics.storm import pairing
+    from heuristics.storm import online_kernel
 
     ones = np.ones(num_slots, dtype=np.int64)
     soft = capacity.copy()
@@ -175,9 +175,9 @@ def executors_into_slots(
         load, np.zeros(len(load), np.int64), most * ones, room, np.zeros(num_slots), *one
     )
     around = neighbours(len(load), *pairs)
-    pairing.place_pairs(state, around, pairs.source, pairs.target)
-    pairing.fill_empty_places(state, around)
-    pairing.deal_the_rest(state)
+    online_kernel.place_pairs(state, around, pairs.source, pairs.target)
+    online_kernel.fill_empty_places(state, around)
+    online_kernel.deal_the_rest(state)
     return state.place, int(state.relaxed[1:].sum())
 
 
@@ -271,7 +271,7 @@ def _phase_2(
     request: Request,
 ) -> tuple[Integers, Integers, Integers]:
     """Return (T,) node and slot of each executor, and workers placed at each level of limits."""
-    from heuristics.storm import pairing
+    from heuristics.storm import online_kernel
 
     options = request.options
     count = int(first[-1])
@@ -292,8 +292,8 @@ def _phase_2(
         not options["forget_node_load"],
     )
     around = neighbours(count, *between)
-    pairing.place_pairs(state, around, between.source, between.target)
-    pairing.put_the_rest(state, np.argsort(-load[:, 0], kind="stable"))
+    online_kernel.place_pairs(state, around, between.source, between.target)
+    online_kernel.put_the_rest(state, np.argsort(-load[:, 0], kind="stable"))
     at = np.append(state.place, -1)  # the last one is for executors without a worker
     number = np.zeros(count + 1, dtype=np.int64)
     taken = np.zeros(instance.num_nodes, dtype=np.int64)
@@ -334,7 +334,7 @@ def _node_limits(
 
 def warm_up() -> float:
     """Compile the kernels, or load them from the cache, on a tiny job; return the seconds."""
-    from heuristics.storm import pairing
+    from heuristics.storm import online_kernel
 
     began = time.perf_counter()
     u, v, rate = np.array([0, 1]), np.array([1, 2]), np.array([2.0, 1.0])
@@ -350,8 +350,8 @@ def warm_up() -> float:
         np.full(1, 2),
     )
     around: Neighbours = neighbours(3, u, v, rate)
-    pairing.place_pairs(state, around, u, v)
-    pairing.put_the_rest(state, np.arange(3))
+    online_kernel.place_pairs(state, around, u, v)
+    online_kernel.put_the_rest(state, np.arange(3))
     return time.perf_counter() - began
 
 

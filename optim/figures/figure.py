@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from optim.figures.gap import relative_gap
-from optim.figures.value import ObjectiveValue
+from optim.figures.value import ObjectiveValue, relative_gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,6 +14,7 @@ from optim.errors import InvalidInput, Problem, meant
 from optim.figures.leaving import REASONS
 from optim.rules.allowed import ALLOWED
 from optim.rules.base import Form, Rule
+from optim.rules.budget import MAX_MIGRATION_COST, MAX_MIGRATION_STATE, MAX_MIGRATIONS
 from optim.rules.capacity import CAPACITY
 from optim.rules.copies import copies_rule
 from optim.rules.crossing_cost import CROSSING_COST
@@ -23,9 +24,6 @@ from optim.rules.links import LINKS
 from optim.rules.max_inflow import MAX_INFLOW
 from optim.rules.max_load import MAX_LOAD
 from optim.rules.max_load_distance import MAX_LOAD_DISTANCE
-from optim.rules.max_migration_cost import MAX_MIGRATION_COST
-from optim.rules.max_migration_state import MAX_MIGRATION_STATE
-from optim.rules.max_migrations import MAX_MIGRATIONS
 from optim.rules.max_nodes_used import MAX_NODES_USED
 from optim.rules.max_tasks import MAX_TASKS
 from optim.rules.max_tasks_per_slot import MAX_TASKS_PER_SLOT

@@ -35,7 +35,7 @@ class Form(Enum):
     NODE_FLOOR = "a least load of each node"
     CROSSING = "loads that what crosses nodes adds to"
     LINK_CAPACITY = "a capacity for what crosses"
-    SLOTS = "a dealing of each node's tasks to its slots"
+    SLOTS = "an assignment of each node's tasks to its slots"
     SLOT_COUNT = "most tasks in each slot"
     BUDGET = "a budget of moves"
     INFLOW = "a budget of moves onto each node"

@@ -3,6 +3,10 @@
 Such a rule is its name and its weights; `budget_rule` makes the rest. Engines read the budgets that
 an instance sets by `optim.rules.budgets`, and know none of them by name. A move onto a copy of the
 task's state is no migration, nor is the placing of a task without a current node.
+
+``max_migrations`` limits the number of tasks whose state moves, ``max_migration_cost`` the cost of
+all moved state, ``max_migration_state`` that state itself, in the unit of `tasks[].state`: a task
+without state takes none of it, whatever its move costs.
 """
 
 from __future__ import annotations
@@ -120,3 +124,20 @@ def forced_moves(instance: Instance) -> Ints:
         if home >= 0 and home not in allowed and not allowed & copies.get(task, frozenset()):
             found.append(task)
     return np.array(found, dtype=np.int32)
+
+
+MAX_MIGRATIONS = budget_rule("max_migrations", lambda instance: np.ones(instance.num_tasks))
+
+
+MAX_MIGRATION_COST = budget_rule(
+    "max_migration_cost",
+    lambda instance: instance.tasks.migration_cost,
+    column="given_cost",
+)
+
+
+MAX_MIGRATION_STATE = budget_rule(
+    "max_migration_state",
+    lambda instance: np.nan_to_num(instance.tasks.state),
+    column="state",
+)

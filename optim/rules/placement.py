@@ -1,4 +1,4 @@
-"""A placement as rules see it: what figures are made from, and the dealing to slots."""
+"""A placement as rules see it: what figures are made from, and the assignment to slots."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from optim.figures import placement
 
 if TYPE_CHECKING:
-    from optim.rules.dealing import Dealing
+    from optim.rules.slot_assignment import SlotAssignment
 
 
 class Placement(placement.Placement):
     """Where every task of an instance is."""
 
     @cached_property
-    def dealing(self) -> Dealing:
-        """Whether each node's tasks can be dealt to its slots."""
-        from optim.rules.dealing import deal
+    def slot_assignment(self) -> SlotAssignment:
+        """Whether each node's tasks can be assigned to its slots."""
+        from optim.rules.slot_assignment import assign_slots
 
-        return deal(self.instance, self.node)
+        return assign_slots(self.instance, self.node)

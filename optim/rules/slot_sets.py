@@ -1,7 +1,7 @@
 """``sets`` over slots: tasks that are to be apart, together or spread, as Storm asks of workers.
 
-They bind whether or not a plan decides slots: where it does not, some dealing of each node's tasks
-to its slots has to keep them with all other rules of slots (`optim.rules.dealing`).
+They bind whether or not a plan decides slots: where it does not, some assignment of each node's
+tasks to its slots has to keep them with all other rules of slots (`optim.rules.slot_assignment`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         return
     if placement.slot is not None:
         yield from _in_slots(placement.instance, placement.node, placement.slot)
-    elif placement.dealing.slot is None:
-        yield from (v for v in placement.dealing.shortage if v.rule == "slot_sets")
+    elif placement.slot_assignment.slot is None:
+        yield from (v for v in placement.slot_assignment.shortage if v.rule == "slot_sets")
 
 
 def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]:
@@ -64,7 +64,7 @@ def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]
 
 
 def _value(placement: Placement) -> Floats:
-    """(S,) what each set has in the best of all dealings by itself, of nodes alone."""
+    """(S,) what each set has in the best of all slot assignments by itself, of nodes alone."""
     instance, table = placement.instance, placement.instance.slot_sets
     found = np.zeros(len(table.ids))
     slots = np.where(instance.nodes.slots < 0, np.inf, np.maximum(instance.nodes.slots, 1))
@@ -92,7 +92,7 @@ def _loosened(instance: Instance, mask: Bools, value: Any, placement: Placement 
 
 
 def _clash(placement: Placement) -> Floats:
-    """(1,) whether sets cannot be dealt with all else, though each could by itself."""
+    """(1,) whether sets cannot be assigned with all else, though each could by itself."""
     return np.array([float(any(True for _ in _violations(placement)))])
 
 

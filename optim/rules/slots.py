@@ -1,7 +1,7 @@
 """``slots``: every task in a slot that exists, has room and serves one topology.
 
 They bind whether or not a plan decides them: where it does not, each node's tasks must fit its
-slots in some dealing (`optim.rules.dealing`).
+slots in some slot assignment (`optim.rules.slot_assignment`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from optim.figures.measures import slot_places
 from optim.rules.base import Form, Rows, Rule, violation
-from optim.rules.dealing import deal
 from optim.rules.exact import undecided
+from optim.rules.slot_assignment import assign_slots
 from optim.rules.slot_sets import without_slot_sets
 from optim.rules.violation import Violation
 from optim.util.tolerance import over
@@ -58,12 +58,12 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     if slot is not None:
         yield from _in_slots(instance, placement.node, slot)
         yield from _topologies(instance, placement.node, slot)
-    elif _dealt(instance) and placement.dealing.slot is None:
-        yield from (v for v in placement.dealing.shortage if v.rule != "slot_sets")
+    elif _needs_slots(instance) and placement.slot_assignment.slot is None:
+        yield from (v for v in placement.slot_assignment.shortage if v.rule != "slot_sets")
 
 
-def _dealt(instance: Instance) -> bool:
-    """Whether a plan of nodes has to be dealt to slots."""
+def _needs_slots(instance: Instance) -> bool:
+    """Whether a plan of nodes has to be assigned to slots."""
     most = instance.limits.max_tasks_per_slot
     return most is not None or bool(instance.slot_sets.ids) or _present(instance) is not None
 
@@ -157,12 +157,12 @@ def _needed(placement: Placement) -> Floats:
     node, found = placement.node, np.zeros(instance.num_nodes)
     if _present(instance) is None and instance.limits.max_tasks_per_slot is None:
         return found
-    if placement.dealing.slot is not None:
+    if placement.slot_assignment.slot is not None:
         return found
     for n in np.flatnonzero((instance.nodes.slots >= 0) & (placement.counts > 0)).tolist():
         there = np.where(node == n, n, -1).astype(node.dtype)
         for slots in range(int(instance.nodes.slots[n]), int(placement.counts[n]) + 1):
-            if slots and deal(_with_slots(instance, n, slots), there).slot is not None:
+            if slots and assign_slots(_with_slots(instance, n, slots), there).slot is not None:
                 found[n] = slots
                 break
     return found

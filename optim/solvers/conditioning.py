@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.solvers.linear_arrays import BOUND_SCALE, SMALLEST, TOLERANCE
+from optim.solvers.linear_model import BOUND_SCALE, SMALLEST, TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import coo_array
 
-    from optim.solvers.linear_arrays import LinearArrays
+    from optim.solvers.linear_model import LinearArrays
 
 #: Largest number of a row after the division. A solver's tolerance on it, 1e-6 at most, is then the
 #: billionth that our check and the referee allow.

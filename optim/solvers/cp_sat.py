@@ -21,7 +21,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, SolverError, SolverUnavailable
 from optim.solvers.backends import ortools_version
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
-from optim.solvers.linear_arrays import BOUND_SCALE, SMALLEST, TOLERANCE
+from optim.solvers.linear_model import BOUND_SCALE, SMALLEST, TOLERANCE
 from optim.solvers.process import (
     Exit,
     Frames,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.solvers.interface import SolveTask
-    from optim.solvers.linear_arrays import LinearArrays
-    from optim.solvers.linear_model import LinearModel
+    from optim.solvers.linear_model import LinearArrays, LinearModel
 
 #: ``CpSolverStatus`` → termination; ``FEASIBLE`` and ``UNKNOWN`` mean that a limit was reached.
 STATUS: dict[str, LinearTermination] = {

@@ -27,8 +27,7 @@ import numpy as np
 
 from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import LinearTermination
-from optim.solvers.linear_arrays import TOLERANCE, LinearArrays
-from optim.solvers.linear_model import LinearModel
+from optim.solvers.linear_model import TOLERANCE, LinearArrays, LinearModel
 from optim.util.process import c_stdout_silenced
 
 if TYPE_CHECKING:

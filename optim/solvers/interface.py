@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from optim.figures import gap
+from optim.figures.value import relative_gap as gap_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from optim.solvers.linear_arrays import LinearArrays
-    from optim.solvers.linear_model import LinearModel
+    from optim.solvers.linear_model import LinearArrays, LinearModel
     from optim.util.progress import ProgressRecorder
 
 #: A solution counts as proven optimal up to this gap, whatever the solver's own default.
@@ -250,4 +249,4 @@ class Backend(Protocol):
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
     """Gap of a model's objective and bound; ``None`` where one is unknown."""
-    return gap.relative_gap(objective, bound, ABSOLUTE_ZERO)
+    return gap_between(objective, bound, ABSOLUTE_ZERO)

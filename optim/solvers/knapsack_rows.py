@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from optim.solvers.conditioning import LARGEST, without_impossible
-from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE, LinearArrays, Row
+from optim.solvers.linear_model import BOUND_SCALE, TOLERANCE, LinearArrays, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

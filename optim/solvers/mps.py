@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.solvers.linear_arrays import LinearArrays
-    from optim.solvers.linear_model import LinearModel, RowBlock, VariableBlock
+    from optim.solvers.linear_model import LinearArrays, LinearModel, RowBlock, VariableBlock
 
     Ids = Mapping[str, Sequence[str]]
 

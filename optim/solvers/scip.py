@@ -14,7 +14,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.backends import ortools_version
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
-from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE
+from optim.solvers.linear_model import BOUND_SCALE, TOLERANCE
 from optim.solvers.process import Lines, ask_by_signal, python_child, run_child, scratch_folder
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.solvers.interface import SolveTask
-    from optim.solvers.linear_arrays import LinearArrays
+    from optim.solvers.linear_model import LinearArrays
     from optim.solvers.process import Exit
 
 #: SCIP's status as its log prints it → termination. OR-Tools itself says ``OPTIMAL`` at a gap limit

@@ -20,7 +20,7 @@ from optim.solvers.interface import (
     SolveTask,
 )
 from optim.solvers.knapsack_rows import apart
-from optim.solvers.linear_arrays import TOLERANCE
+from optim.solvers.linear_model import TOLERANCE
 from optim.solvers.verify import rounded_vector, verified
 from optim.util.progress import ProgressRecorder
 from optim.util.signals import sigterm_as_interrupt
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from optim.solvers.interface import Backend
-    from optim.solvers.linear_arrays import LinearArrays
-    from optim.solvers.linear_model import LinearModel
+    from optim.solvers.linear_model import LinearArrays, LinearModel
     from optim.util.progress import Progress
 
 #: Absolute gap below which a solver need not go on, unless set otherwise.

@@ -16,7 +16,7 @@ from optim.solvers.interface import (
     LinearTermination,
     relative_gap,
 )
-from optim.solvers.linear_arrays import TOLERANCE
+from optim.solvers.linear_model import TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

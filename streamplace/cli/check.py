@@ -12,9 +12,14 @@ from optim.exit_codes import ExitCode
 from optim.format.tables import SET_RULES
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import SLOTS, budgets, hopeless, without_limits
-from streamplace.present.arguments import add_ignore, add_instance, add_json
+from streamplace.present.arguments import (
+    add_ignore,
+    add_instance,
+    add_json,
+    load_instance,
+    load_plan,
+)
 from streamplace.present.console import answer_console, problem_lines
-from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.numbers import listed, number, percent, plural
 from streamplace.present.streams import print_json
 from streamplace.present.tables import print_reasons, print_undrained, print_verdict, size_line

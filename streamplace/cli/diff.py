@@ -8,9 +8,8 @@ from optim import Plan, evaluate
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from optim.referee.evaluate import evaluate_indices
-from streamplace.present.arguments import add_instance, add_json
+from streamplace.present.arguments import add_instance, add_json, load_instance, load_plan
 from streamplace.present.console import answer_console, printable
-from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.numbers import number, plural
 from streamplace.present.streams import print_json
 from streamplace.present.tables import (

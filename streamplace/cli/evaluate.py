@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optim import Plan, evaluate
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import find_objective
-from optim.format.altered import altered
+from optim.format.changes import altered
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import without_limits
 from streamplace.explain.what_if import (
@@ -18,9 +18,14 @@ from streamplace.explain.what_if import (
     print_carried,
     words,
 )
-from streamplace.present.arguments import add_ignore, add_instance, add_json
+from streamplace.present.arguments import (
+    add_ignore,
+    add_instance,
+    add_json,
+    load_instance,
+    load_plan,
+)
 from streamplace.present.console import answer_console
-from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.streams import print_json
 from streamplace.present.tables import (
     print_measured,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
-from optim.format.altered import altered
+from optim.format.changes import altered
 from optim.kernels.warm import warm_up
 from optim.methods.pinned import aim_of, solve_pinned
 from optim.methods.registry import Settings
@@ -18,9 +18,15 @@ from streamplace.explain.binding import priced
 from streamplace.explain.explanation import Explanation, why_infeasible, why_plan
 from streamplace.explain.text import print_explanation
 from streamplace.explain.what_if import add_what_if, carry, cases_of, print_carried, words
-from streamplace.present.arguments import add_ignore, add_instance, add_json, seconds
+from streamplace.present.arguments import (
+    add_ignore,
+    add_instance,
+    add_json,
+    load_instance,
+    load_plan,
+    seconds,
+)
 from streamplace.present.console import answer_console
-from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:

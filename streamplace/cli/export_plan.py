@@ -10,9 +10,15 @@ from optim.errors import InvalidInput, Problem
 from streamplace.cli.import_system import tell, telling
 from streamplace.clusters.exchange.declarations import EXPORTERS
 from streamplace.clusters.exchange.transfer import export_plan
-from streamplace.present.arguments import add_json, add_option, one_document, output_file
+from streamplace.present.arguments import (
+    add_json,
+    add_option,
+    load_instance,
+    load_plan,
+    one_document,
+    output_file,
+)
 from streamplace.present.console import print_all
-from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:

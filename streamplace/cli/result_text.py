@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from optim.format.altered import Change
+    from optim.format.changes import Change
     from optim.format.instance import Instance
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Result

@@ -14,8 +14,7 @@ from streamplace.clusters.kafka.replicas import DEAD, FACTOR, REPLICAS, labelled
 from streamplace.execute.batches import load_steps, write_batches
 from streamplace.execute.kafka import Kafka
 from streamplace.execute.run import Command, Journal, carry_out
-from streamplace.present.arguments import add_instance, count, seconds
-from streamplace.present.inputs import load_instance
+from streamplace.present.arguments import add_instance, count, load_instance, seconds
 
 if TYPE_CHECKING:
     import argparse

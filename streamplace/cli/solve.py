@@ -14,7 +14,7 @@ from optim.certificates import grade
 from optim.errors import InvalidInput, Problem, SolverError, raise_any
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import find_objective
-from optim.format.altered import altered
+from optim.format.changes import altered
 from optim.methods.pinned import Course, aim_of, course_of, follow
 from optim.methods.registry import OWN, Settings, get_method, method_names
 from optim.methods.solve import goal_of, solve
@@ -22,7 +22,7 @@ from optim.referee.result import Termination
 from optim.util.compilation import is_kept, watching
 from optim.util.files import behind_links, is_special, read_bytes, write_atomic
 from optim.util.process import processor_seconds
-from streamplace.cli.fewest import (
+from streamplace.cli.fewest_moves import (
     FURTHER,
     Asking,
     add_fewest,
@@ -35,6 +35,7 @@ from streamplace.cli.fewest import (
 from streamplace.cli.result_text import print_cases, print_result
 from streamplace.explain.what_if import add_what_if, cases_of, the_case
 from streamplace.present.arguments import (
+    STDIN,
     add_ignore,
     add_instance,
     add_json,
@@ -42,12 +43,12 @@ from streamplace.present.arguments import (
     amount,
     count,
     gap,
+    load_instance,
     one_document,
     seconds,
     whole,
 )
 from streamplace.present.console import console_beside, talk_console
-from streamplace.present.inputs import STDIN, load_instance
 from streamplace.present.interrupts import stopped_by_signals
 from streamplace.present.status_line import ProgressLine
 from streamplace.present.streams import STDOUT, print_json, write_document

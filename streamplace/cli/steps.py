@@ -10,9 +10,16 @@ from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.cli.import_system import tell, telling
 from streamplace.execute.batches import load_steps, steps_text, with_lists, write_batches
-from streamplace.present.arguments import add_instance, add_json, amount, count, one_document
+from streamplace.present.arguments import (
+    add_instance,
+    add_json,
+    amount,
+    count,
+    load_instance,
+    load_plan,
+    one_document,
+)
 from streamplace.present.console import console_beside
-from streamplace.present.inputs import load_instance, load_plan
 from streamplace.present.numbers import duration, number, plural
 from streamplace.present.streams import STDOUT, print_json, write_document
 

@@ -11,9 +11,8 @@ from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_live, wait_until_running
 from streamplace.clusters.flink.verify import sheet_by_names, verify
 from streamplace.clusters.kafka.verify import run as verify_kafka
-from streamplace.present.arguments import add_json, delay, seconds
+from streamplace.present.arguments import add_json, delay, load_instance, seconds
 from streamplace.present.console import printable
-from streamplace.present.inputs import load_instance
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:

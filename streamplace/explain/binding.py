@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.excess import raised
+from formulations.conflicts.rule_instances import atoms_of
 from optim import solve
 from optim.figures.measures import slot_places
 from optim.format.tables import APART, SPREAD

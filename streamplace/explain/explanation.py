@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.conflicts.reasons import find_conflicts, violation_of
 from formulations.conflicts.remedies import clashes_of_threads, remedies
-from formulations.conflicts.why import find_conflicts, violation_of
 from optim.figures.catalogue import find_objective
 from optim.figures.measures import moved_tasks
 from optim.format.html import figure, page
@@ -22,7 +22,7 @@ from optim.rules.placement import Placement
 from streamplace.explain.binding import Bound, binding_rules
 
 if TYPE_CHECKING:
-    from formulations.conflicts.clash import Clash
+    from formulations.conflicts.conflict import Clash
     from formulations.conflicts.remedies import Remedy
     from optim.figures.figure import Figure
     from optim.format.instance import Instance

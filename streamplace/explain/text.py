@@ -20,7 +20,7 @@ from streamplace.present.tables import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from formulations.conflicts.clash import Clash
+    from formulations.conflicts.conflict import Clash
     from formulations.conflicts.remedies import Remedy
     from optim.figures.figure import Figure
     from optim.format.instance import Instance

@@ -10,7 +10,7 @@ import numpy as np
 
 from optim.errors import StreamplaceError
 from optim.figures.loss import restarted
-from optim.format.altered import Change, altered, carried, held
+from optim.format.changes import Change, altered, carried, held
 from streamplace.present.arguments import assignment, count, seconds, whole
 from streamplace.present.console import printable
 from streamplace.present.numbers import listed, plural

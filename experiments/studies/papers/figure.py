@@ -21,7 +21,7 @@ To add one, write ``experiments/studies/papers/<paper>/<module>.py``::
 
 
     def plot(table: pd.DataFrame, axes: Axes) -> None:
-        draw_lines(axes, table, x="instance.capacity")      # streamplace.present.drawing
+        draw_lines(axes, table, x="instance.capacity")      # streamplace.present.plots
         axes.set_xlabel("capacity of a node (% of a core)")
         axes.set_ylabel("IMC gain (MB/s)")
 
@@ -232,7 +232,7 @@ def folder_of(figure: Figure, output: str | Path, reduced: bool) -> Path:
 
 def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> None:
     """Draw a table as an SVG file, and in a folder of figures as PNG too."""
-    from streamplace.present.drawing import canvas, tidy, to_png, to_svg
+    from streamplace.present.plots import canvas, tidy, to_png, to_svg
 
     title = f"{figure.title} (reduced)" if reduced else figure.title
     with canvas(figure.panels, title) as (drawing, axes):

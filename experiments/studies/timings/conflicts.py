@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.studies.timings.table import print_table
-from formulations.conflicts.atoms import atoms_of
-from formulations.conflicts.clash import told
+from formulations.conflicts.conflict import told
 from formulations.conflicts.decide import Judge, conflicts
+from formulations.conflicts.rule_instances import atoms_of
 from optim import Instance
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formulations.rebalancing.problem import BalanceProblem, Ints
-    from formulations.rebalancing.watch import Watch
+    from formulations.rebalancing.progress import Watch
 
 #: Budgets that are tried for a goal, and with all searches; how near to the bound the last one is.
 ATTEMPTS, LAST, NEAR = 7, 2, 1.01

@@ -21,7 +21,7 @@ from formulations.rebalancing.balance.search import (
     state_of,
 )
 from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 from optim.figures.measures import node_loads
 from optim.util.tolerance import slack
 

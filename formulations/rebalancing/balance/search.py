@@ -16,7 +16,7 @@ import numpy as np
 
 from formulations.rebalancing.balance.model import build_moves
 from formulations.rebalancing.problem import writable
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 from optim.format.tables import APART
 from optim.kernels.guard import make_guard
 from optim.solvers.inprocess import solve_small_milp

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

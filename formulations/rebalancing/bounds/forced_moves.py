@@ -29,7 +29,7 @@ from optim.format.tables import APART
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
-    from formulations.rebalancing.watch import Watch
+    from formulations.rebalancing.progress import Watch
     from optim.kernels.place_rules import PlaceRules
 
 

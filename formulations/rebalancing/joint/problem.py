@@ -24,7 +24,7 @@ from formulations.rebalancing.balance.prepare import (
 )
 from formulations.rebalancing.balance.search import LARGE, search_balance
 from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 from optim.kernels.room import placing_slack
 
 if TYPE_CHECKING:

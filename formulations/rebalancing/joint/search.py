@@ -11,7 +11,7 @@ import numpy as np
 
 from formulations.rebalancing.balance.search import TRIES, Portfolio, changing_part
 from formulations.rebalancing.problem import writable
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:

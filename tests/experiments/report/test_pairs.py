@@ -13,7 +13,7 @@ from scipy import stats
 from experiments.report.build import make_report
 from experiments.report.findings import gather
 from experiments.report.pairs import LEAST_CASES, pairs_of, runs_of
-from streamplace.present.drawing import COLORS, to_pdf, to_svg
+from streamplace.present.plots import COLORS, to_pdf, to_svg
 from streamplace.present.table import MOST_ROWS, latex, to_latex
 from tests.experiments.report.synthetic import plan, run
 

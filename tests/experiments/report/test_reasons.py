@@ -16,7 +16,7 @@ from experiments.sweep.instances import Prepared
 from experiments.sweep.runner import run as run_one
 from experiments.sweep.store import INSTANCES, keep_instances, kept_instances
 from optim import Instance, Plan, evaluate
-from optim.format.altered import altered, read_case
+from optim.format.changes import altered, read_case
 from tests.experiments.report.synthetic import infeasible, run
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from formulations.conflicts.atoms import Atoms, atoms_of
 from formulations.conflicts.decide import Judge, conflicts
+from formulations.conflicts.rule_instances import Atoms, atoms_of
 from optim import Instance
 from optim.rules import broken
 from optim.rules.placement import Placement

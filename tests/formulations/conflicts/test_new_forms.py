@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.decide import Judge, conflicts
+from formulations.conflicts.rule_instances import atoms_of
 from optim.format.instance import Instance
 from optim.rules import broken
 from optim.rules.placement import Placement

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from optim import Instance, StreamplaceError, solve
-from optim.format.altered import Change, altered
+from optim.format.changes import Change, altered
 
 EXACT = (
     "imc-exact", "imc-milp", "imc-brute", "balance-milp", "joint-milp", "throughput-exact",

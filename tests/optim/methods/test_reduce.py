@@ -20,8 +20,7 @@ from optim.methods.reduce import (
 )
 from optim.methods.registry import all_methods
 from optim.solvers.conditioning import conditioned
-from optim.solvers.linear_arrays import TOLERANCE
-from optim.solvers.linear_model import LinearModel
+from optim.solvers.linear_model import TOLERANCE, LinearModel
 from tests.optim.make import instance
 
 

@@ -210,7 +210,7 @@ def test_slots_topologies_and_interslot_traffic() -> None:
     crowded = judge(made, [0, 0, 0, 0, 1], [0, 0, 0, 1, 1])
     assert set(rules(crowded)) == {"slot_capacity", "max_tasks_per_slot", "workers"}
     assert rules(judge(made, [0, 0, 0, 1, 1], [0, 2, 0, 0, 1])) == ["slots"]
-    assert rules(judge(made, [0, 0, 0, 1, 1])) == []  # no slots decided: there is a dealing
+    assert rules(judge(made, [0, 0, 0, 1, 1])) == []  # no slots decided: there is a slot assignment
     assert rules(judge(made, [0, 0, 0, 0, 1])) == ["workers"]  # and here there is none
 
 

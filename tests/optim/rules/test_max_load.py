@@ -9,8 +9,8 @@ import pytest
 
 from optim import Instance, InvalidInput, evaluate, solve
 from optim.figures.rate import carrying, without_measured
-from optim.format.altered import Change, altered
 from optim.format.builder import InstanceBuilder
+from optim.format.changes import Change, altered
 from optim.methods.reduce import scale_of, scaled
 from optim.rules import hopeless, without_limits
 from tests.optim.make import document, instance

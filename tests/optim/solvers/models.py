@@ -13,7 +13,7 @@ from optim.solvers.linear_model import LinearModel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.solvers.linear_arrays import LinearArrays
+    from optim.solvers.linear_model import LinearArrays
 
 RUNNING = """
 import sys

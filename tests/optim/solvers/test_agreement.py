@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optim.solvers import SOLVERS, LinearSolution, solve_linear
-from optim.solvers.linear_arrays import TOLERANCE
-from optim.solvers.linear_model import LinearModel
+from optim.solvers.linear_model import TOLERANCE, LinearModel
 from tests.optim.solvers.models import brute_force, knapsacks, random_model
 
 NEITHER_BOUNDED = ["highs", "cbc", "scip"]

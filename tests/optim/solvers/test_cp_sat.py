@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from optim.errors import SolverUnavailable
 from optim.solvers import solve_linear
 from optim.solvers.cp_sat import INFINITE, WholeModel, _Heard, whole_model
-from optim.solvers.linear_arrays import TOLERANCE
-from optim.solvers.linear_model import LinearModel
+from optim.solvers.linear_model import TOLERANCE, LinearModel
 from tests.optim.solvers.models import balance, random_model
 
 

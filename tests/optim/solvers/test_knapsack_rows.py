@@ -10,8 +10,7 @@ import pytest
 
 from optim.solvers import solve_linear
 from optim.solvers.knapsack_rows import apart
-from optim.solvers.linear_arrays import TOLERANCE
-from optim.solvers.linear_model import LinearModel
+from optim.solvers.linear_model import TOLERANCE, LinearModel
 
 SOLVERS = ("highs", "cbc", "scip")
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from optim.solvers import SOLVERS, process, solve_linear
-from optim.solvers.linear_arrays import TOLERANCE
+from optim.solvers.linear_model import TOLERANCE
 from tests.optim.solvers.models import RUNNING, balance, hard, knapsacks
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.errors import InvalidInput
-from optim.solvers.linear_arrays import TOLERANCE
-from optim.solvers.linear_model import LinearModel
+from optim.solvers.linear_model import TOLERANCE, LinearModel
 
 
 def small() -> LinearModel:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim import Instance, StreamplaceError, solve
-from optim.format.altered import Change, altered
+from optim.format.changes import Change, altered
 from optim.methods.pinned import aim_of, solve_pinned
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import Settings
-from streamplace.cli.fewest import Asking, curve_of, fewest_within
+from streamplace.cli.fewest_moves import Asking, curve_of, fewest_within
 from tests.fuzz.brute import Space
 from tests.fuzz.reading import Reading
 

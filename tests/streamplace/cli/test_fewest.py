@@ -11,8 +11,8 @@ import pytest
 from optim import Instance, solve
 from optim.figures.catalogue import OBJECTIVES
 from optim.kernels.undo import Point
-from streamplace.cli import fewest
-from streamplace.cli.fewest import Asking
+from streamplace.cli import fewest_moves as fewest
+from streamplace.cli.fewest_moves import Asking
 from streamplace.cli.main import main
 
 if TYPE_CHECKING:

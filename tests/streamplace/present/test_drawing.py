@@ -7,7 +7,7 @@ import itertools
 import pandas as pd
 import pytest
 
-from streamplace.present.drawing import (
+from streamplace.present.plots import (
     COLORS,
     canvas,
     draw_lines,

@@ -63,7 +63,7 @@ def test_slots_beside_the_papers_and_the_fewest(slots: pd.DataFrame) -> None:
 
 
 def test_the_slots_are_drawn(slots: pd.DataFrame) -> None:
-    from streamplace.present.drawing import canvas, to_svg
+    from streamplace.present.plots import canvas, to_svg
 
     with canvas(1, "slots") as (drawing, axes):
         figures.MICRO_FIGURE.plot(slots, axes)

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from experiments.studies.papers.figure import FILES, Figure, run_figure
 from experiments.studies.papers.texts import to_csv, to_markdown
 from optim.errors import InvalidInput
-from streamplace.present.drawing import canvas, draw_bars, draw_lines, to_svg
+from streamplace.present.plots import canvas, draw_bars, draw_lines, to_svg
 
 
 def make_figure(**changes: Any) -> Figure:

@@ -72,7 +72,7 @@ def plot_by(name: str) -> Any:
     """Return what draws collocation above and load distance below."""
 
     def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
-        from streamplace.present.drawing import draw_lines
+        from streamplace.present.plots import draw_lines
 
         above, below = axes
         for panel, what in ((above, ": collocated (%)"), (below, ": load distance")):

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.studies.papers.albic.runs import Policy, Row, frame, kept, placed
 from experiments.studies.papers.figure import Figure
-from streamplace.present.drawing import draw_lines
+from streamplace.present.plots import draw_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.albic.runs import Row, frame, kept
 from experiments.studies.papers.figure import Figure
-from streamplace.present.drawing import draw_lines, log_scale
+from streamplace.present.plots import draw_lines, log_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

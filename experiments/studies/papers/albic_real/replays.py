@@ -14,7 +14,7 @@ import numpy as np
 
 from optim.errors import InvalidInput
 from optim.util.files import write_atomic
-from streamplace.present.drawing import COLORS, DASHES
+from streamplace.present.plots import COLORS, DASHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.statistics import mean_interval
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.sweeps import sweep_rows
-from streamplace.present.drawing import draw_bars
+from streamplace.present.plots import draw_bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

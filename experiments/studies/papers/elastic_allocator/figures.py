@@ -17,7 +17,7 @@ from experiments.studies.papers.elastic_allocator.runs import (
     SPREAD,
 )
 from experiments.studies.papers.figure import Figure
-from streamplace.present.drawing import draw_lines
+from streamplace.present.plots import draw_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

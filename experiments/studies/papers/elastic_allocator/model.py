@@ -1,9 +1,16 @@
-"""The paper's formulas against the referee; its classes of nodes; its best effort."""
+"""The paper's formulas against the referee; its classes of nodes; its best effort.
+
+The paper's matrix U: each operator's share of the bandwidth that a node uses.
+
+Source: Elastic Allocator, SOSE 2014, section IV-B, whose formula is damaged; read as: u_ij is the
+share of operator j in what crosses node i's links, so that every row of a node that sends or
+receives anything sums to 1, and B'_i = B0_i + sent_i · Σ_j u_ij.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +26,30 @@ from experiments.studies.papers.elastic_allocator.runs import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
+
+
+def bandwidth_shares(instance: Instance, node: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return U, (N, T), and what crosses the border of each node, (N,), in units of the rates.
+
+    Parameters
+    ----------
+    node
+        (T,) node of each task, -1 for none; traffic with such a task is nowhere.
+    """
+    (u, v, rate), count = instance.pairs, instance.num_tasks
+    across = (node[u] >= 0) & (node[v] >= 0) & (node[u] != node[v])
+    sent = np.bincount(u[across], rate[across], count)
+    sent += np.bincount(v[across], rate[across], count)
+    share = np.zeros((instance.num_nodes, count))
+    placed = np.flatnonzero(node >= 0)
+    share[node[placed], placed] = sent[placed]
+    total: Floats = share.sum(axis=1)
+    np.divide(share, total[:, None], out=share, where=total[:, None] > 0)
+    return share, total
 
 
 def formulas_table(reduced: bool) -> pd.DataFrame:
@@ -26,7 +57,7 @@ def formulas_table(reduced: bool) -> pd.DataFrame:
     import pandas as pd
 
     from experiments.generators import generate
-    from heuristics.elastic.bandwidth import bandwidth_shares
+    from experiments.studies.papers.elastic_allocator.model import bandwidth_shares
 
     rows = []
     hand = _by_hand()
@@ -69,7 +100,7 @@ def _by_hand() -> dict[str, float]:
 
     Printed is ``load = Σ e r / s · CS + C0`` (IV-A), and ``B' = B_remain · Σ a u + B0`` (IV-B).
     """
-    from heuristics.elastic.bandwidth import bandwidth_shares
+    from experiments.studies.papers.elastic_allocator.model import bandwidth_shares
     from optim import Instance
     from optim.referee.evaluate import evaluate_indices
 
@@ -158,8 +189,8 @@ def best_effort_table(reduced: bool) -> pd.DataFrame:
     """Make one row a workload and seed: t_max over at once, where all goes by best effort."""
     import pandas as pd
 
-    from heuristics.elastic.board import board_of
     from heuristics.elastic.gma import Allocation
+    from heuristics.elastic.state import board_of
 
     rows = []
     for w in WORKLOADS[:: 6 if reduced else 3]:

@@ -75,7 +75,7 @@ def _line(dag: str, rate: float, results: Mapping[str, Any], told: Told) -> dict
 
 def plot_slots(table: pd.DataFrame, axes: Axes) -> None:
     """Slots of both methods side by side; what mapping added on top, the optimum as a line."""
-    from streamplace.present.drawing import COLORS
+    from streamplace.present.plots import COLORS
 
     places = list(range(len(table)))
     for shift, (planned, extra), label, color in (
@@ -258,7 +258,7 @@ def machines_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def machines_plot(table: pd.DataFrame, axes: Axes) -> None:
     """Actual rates against planned (open) and predicted (filled) ones, a mark a method."""
-    from streamplace.present.drawing import COLORS, MARKERS
+    from streamplace.present.plots import COLORS, MARKERS
 
     for k, (label, group) in enumerate(table.groupby(METHOD, sort=False)):
         look: dict[str, Any] = {"color": COLORS[k], "marker": MARKERS[k], "linestyle": "none"}
@@ -363,7 +363,7 @@ def rates_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def rates_plot(table: pd.DataFrame, axes: Axes) -> None:
     """Actual over planned rates, a bar a method."""
-    from streamplace.present.drawing import COLORS
+    from streamplace.present.plots import COLORS
 
     cases = list(dict.fromkeys(zip(table[DAG], table[PLANNED], strict=True)))
     for k, (label, group) in enumerate(table.groupby(METHOD, sort=False)):

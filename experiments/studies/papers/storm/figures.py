@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.claims.tables import TABLE, table_rows
 from experiments.studies.papers.figure import Figure
-from streamplace.present.drawing import draw_lines
+from streamplace.present.plots import draw_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

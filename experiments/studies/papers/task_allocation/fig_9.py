@@ -132,7 +132,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
     """Gain above, input rate below, as the paper has it."""
-    from streamplace.present.drawing import draw_lines
+    from streamplace.present.plots import draw_lines
 
     above, below = axes
     draw_lines(above, table, MINUTE, [f"{name} (MB/s)" for name in METHODS])

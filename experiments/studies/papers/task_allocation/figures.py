@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from experiments.studies.papers import certified
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.sweeps import sweep_rows
-from streamplace.present.drawing import draw_bars, draw_lines, log_scale
+from streamplace.present.plots import draw_bars, draw_lines, log_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.figure import Figure
-from streamplace.present.drawing import draw_lines, log_scale
+from streamplace.present.plots import draw_lines, log_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.studies.papers import certified
 from experiments.studies.papers.figure import Figure
 from optim.errors import InvalidInput, Problem
-from streamplace.present.drawing import COLORS
+from streamplace.present.plots import COLORS
 
 if TYPE_CHECKING:
     import pandas as pd

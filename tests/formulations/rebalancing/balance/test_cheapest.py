@@ -11,7 +11,7 @@ import numpy as np
 from formulations.rebalancing.balance.cheapest import cost_bound, search_cheapest, undone
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.neighbourhoods import cheapen
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 from optim import solve
 from tests.formulations.rebalancing.balance.cases import budgeted
 from tests.formulations.rebalancing.bounds.test_copies import replicas

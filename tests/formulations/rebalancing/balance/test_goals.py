@@ -17,7 +17,7 @@ from formulations.rebalancing.balance.search import (
 )
 from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.problem import make_problem
-from formulations.rebalancing.watch import Watch
+from formulations.rebalancing.progress import Watch
 from tests.formulations.rebalancing.balance.cases import varied_problem
 
 if TYPE_CHECKING:

@@ -1,4 +1,6 @@
-"""Dealing tasks to slots: equal to trying every dealing, and what is found keeps the rules."""
+"""Assigning tasks to slots: equal to trying every slot assignment, and what is found keeps
+the rules.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ import pytest
 from optim.format.instance import Instance
 from optim.format.tables import Ints
 from optim.rules import broken
-from optim.rules.dealing import Dealing, deal
-from optim.rules.dealing.partings import Search
 from optim.rules.placement import Placement
+from optim.rules.slot_assignment import SlotAssignment, assign_slots
+from optim.rules.slot_assignment.search import Search
 from tests.optim.make import instance
 
 RULES = {
@@ -55,17 +57,17 @@ def at(*nodes: int) -> Ints:
     return np.array(nodes, dtype=np.int32)
 
 
-def kept(case: Instance, node: Ints, dealing: Dealing) -> bool:
+def kept(case: Instance, node: Ints, assigned: SlotAssignment) -> bool:
     """Whether the rules of decided slots accept what was found."""
-    assert dealing.slot is not None and dealing.proven and not dealing.shortage
-    assert ((dealing.slot >= 0) == (node >= 0)).all()
-    found = broken(Placement(case, node, dealing.slot))
+    assert assigned.slot is not None and assigned.proven and not assigned.shortage
+    assert ((assigned.slot >= 0) == (node >= 0)).all()
+    found = broken(Placement(case, node, assigned.slot))
     return not [v for v in found if v.rule in RULES]
 
 
-def short(dealing: Dealing) -> list[tuple[str, str, float, float]]:
-    assert dealing.slot is None
-    return [(v.rule, v.where, v.needed, v.available) for v in dealing.shortage]
+def short(assigned: SlotAssignment) -> list[tuple[str, str, float, float]]:
+    assert assigned.slot is None
+    return [(v.rule, v.where, v.needed, v.available) for v in assigned.shortage]
 
 
 # -- by hand -------------------------------------------------------------------------------------
@@ -74,8 +76,8 @@ def short(dealing: Dealing) -> list[tuple[str, str, float, float]]:
 def test_two_tasks_fit_two_slots_and_four_do_not() -> None:
     nodes = [{"id": n, "slots": 2, "slot_capacity": {"cpu": 50}} for n in ("n1", "n2")]
     case = made(nodes, [(None, 50)] * 4)
-    assert kept(case, at(0, 0, 1, 1), deal(case, at(0, 0, 1, 1)))
-    none = deal(case, at(0, 0, 0, 0))
+    assert kept(case, at(0, 0, 1, 1), assign_slots(case, at(0, 0, 1, 1)))
+    none = assign_slots(case, at(0, 0, 0, 0))
     assert none.proven
     assert short(none) == [("slot_capacity", "n1.cpu", 200, 100)]
 
@@ -84,35 +86,35 @@ def test_three_workers_need_three_slots() -> None:
     nodes = [{"id": n, "slots": 1} for n in ("s1", "s2")]
     tasks = [("wordcount", load) for load in (20.0, 35, 25, 80, 20, 1, 0)]
     case, node = made(nodes, tasks, {"wordcount": 3}), at(0, 0, 1, 0, 1, 1, 0)
-    none = deal(case, node)
+    none = assign_slots(case, node)
     assert none.proven
     assert short(none) == [("workers", "wordcount", 3, 2)]
     case = made(nodes, tasks, {"wordcount": 2})
-    assert kept(case, node, deal(case, node))
+    assert kept(case, node, assign_slots(case, node))
 
 
 def test_one_slot_a_node_holds_what_has_no_number_of_workers() -> None:
     case = made([{"id": "n1", "slots": 1}, {"id": "n2", "slots": 1}], [(None, 50)] * 4)
-    assert kept(case, at(0, 0, 0, 0), deal(case, at(0, 0, 0, 0)))
+    assert kept(case, at(0, 0, 0, 0), assign_slots(case, at(0, 0, 0, 0)))
 
 
 def test_a_node_without_slots_has_as_many_as_it_likes() -> None:
     case = made([{"id": "n1"}], [("a", 1)] * 5, {"a": 5}, max_tasks_per_slot=1)
-    assert kept(case, at(0, 0, 0, 0, 0), deal(case, at(0, 0, 0, 0, 0)))
+    assert kept(case, at(0, 0, 0, 0, 0), assign_slots(case, at(0, 0, 0, 0, 0)))
 
 
 def test_unplaced_tasks_are_left_out_but_their_workers_are_wanted() -> None:
     case = made([{"id": "n1", "slots": 4}], [("a", 1)] * 3, {"a": 3})
-    assert short(deal(case, at(0, -1, 0))) == [("workers", "a", 3, 2)]
-    assert short(deal(case, at(-1, -1, -1))) == [("workers", "a", 3, 0)]
+    assert short(assign_slots(case, at(0, -1, 0))) == [("workers", "a", 3, 2)]
+    assert short(assign_slots(case, at(-1, -1, -1))) == [("workers", "a", 3, 0)]
 
 
 def test_topologies_that_want_one_slot_together() -> None:
     nodes = [{"id": "n1", "slots": 2}, {"id": "n2", "slots": 1}]
     tasks: list[tuple[str | None, float]] = [("a", 1), ("a", 1), ("b", 1), ("b", 1)]
     case = made(nodes, tasks, {"a": 2, "b": 2})
-    assert short(deal(case, at(0, 0, 0, 1))) == [("workers", "a", 2, 1)]
-    assert short(deal(case, at(0, 0, 0, 0))) == [("workers", "a, b", 4, 2)]
+    assert short(assign_slots(case, at(0, 0, 0, 1))) == [("workers", "a", 2, 1)]
+    assert short(assign_slots(case, at(0, 0, 0, 0))) == [("workers", "a, b", 4, 2)]
 
 
 MOST = {"max_tasks_per_slot": 2}
@@ -151,7 +153,7 @@ def test_what_is_short_comes_with_its_figures(
     limits: dict[str, int],
     expected: tuple[str, str, float, float],
 ) -> None:
-    none = deal(made(nodes, tasks, workers, **limits), at(*[0] * len(tasks)))
+    none = assign_slots(made(nodes, tasks, workers, **limits), at(*[0] * len(tasks)))
     assert none.proven
     assert short(none) == [expected]
 
@@ -161,8 +163,8 @@ def test_a_task_without_topology_uses_what_a_worker_leaves() -> None:
     tasks: list[tuple[str | None, float]] = [("a", 2), ("a", 2), (None, 3), (None, 3)]
     node = at(0, 0, 0, 0)
     case = made(nodes, tasks, {"a": 2})
-    assert kept(case, node, deal(case, node))
-    assert short(deal(made(nodes, tasks, {"a": 1}), node)) == [("slots", "n1", 3, 2)]
+    assert kept(case, node, assign_slots(case, node))
+    assert short(assign_slots(made(nodes, tasks, {"a": 1}), node)) == [("slots", "n1", 3, 2)]
 
 
 # first-fit decreasing takes three slots of 12 for these, two do
@@ -172,8 +174,8 @@ HARD = [6.0, 5, 4, 3, 3, 3]
 def test_a_search_finds_what_first_fit_does_not_and_says_so_without_work() -> None:
     case = made([{**SLOT, "slot_capacity": {"cpu": 12}}], [(None, load) for load in HARD])
     node = at(*[0] * len(HARD))
-    assert kept(case, node, deal(case, node))
-    untold = deal(case, node, work=0)
+    assert kept(case, node, assign_slots(case, node))
+    untold = assign_slots(case, node, work=0)
     assert (untold.slot, untold.proven) == (None, False)
     [violation] = untold.shortage
     assert violation.rule == "slots"
@@ -183,14 +185,14 @@ def test_a_search_finds_what_first_fit_does_not_and_says_so_without_work() -> No
 
 def test_the_slack_is_the_callers() -> None:
     case = made([{"id": "n1", "slots": 1, "slot_capacity": {"cpu": 10}}], [(None, 5.1)] * 2)
-    assert deal(case, at(0, 0)).slot is None
-    found = deal(case, at(0, 0), slack=lambda _: np.array([0.3]))
+    assert assign_slots(case, at(0, 0)).slot is None
+    found = assign_slots(case, at(0, 0), slack=lambda _: np.array([0.3]))
     assert found.slot is not None and found.slot.tolist() == [0, 0]
 
 
 def test_loads_that_just_fit_in_decimals() -> None:
     case = made([{"id": "n1", "slots": 1, "slot_capacity": {"cpu": 0.3}}], [(None, 0.1)] * 3)
-    assert kept(case, at(0, 0, 0), deal(case, at(0, 0, 0)))
+    assert kept(case, at(0, 0, 0), assign_slots(case, at(0, 0, 0)))
 
 
 def test_many_nodes_and_tasks_of_several_topologies_with_workers() -> None:
@@ -206,12 +208,12 @@ def test_many_nodes_and_tasks_of_several_topologies_with_workers() -> None:
         streams=[],
     )
     node = (case.tasks.operator * 50 + rng.integers(0, 50, case.num_tasks)).astype(np.int32)
-    dealing = deal(case, node)
-    assert kept(case, node, dealing)
-    assert dealing.slot is not None
-    again = deal(case, node).slot
-    assert again is not None and (again == dealing.slot).all()
-    all_at_once = deal(case, np.zeros(case.num_tasks, dtype=np.int32))
+    assigned = assign_slots(case, node)
+    assert kept(case, node, assigned)
+    assert assigned.slot is not None
+    again = assign_slots(case, node).slot
+    assert again is not None and (again == assigned.slot).all()
+    all_at_once = assign_slots(case, np.zeros(case.num_tasks, dtype=np.int32))
     assert all_at_once.proven and all_at_once.slot is None
 
 
@@ -228,16 +230,17 @@ def test_two_sets_to_be_spread_want_a_slot_more_than_there_are_workers(workers: 
               {"id": "u", "tasks": ["t2", "t3", "t4"], **spread}],
         streams=[],
     )  # fmt: skip
-    dealing = deal(case, at(1, 1, 0, 0, 1))
-    assert dealing.proven
+    assigned = assign_slots(case, at(1, 1, 0, 0, 1))
+    assert assigned.proven
     if workers == 5:
-        assert kept(case, at(1, 1, 0, 0, 1), dealing)
+        assert kept(case, at(1, 1, 0, 0, 1), assigned)
     else:
-        assert dealing.slot is None
-        assert {v.rule for v in dealing.shortage} == {"slot_sets"}
+        assert assigned.slot is None
+        assert {v.rule for v in assigned.shortage} == {"slot_sets"}
 
 
-# -- against every dealing -----------------------------------------------------------------------
+# -- against every slot assignment
+# -----------------------------------------------------------------------
 
 
 def drawn(rng: random.Random, most_sets: int = 0) -> tuple[Instance, Ints, dict[str, Any]]:
@@ -312,7 +315,7 @@ def partings(tasks: list[int]) -> Iterator[list[list[int]]]:
 
 
 def can_be_dealt(node: Ints, facts: dict[str, Any]) -> bool:
-    """Try every dealing: rules as the format's page has them, in whole numbers."""
+    """Try every slot assignment: rules as the format's page has them, in whole numbers."""
 
     def fits(slot: list[int], n: int) -> bool:
         for r, most in enumerate(facts["capacity"][n]):
@@ -363,15 +366,15 @@ def test_equal_to_trying_every_dealing(seed: int, most_sets: int) -> None:
     told = {True: 0, False: 0}
     for _ in range(300 if not most_sets else 150):
         case, node, facts = drawn(rng, most_sets)
-        dealing = deal(case, node)
+        assigned = assign_slots(case, node)
         possible = can_be_dealt(node, facts)
-        assert dealing.proven, facts
-        assert (dealing.slot is not None) == possible, (node, facts)
+        assert assigned.proven, facts
+        assert (assigned.slot is not None) == possible, (node, facts)
         if possible:
-            assert kept(case, node, dealing), (node, facts)
+            assert kept(case, node, assigned), (node, facts)
         else:
-            assert {v.rule for v in dealing.shortage} <= RULES
-            assert all(v.amount > 0 and v.needed > v.available for v in dealing.shortage), facts
+            assert {v.rule for v in assigned.shortage} <= RULES
+            assert all(v.amount > 0 and v.needed > v.available for v in assigned.shortage), facts
         told[possible] += 1
     assert min(told.values()) > 30
 
@@ -381,13 +384,13 @@ def test_little_work_is_never_wrong(seed: int) -> None:
     rng = random.Random(1000 + seed)
     for k in range(300):
         case, node, facts = drawn(rng, k % 3)
-        dealing = deal(case, node, work=rng.choice([0, 5, 20, 60]))
-        if dealing.proven:
-            assert (dealing.slot is not None) == can_be_dealt(node, facts)
-        if dealing.slot is not None:
-            assert kept(case, node, dealing)
+        assigned = assign_slots(case, node, work=rng.choice([0, 5, 20, 60]))
+        if assigned.proven:
+            assert (assigned.slot is not None) == can_be_dealt(node, facts)
+        if assigned.slot is not None:
+            assert kept(case, node, assigned)
         else:
-            assert dealing.shortage
+            assert assigned.shortage
 
 
 def test_slots_with_equal_room_differ_by_the_sets_that_have_a_member_there() -> None:

@@ -516,7 +516,7 @@ def print_curve(console: Console, instance: Instance, objective: Figure, curve: 
 
 def draw_curve(curve: Curve, objective: Figure, unit: str, file: str) -> None:
     """Draw the curve into a file."""
-    from streamplace.present.drawing import COLORS, INK, canvas, legend
+    from streamplace.present.plots import COLORS, INK, canvas, legend
 
     x = [getattr(p, curve.by) for p in curve.points]
     y = curve.values

@@ -1,4 +1,22 @@
-"""What is known about dealing tasks to slots: found, proven impossible, or not known."""
+"""Whether the tasks of each node can be assigned to its slots, when a plan gives nodes only.
+
+A slot keeps its capacities and its number of tasks and serves one topology; tasks without topology
+join any. A topology of W workers and E tasks fills min(W, E) slots in all (Aniello et al. 2013,
+section 3.2.2, constraint (2)).
+
+The tasks of one topology on one node need some least number of slots, a vector bin packing; any
+greater number up to that of the tasks serves as well, as tasks that share a slot may be separated.
+So the least numbers decide (`search.Least`), and spreading the workers over the nodes is a flow
+(`groups.spread`). First-fit decreasing gives an upper end of each least number, loads and counts a
+lower end: what the upper ends allow is found, what the lower ends forbid is proven, and a search
+(`search.Search`) closes the rest within a limit of work. Only tasks without topology beside others
+on a node break the scheme: there all slot partitions are searched (`search.part_mixed`).
+
+Sets over slots fit in: tasks to be together are assigned as one unit (`groups.Units`), members of a
+set apart are one more column that a slot has a capacity of, and a set to be spread over more slots
+than nodes is first widened by moves within nodes (`search.ToSpread`), then searched with the slot
+partitions of the nodes that hold several of its units.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +25,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.dealing.groups import Groups, at_once, spread
-from optim.rules.dealing.least import Least
-from optim.rules.dealing.mixed import part_mixed
-from optim.rules.dealing.spreading import ToSpread, widened
-from optim.rules.dealing.units import Units
+from optim.rules.slot_assignment.groups import Groups, Units, at_once, spread
+from optim.rules.slot_assignment.search import Least, ToSpread, part_mixed, widened
 from optim.rules.slot_sets import without_slot_sets
 from optim.util.tolerance import slack as slack_of
 
@@ -20,15 +35,15 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.rules.dealing.groups import Numbers, Spread
+    from optim.rules.slot_assignment.groups import Numbers, Spread
     from optim.rules.violation import Violation
 
-_WHY = "not known within the work limit whether its tasks can be dealt to its slots"
+_WHY = "not known within the work limit whether its tasks can be assigned to its slots"
 
 
 @dataclass(frozen=True, eq=False)
-class Dealing:
-    """What is known about dealing the tasks of each node to its slots.
+class SlotAssignment:
+    """What is known about assigning the tasks of each node to its slots.
 
     Attributes
     ----------
@@ -51,12 +66,12 @@ def slot_slack(instance: Instance) -> Floats:
     return np.asarray(slack_of(instance.nodes.slot_capacity))
 
 
-def deal(
+def assign_slots(
     instance: Instance,
     node: Ints,
     work: int = 200_000,
     slack: Callable[[Instance], Floats] = slot_slack,
-) -> Dealing:
+) -> SlotAssignment:
     """Deal the tasks of each node to its slots, or prove that this cannot be.
 
     Parameters
@@ -70,14 +85,14 @@ def deal(
 
     Returns
     -------
-    Dealing
+    SlotAssignment
         The same for the same arguments. What is short is of sets over slots where all other rules
         of slots can hold without them.
     """
-    found = _deal(instance, node, work, slack)
+    found = _assigned(instance, node, work, slack)
     if found.slot is not None or not instance.slot_sets.ids:
         return found
-    others = _deal(without_slot_sets(instance), node, work, slack)
+    others = _assigned(without_slot_sets(instance), node, work, slack)
     if others.slot is None:
         own = tuple(v for v in found.shortage if v.rule == "slot_sets")
         return replace(found, shortage=others.shortage + own)
@@ -91,18 +106,18 @@ def _of_sets(violation: Violation) -> Violation:
     return replace(violation, rule="slot_sets", where=where)
 
 
-def _deal(
+def _assigned(
     instance: Instance, node: Ints, work: int, slack: Callable[[Instance], Floats]
-) -> Dealing:
+) -> SlotAssignment:
     units = Units(instance, node)
     clash = tuple(units.clash())
     if clash:
-        return Dealing(None, True, clash)
+        return SlotAssignment(None, True, clash)
     groups = Groups(units, slack(instance))
     sets = [ToSpread(groups, i, members) for i, members in units.spread()]
     clash = (*at_once(groups), *(one.short(one.most) for one in sets if one.most < one.limit))
     if clash:
-        return Dealing(None, True, clash)
+        return SlotAssignment(None, True, clash)
     least = Least(groups)
     known = _known(least)
     mixed = groups.joins.any() or bool(sets)
@@ -114,25 +129,25 @@ def _deal(
     if known is not None and known.slot is not None and sets:
         slot, steps = widened(groups, sets, known.slot, work // 2)
         work -= steps
-        known = Dealing(slot, True) if all(one.fills(groups, slot) for one in sets) else None
+        known = SlotAssignment(slot, True) if all(one.fills(groups, slot) for one in sets) else None
     if known is None and mixed:
         found, proof = part_mixed(least, work, sets)
         if found is not None or proof:
-            known = Dealing(found, True, proof)
+            known = SlotAssignment(found, True, proof)
     if known is None:
-        return Dealing(None, False, tuple(_not_known(least, sets)))
+        return SlotAssignment(None, False, tuple(_not_known(least, sets)))
     if known.slot is None:
         return known
-    return Dealing(np.where(node >= 0, known.slot[units.of], -1).astype(np.int32), True)
+    return SlotAssignment(np.where(node >= 0, known.slot[units.of], -1).astype(np.int32), True)
 
 
-def _known(least: Least) -> Dealing | None:
+def _known(least: Least) -> SlotAssignment | None:
     """Return what follows from the ends of the least numbers."""
     found = _spread(least, least.high)
     if found.slots is not None:
-        return Dealing(least.numbered(found.slots, least.high), True)
+        return SlotAssignment(least.numbered(found.slots, least.high), True)
     proof = _spread(least, np.where(least.groups.joins, 0, least.low))
-    return Dealing(None, True, proof.shortage) if proof.slots is None else None
+    return SlotAssignment(None, True, proof.shortage) if proof.slots is None else None
 
 
 def _spread(least: Least, numbers: Numbers) -> Spread:

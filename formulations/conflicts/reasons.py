@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formulations.conflicts.atoms import atoms_of
-from formulations.conflicts.clash import told
+from formulations.conflicts.conflict import told
 from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.remedies import clashes_of_threads
+from formulations.conflicts.rule_instances import atoms_of
 from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from formulations.conflicts.clash import Clash
+    from formulations.conflicts.conflict import Clash
     from optim.format.instance import Instance
 
     Ids = NDArray[np.int64]

@@ -17,7 +17,7 @@ from optim.util.tolerance import TOLERANCE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.conflicts.atoms import Atoms
+    from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
 
     Ids = NDArray[np.int64]
