@@ -80,7 +80,7 @@ class Option:
 
     def _wrong(self, value: Any, reason: str) -> InvalidInput:
         if self.choices:
-            remedy = "one of " + ", ".join(map(str, self.choices))
+            remedy = meant(str(value), map(str, self.choices))
         else:
             low = "" if self.minimum is None else f" ≥ {self.minimum}"
             high = "" if self.maximum is None else f" ≤ {self.maximum}"
@@ -106,11 +106,26 @@ def _typed(kind: str, value: Any) -> Any:
             raise ValueError
         return int(value)
     if kind == "float":
-        number = float(value)
+        number = number_of(value)
         if number != number:
             raise ValueError
         return number
     return str(value)
+
+
+def number_of(value: Any) -> float:
+    """Read a number; of a text in percent, its share of 1.
+
+    >>> number_of("5%"), number_of("0.05"), number_of(2)
+    (0.05, 0.05, 2.0)
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    """
+    percent = isinstance(value, str) and value.endswith("%")
+    return float(value[:-1]) / 100 if percent else float(value)
 
 
 def read_options(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.modelling.algorithm import as_document, model_task
 from experiments.modelling.callables import callable_trial
 from experiments.modelling.slot_queue import SlotTask, queueing_trial
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem, meant, raise_any
 from optim.exit_codes import ExitCode
 from optim.plugins import loaded
 from optim.util.files import write_atomic
@@ -133,8 +133,7 @@ def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
         except ValueError:
             problems.append(Problem(key, value, "is no number", "give it as cpu=0.01"))
         if key not in known:
-            remedy = f"one of {', '.join(known)}"
-            problems.append(Problem(key, value, "is no key of a task", remedy))
+            problems.append(Problem(key, value, "is no key of a task", meant(key, known)))
     if "cpu" not in values and not problems:
         remedy = "give seconds of the core a tuple takes"
         problems.append(Problem("cpu", None, "is missing", remedy))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from experiments.replay.deployment import Deployment
 from experiments.traces.instances import attempt, ignored_limits
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 from optim.methods.choose import check_suitable
 from optim.methods.registry import get_method, method_names
 from optim.options import Option, read_options
@@ -223,7 +223,7 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
         options = read_options(planner.name, planner.options, told, where=where)
         return planner.make({**theirs, **options}, seed, time_limit)
     if name not in methods:
-        remedy = f"one of {', '.join((*POLICIES.names(), *methods))}"
+        remedy = meant(name, (*POLICIES.names(), *methods))
         if name in _OF_STUDIES:
             remedy = "comes with streamplace-studies: pip install streamplace-studies"
         raise InvalidInput(Problem("--policy", name, "is no policy", remedy))

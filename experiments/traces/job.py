@@ -26,7 +26,7 @@ from experiments.documents import (
 )
 from experiments.traces.expressions import TYPES, ExpressionFault, column_names, parse
 from experiments.traces.periods import PeriodTable, Zone
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem, meant, raise_any
 from optim.format.read import Fault
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _identifier(name: str) -> str:
 
 def _format(name: str) -> str:
     if name not in _FORMATS:
-        raise Fault("is no format", f"one of {', '.join(_FORMATS)}")
+        raise Fault("is no format", meant(name, _FORMATS))
     return name
 
 
@@ -351,7 +351,7 @@ class Files:
     def _check_compression(self, where: str, value: Any) -> None:
         """Refuse a compression other than that of the ending, which is all that Spark looks at."""
         endings = _ENDINGS_OF.get(str(value).lower())
-        reason, remedy = "is no compression", f"one of {', '.join(_ENDINGS_OF)}"
+        reason, remedy = "is no compression", meant(str(value), _ENDINGS_OF)
         if endings is not None:
             path = self.path.lower()
             packed = next((end for end in _PACKED if path.endswith(end)), "")
@@ -799,7 +799,7 @@ def _of_operators(
             where = f"{entry.key.where.removesuffix('.key')}.events"
             if entry.events not in events:
                 reason = "is no recording" if entry.events else "is missing"
-                yield Problem(where, entry.events or None, reason, f"one of {', '.join(events)}")
+                yield Problem(where, entry.events or None, reason, meant(entry.events, events))
             elif entry.events in names:
                 yield Problem(where, entry.events, "stands twice")
             names.append(entry.events)
@@ -813,9 +813,7 @@ def _of_edges(edges: Sequence[Edge], operators: Sequence[OperatorSpec]) -> Itera
         common = _common(edge, operators)
         for key, name in zip(("from", "to"), ends, strict=True):
             if name not in known:
-                yield Problem(
-                    f"edge[{i}].{key}", name, "is no operator", f"one of {', '.join(known)}"
-                )
+                yield Problem(f"edge[{i}].{key}", name, "is no operator", meant(name, known))
         if ends in [(other.source, other.target) for other in edges[:i]]:
             yield Problem(f"edge[{i}]", " → ".join(ends), "stands twice")
         if edge.source == edge.target:

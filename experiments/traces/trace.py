@@ -41,7 +41,7 @@ from experiments.traces.folder import (
 from experiments.traces.periods import MAX_PERIODS, Period, micros_of
 from experiments.traces.sums import sum_up
 from experiments.traces.tables import Tables
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 from streamplace.present.status_line import Steps
 
 if TYPE_CHECKING:
@@ -293,8 +293,10 @@ def ready(job: Job, master: str, paths: Mapping[str, str] | None) -> tuple[Job, 
     given = dict(paths or {})
     unknown = [name for name in given if name not in [e.name for e in job.events]]
     if unknown:
-        remedy = f"one of {', '.join(e.name for e in job.events)}"
-        raise InvalidInput([Problem("--events", n, "is no recording", remedy) for n in unknown])
+        known = [events.name for events in job.events]
+        raise InvalidInput(
+            [Problem("--events", n, "is no recording", meant(n, known)) for n in unknown]
+        )
     return job.with_paths(given), given
 
 

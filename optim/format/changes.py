@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 from optim.format.instance import Instance
+from optim.options import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,7 +79,7 @@ def _read_change(words: list[str]) -> Change:
     else:
         what = " ".join(given)
     try:
-        number = float(amount)
+        number = number_of(amount) if name.startswith("scale") else float(amount)
     except ValueError:
         number = -1.0
     whole = name in ("add-node", "budget")
@@ -110,17 +111,9 @@ def altered(instance: Instance, changes: Iterable[Change]) -> Instance:
 def _known(instance: Instance, change: Change, ids: Iterable[str]) -> str:
     names = list(ids)
     if change.what not in names:
-        import difflib
-
-        close = difflib.get_close_matches(change.what, names, 1) or names[:3]
-        raise InvalidInput(
-            Problem(
-                f"--{change.name}",
-                change.what,
-                f"is not in {instance.name!r}",
-                f"such as {', '.join(close)}",
-            )
-        )
+        reason = f"is not in {instance.name!r}"
+        remedy = meant(change.what, names, "there are")
+        raise InvalidInput(Problem(f"--{change.name}", change.what, reason, remedy))
     return change.what
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect
+from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect, meant
 from optim.figures.catalogue import find_objective
 from optim.format.instance import Instance
 from optim.format.plan import Plan
@@ -121,8 +121,8 @@ def solve(
     asked = Settings.of(settings, keywords)
     asked = replace(asked, objective=goal_of(instance, asked.objective, asked.target_rate))
     if asked.start_broken not in START_BROKEN:
-        known = ", ".join(START_BROKEN)
-        raise InvalidInput(Problem("--start-broken", asked.start_broken, f"must be one of {known}"))
+        hint = meant(str(asked.start_broken), START_BROKEN)
+        raise InvalidInput(Problem("--start-broken", asked.start_broken, "is no mode", hint))
     if asked.write_model is not None:
         _check_written(asked.write_model, method)
     result = None
@@ -622,8 +622,9 @@ def _request(method: Method, asked: Settings) -> Request:
     solver, time_limit, seed = asked.solver, asked.time_limit, asked.seed
     problems = []
     if solver is not None and solver not in method.solvers:
-        known = ", ".join(method.solvers)
-        remedy = f"one of {known}" if known else f"leave it out: {method.name} uses none"
+        remedy = f"leave it out: {method.name} uses none"
+        if method.solvers:
+            remedy = meant(str(solver), method.solvers)
         reason = f"cannot run {method.name}"
         if method.solvers and solver in SOLVERS and capabilities(solver).integer_only:
             reason += ": it takes integers only, and that model has continuous variables"
@@ -705,7 +706,12 @@ def resolve_start(
         return _from_method(instance, str(given), request)
     if not _may_exist(Path(given)):
         raise InvalidInput(
-            Problem("--warm-start", str(given), "is neither a method nor a plan's file")
+            Problem(
+                "--warm-start",
+                str(given),
+                "is neither a method nor a plan's file",
+                meant(str(given), method_names(), "a file, or one of"),
+            )
         )
     return _from_plan(instance, Plan.load(given), str(given))
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from optim.errors import Problem, SolverUnavailable, UnsuitableMethod
+from optim.errors import Problem, SolverUnavailable, UnsuitableMethod, meant
 
 if TYPE_CHECKING:
     from optim.solvers.interface import Backend, SolverCapabilities
@@ -32,7 +32,7 @@ def load(name: str) -> Backend:
         There is no solver of that name.
     """
     if name not in _MODULES:
-        remedy = f"use one of {', '.join(SOLVERS)}"
+        remedy = meant(str(name), SOLVERS, "use one of")
         raise SolverUnavailable(Problem("solver", name, "is not a known solver", remedy))
     backend: Backend = import_module(_MODULES[name]).BACKEND
     return backend

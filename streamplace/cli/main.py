@@ -10,6 +10,7 @@ import errno
 import importlib
 import logging
 import os
+import re
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -131,7 +132,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message and leave with the exit code for usage errors."""
-        text = f"{self.prog}: error: {message}\nsee `{self.prog} --help`\n"
+        text = f"{self.prog}: error: {message}{_near_choice(message)}\nsee `{self.prog} --help`\n"
         self.exit(int(ExitCode.USAGE), text)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -354,6 +355,12 @@ def _unknown_command(word: str, names: list[str]) -> str:
         )
     hint = _close(word, names) or f"; commands: {', '.join(names)}"
     return f"unknown command {word!r}{hint}"
+
+
+def _near_choice(message: str) -> str:
+    """Return the choice that is meant by argparse's message about another one, if any."""
+    found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+    return "" if found is None else _close(found[1], re.findall(r"[\w.-]+", found[2]))
 
 
 def _close(word: str, names: list[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.options import read_options
 from optim.util.files import read_bytes, write_atomic
@@ -167,7 +167,7 @@ def write_batches(
 ) -> list[Path]:
     """Write the files of each batch into a folder; return the main one of each."""
     if system not in SYSTEMS:
-        raise InvalidInput(Problem("--files", system, "is unknown", f"one of {', '.join(SYSTEMS)}"))
+        raise InvalidInput(Problem("--files", system, "is unknown", meant(system, SYSTEMS)))
     folder.mkdir(parents=True, exist_ok=True)
     states, paths = placements(instance, document), []
     files = batch_files(system, instance, document, states, ledger)

@@ -10,7 +10,7 @@ from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.instance import Instance
 from optim.format.plan import PLAN_FORMAT, Plan
 from optim.format.read import parse_json
-from optim.options import read_options
+from optim.options import number_of, read_options
 from optim.rules import NUMBERS
 from optim.util.files import write_atomic
 from optim.util.process import collection_paused
@@ -124,7 +124,7 @@ def _read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
             problems.append(Problem(path, text, "is given twice", "keep one"))
         else:
             try:
-                number = float(text)
+                number = number_of(text) if into is shares else float(text)
             except ValueError:
                 problems.append(Problem(path, text, "is no number"))
                 continue

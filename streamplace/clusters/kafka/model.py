@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.kafka.cluster import LEADERS, Cluster, Partition, some
@@ -76,7 +76,7 @@ def _resources(
     first = balance or next(name for name in wanted if name in known)
     if first not in known:
         reason = "is not known of this cluster"
-        raise InvalidInput(Problem("--option balance", first, reason, f"one of {', '.join(known)}"))
+        raise InvalidInput(Problem("--option balance", first, reason, meant(first, known)))
     rest = [name for name in cluster.resources if name != first]
     if operation.mode not in LEADERSHIP:
         return [first, *rest]
