@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("optim", "formulations", "heuristics", "streamplace", "experiments")
 STUDIES = "experiments/studies/"
-PAPERS = "docs/papers/"  # written by the studies from their stored tables
+PAPERS = ("docs/papers/", "docs/gallery.md")  # written by the studies from their stored tables
 # a line of a numpydoc section that names parameters, and code in back quotes
 NAMES = re.compile(r"^\s*\w+(?:, \w+)*$")
 CODE = re.compile(r"``.*?``|`[^`]*`")

@@ -245,7 +245,7 @@ PLACES: list[tuple[Any, str]] = [
     (milp, "place_on_machines"),
     (driver, "prove"),
     (machines, "which_pack"),
-    (counts_model, "streams_between"),
+    (counts_model, "_add_products"),
 ]
 
 
