@@ -32,8 +32,8 @@ from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_floor, placing_masks, placing_room
 from optim.rules import broken, budgets
-from optim.rules.dealing import deal
 from optim.rules.placement import Placement
+from optim.rules.slot_assignment import assign_slots
 from optim.solvers import solve_kept
 from optim.solvers.linear_model import LinearModel
 from optim.util.tolerance import over, slack
@@ -302,7 +302,7 @@ def _undealt(instance: Instance, node: Ints) -> Iterator[tuple[Ints, NDArray[Any
 def _cannot_be_dealt(instance: Instance, tasks: Ints, n: int) -> bool:
     alone = np.full(instance.num_tasks, -1, dtype=np.int32)
     alone[tasks] = n
-    found = deal(instance, alone)
+    found = assign_slots(instance, alone)
     return found.slot is None and found.proven
 
 

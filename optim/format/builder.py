@@ -170,8 +170,8 @@ _COLUMNS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
 def _check_columns(part: str, columns: list[str], resources: Sequence[str]) -> None:
     """Refuse a table whose columns are not those of its part, naming each."""
     if part not in _COLUMNS:
-        reason, known = "holds no rows of a table", "nodes, tasks, streams or traffic"
-        raise InvalidInput(Problem("part", part, reason, known))
+        reason, parts = "holds no rows of a table", "nodes, tasks, streams or traffic"
+        raise InvalidInput(Problem("part", part, reason, parts))
     kind, needed = _COLUMNS[part]
     fields = list(needed)
     if kind is not tuple:
