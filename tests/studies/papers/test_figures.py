@@ -10,7 +10,7 @@ from matplotlib.text import Annotation, Text
 
 from experiments.studies.papers import all_figures
 from experiments.studies.papers.claims.tables import load_table
-from streamplace.present.drawing import canvas, tidy
+from streamplace.present.plots import canvas, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
