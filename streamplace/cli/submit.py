@@ -13,8 +13,7 @@ from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_managers, wait_until_running
 from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
-from streamplace.present.arguments import add_json, assignment, count, delay, seconds
-from streamplace.present.inputs import load_instance
+from streamplace.present.arguments import add_json, assignment, count, delay, load_instance, seconds
 from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
 

@@ -27,8 +27,8 @@ from optim.errors import InvalidInput, Problem
 from optim.format.read import parse_json
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
-from optim.rules.dealing import deal
 from optim.rules.placement import Placement
+from optim.rules.slot_assignment import deal
 from optim.rules.slots import SLOTS
 from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.placements import Places

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.storm.nimbus import name_of
+from streamplace.present.console import printable
 from streamplace.present.numbers import listed
-from streamplace.present.problems import printable
 
 if TYPE_CHECKING:
     from streamplace.clusters.storm.nimbus import Nimbus
