@@ -203,6 +203,7 @@ def in_levels(levels: tuple[Figure, ...]) -> Figure:
         label=", then ".join(level.label for level in levels),
         words=", then ".join(level.words for level in levels),
         value=levels[0].value if all(level.value for level in levels) else None,
+        of_staying=any(level.of_staying for level in levels),
         costly=any(level.costly for level in levels),
         constant=partial(_constant, list(levels)),
         further=levels[1:],

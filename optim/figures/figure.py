@@ -146,6 +146,14 @@ class Figure:
             return None
         return sum(weight * value for weight, value in values if value is not None)
 
+    def ranks(self, figures: Any) -> tuple[float, ...] | None:
+        """Return the levels of a plan, each smaller for the better one and without its rounding."""
+        values = [(level.sense, level.read(figures)) for level in self.levels]
+        if any(value is None for _, value in values):
+            return None
+        signed = [-v if sense == "max" else v for sense, v in values if v is not None]
+        return tuple(float(f"{value:.9e}") for value in signed)
+
     def fixed(
         self, instance: Instance, value: float | None = None, bound: float | None = None
     ) -> str | None:

@@ -500,22 +500,13 @@ def _by(
     weighed = objective.weighs_leaving or not instance.nodes.leaving.any()
 
     def rank(node: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
-        ranks = ranks_of(objective, evaluation)
+        ranks = objective.ranks(evaluation)
         if ranks is None:
             return None
         left = 0 if weighed else int((instance.nodes.leaving[node] & instance.has_open_node).sum())
         return left, *ranks
 
     return rank
-
-
-def ranks_of(objective: Figure, evaluation: Evaluation) -> tuple[float, ...] | None:
-    """Return the levels of a plan, each smaller for the better one and without its rounding."""
-    values = [(level.sense, level.read(evaluation)) for level in objective.levels]
-    if any(value is None for _, value in values):
-        return None
-    signed = [-v if sense == "max" else v for sense, v in values if v is not None]
-    return tuple(float(f"{value:.9e}") for value in signed)
 
 
 def _beats(objective: Figure, found: Evaluation, outcome: Outcome) -> bool:

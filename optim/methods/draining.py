@@ -94,10 +94,7 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
 
 def _by_value(figure: Figure, _: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
     """Rank plans by an objective alone, whatever they leave on leaving nodes."""
-    value = evaluation.objective(figure.name)
-    if value is None:
-        return None
-    return (float(f"{value if figure.sense == 'min' else -value:.9e}"),)
+    return figure.ranks(evaluation)
 
 
 def may_be_rewritten(instance: Instance) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, SolverError, UnsuitableMethod
 from optim.figures.catalogue import find_objective
-from optim.methods.audit import ranks_of
 from optim.methods.choose import Choice, choices
 from optim.methods.registry import get_method
 from optim.referee.result import Result, Termination
@@ -169,7 +168,7 @@ def _rank(figure: Figure, instance: Instance, run: _Run) -> tuple[float, ...]:
     if not figure.weighs_leaving and run.result.plan is not None:
         node = run.result.plan.node_indices(instance)
         left = int((instance.nodes.leaving[node] & instance.has_open_node).sum())
-    values = None if evaluation is None else ranks_of(figure, evaluation)
+    values = None if evaluation is None else figure.ranks(evaluation)
     values = (float("inf"),) * len(figure.levels) if values is None else values
     return left, *values, len(run.result.moves)
 

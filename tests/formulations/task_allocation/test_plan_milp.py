@@ -191,6 +191,22 @@ def test_a_model_that_says_not_all_of_the_slots_is_not_written(tmp_path: Path) -
     assert not (tmp_path / "model.mps").exists()
 
 
+def test_a_later_level_is_of_the_staying_nodes_where_not_all_can_be_emptied() -> None:
+    """Without the mark of leaving nodes the mean absolute deviation would be another figure."""
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 10.0}, "leaving": i == 1} for i in range(3)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": 4.0 + i}, "node": "n1"} for i in range(2)]
+    tasks.append({"id": "t2", "load": {"cpu": 9.0}, "node": "n2", "allowed": ["n2"]})
+    tasks.append({"id": "t3", "load": {"cpu": 8.0}, "node": "n0", "allowed": ["n0"]})
+    made = placed(nodes=nodes, tasks=tasks, traffic=[["t0", "t1", 1.0]])
+    objective = "max_utilisation,mean_absolute_deviation"
+    for method in ("plan-milp", "imc-brute"):
+        result = solve(made, method, objective=objective)
+        assert result.evaluation is not None
+        (level,) = result.objective_levels
+        assert level.value == pytest.approx(0.05)
+        assert level.bound is None or level.bound == pytest.approx(0.05)
+
+
 def test_the_model_of_an_expression_is_written(tmp_path: Path) -> None:
     path = tmp_path / "model.mps"
     result = solve(
