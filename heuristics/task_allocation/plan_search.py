@@ -109,6 +109,11 @@ METHOD = Method(
     objective="imc_gain",
     objectives=SEARCHED,
     combines=True,
+    unable={
+        "rate_after_loss": "each node that may be lost would be reckoned anew at every move",
+        "interslot_traffic": "it is of slots, which the search does not decide",
+        "slots_used": "it is of slots, which the search does not decide",
+    },
     run=run,
     summary="Annealing of any figure, weighted sum or list of levels, under every rule",
     needs=("tasks", "nodes", "bounded_rate"),

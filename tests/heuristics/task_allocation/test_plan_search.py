@@ -209,6 +209,10 @@ def test_unasked_the_search_takes_what_no_other_method_does() -> None:
     [
         ("migrations", "migrations.* is unknown of plans for bare"),
         ("interslot_traffic,load_distance", "takes no interslot_traffic .*weighted sums of these"),
+        (
+            "rate_after_loss,migrations",
+            "takes no rate_after_loss .each node.*throughput-search|imc-brute",
+        ),
         ("price", "is nothing for plan-search"),
     ],
 )
