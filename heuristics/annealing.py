@@ -57,7 +57,7 @@ FORMS = (
     | {Form.TASK_COUNT, Form.NODE_FLOOR, Form.CROSSING, Form.LINK_CAPACITY, Form.DISTANCE}
     | {Form.SETS, Form.NODE_COUNT, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS}
 )
-"""Forms of limits that are kept."""
+"""Forms of limits that are supported."""
 _ROUNDS = ((1.0, 1e-3, 0.5), (0.1, 1e-5, 0.5), (0.02, 1e-6, 0.0))
 """Temperatures at the beginning and the end of each round, a usual change of the objective counts
 1; and the share of the smooth figures in what leads the walk."""

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the jar, and print what Nimbus is to be told."""
+    """Write the jar, and print the commands for Nimbus."""
     jar = files("streamplace.clusters.storm") / "plugin" / "streamplace-storm.jar"
     write_atomic(Path(args.output), jar.read_bytes())
     sys.stdout.write(f'storm.scheduler: "{SCHEDULER}"\n')

@@ -28,7 +28,7 @@ from optim.format.read import parse_json
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
 from optim.rules.placement import Placement
-from optim.rules.slot_assignment import deal
+from optim.rules.slot_assignment import assign_slots
 from optim.rules.slots import SLOTS
 from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.placements import Places
@@ -299,16 +299,16 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
             name = instance.tasks.ids[t]
             ledger.problem(f"slots.{name}", None, "is missing: the plan decides the others", _SLOTS)
         return places.slot
-    dealing = deal(instance, places.node)
-    if dealing.slot is None:
-        for violation in dealing.shortage:
+    assigned = assign_slots(instance, places.node)
+    if assigned.slot is None:
+        for violation in assigned.shortage:
             reason = f"needs {violation.needed:g}, has {violation.available:g}: {violation.rule}"
             ledger.problem(f"slots: {violation.where}", None, reason, _SLOTS)
         return places.node
     kept = _staying_slots(instance, places)
     if any(SLOTS.violations(Placement(instance, places.node, kept))):
         ledger.reading("the plan decides no slots: they are those that the referee assigned")
-        return _renumbered(instance, places, dealing.slot)
+        return _renumbered(instance, places, assigned.slot)
     ledger.reading(
         "the plan decides no slots: executors that stay keep theirs, the others join their "
         "topology's worker on the node, or the first idle slot"
@@ -339,7 +339,7 @@ def _staying_slots(instance: Instance, places: Places) -> Ints:
 
 
 def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
-    """(T,) the same dealing with the numbers under which most executors stay where they are.
+    """(T,) the same assigned with the numbers under which most executors stay where they are.
 
     Slots of a node are alike but for their port.
     """

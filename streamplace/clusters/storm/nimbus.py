@@ -7,7 +7,8 @@ Facts, of Storm 2.8.3:
   uptimes is a rate, however old the reports are.
 - Executors report every ``executor.metrics.frequency.secs``, 60 s by default.
 - Bolts count what they execute by sender and stream; spouts do not count what ackers send them.
-- Nothing tells the ports of idle slots: ``supervisor.slots.ports`` of Nimbus' own configuration is
+- Nothing reports the ports of idle slots: ``supervisor.slots.ports`` of Nimbus' own configuration
+is
   that of the supervisors only where all share one file.
 """
 

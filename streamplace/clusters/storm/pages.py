@@ -96,7 +96,7 @@ class _Started(_Page):
 class Executor(_Started):
     """An executor: where it runs, and what it did in the `seconds` that its counts stand for.
 
-    Nimbus tells more than the UI: `measured` are the seconds between two reports that its counts
+    Nimbus reports more than the UI: `measured` are the seconds between two reports that its counts
     are of, `received` what it executed by (sender, stream), `sent_on` what it sent by stream.
     """
 

@@ -167,7 +167,7 @@ def submit(
 def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> Verdict:
     """Compare what runs with what was submitted so many seconds ago.
 
-    While a topology is being moved none of its executors counts; Nimbus goes on telling the last
+    While a topology is being moved none of its executors counts; Nimbus goes on reporting the last
     report of one that has moved until it reports from its new worker.
     """
     busy = {one.name for one in nimbus.cluster().topologies or () if one.status == "REBALANCING"}
