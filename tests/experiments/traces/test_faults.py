@@ -49,13 +49,13 @@ def test_files_that_vanish_before_they_are_read(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = rows(trace(tmp_path, EVENTS[:3]), "loads")
-    project = gathering._projected
+    query = gathering._query
 
     def late(*given: Any) -> Any:
         (tmp_path / "events.csv").unlink()
-        return project(*given)
+        return query(*given)
 
-    monkeypatch.setattr(gathering, "_projected", late)
+    monkeypatch.setattr(gathering, "_query", late)
     with pytest.raises(InvalidInput, match=r"clicks\.path: 'events\.csv' cannot be read"):
         trace(tmp_path)
     assert rows(TraceFolder.open(tmp_path / "out"), "loads") == before
