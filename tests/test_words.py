@@ -46,9 +46,10 @@ def strings(source: str) -> Iterator[tuple[int, str]]:
 
 
 def current(changelog: str) -> str:
-    """Return the part of the changelog about its newest version."""
+    """Return the part of the changelog about what is unreleased and the newest version."""
     head, *versions = re.split(r"(?m)^(?=## )", changelog)
-    return head + versions[0]
+    newest = 2 if versions[0].startswith("## [Unreleased]") else 1
+    return head + "".join(versions[:newest])
 
 
 def public_lines(repository: Path) -> Iterator[Line]:
@@ -114,6 +115,37 @@ def test_docstrings_and_messages_are_read_and_code_is_not(
 
 
 def test_of_the_changelog_the_newest_version_is_read() -> None:
-    text = "# Changelog\n\n## [2]\n\nnew\n\n## [1]\n\ntold\n"
-    assert "new" in current(text)
-    assert "told" not in current(text)
+    for head in ("# Changelog\n\n", "# Changelog\n\n## [Unreleased]\n\nnext\n\n"):
+        text = current(f"{head}## [2]\n\nnew\n\n## [1]\n\ntold\n")
+        assert "new" in text
+        assert ("next" in text) == ("next" in head)
+        assert "told" not in text
+
+
+# nouns of the field that end so; `leaving` is a field of the format
+NOUNS = {
+    "annealing",
+    "binding",
+    "leaving",
+    "mapping",
+    "pricing",
+    "rebalancing",
+    "row_scaling",
+    "scaling",
+}
+PRIVATE = {
+    "ahead", "board", "dealing", "hand", "instead", "kept", "making", "marks", "once", "partings",
+    "pour", "silence", "telling", "touch", "trouble", "turn", "whose", "why", "words",
+}  # fmt: skip
+
+
+def test_modules_are_named_by_nouns_of_the_field(repository: Path) -> None:
+    files = (file for name in PACKAGES for file in (repository / name).rglob("*.py"))
+    names = {
+        file.relative_to(repository).as_posix(): file.stem
+        for file in files
+        if not file.relative_to(repository).as_posix().startswith(STUDIES)
+    }
+    gerunds = {path for path, name in names.items() if name.endswith("ing") and name not in NOUNS}
+    private = {path for path, name in names.items() if PRIVATE & set(name.split("_"))}
+    assert gerunds | private == set()

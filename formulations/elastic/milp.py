@@ -30,7 +30,7 @@ from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
-from optim.methods.draining import emptied_or_any, may_be_rewritten, without_leaving
+from optim.methods.drain import emptied_or_any, may_be_rewritten, without_leaving
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices

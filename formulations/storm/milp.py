@@ -29,7 +29,7 @@ from formulations.task_allocation.common import (
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
-from optim.methods.draining import emptied_or_any
+from optim.methods.drain import emptied_or_any
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination

@@ -24,7 +24,7 @@ from optim.kernels.guard import NOBODY, broken, enter, make_guard, may_enter, pa
 from optim.kernels.place_rules import no_rules, place_rules
 from optim.kernels.room import move_budgets
 from optim.kernels.state import NOWHERE
-from optim.methods.draining import emptied_or_any
+from optim.methods.drain import emptied_or_any
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Level, Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOT_SETS, SLOTS, keeps_all

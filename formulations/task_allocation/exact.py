@@ -27,7 +27,7 @@ from formulations.task_allocation.common import (
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.deal import counts_of, deal
-from optim.methods.draining import emptied_or_any
+from optim.methods.drain import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
 from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder

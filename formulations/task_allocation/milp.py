@@ -44,7 +44,7 @@ from optim.figures.catalogue import find_objective
 from optim.figures.expression import in_units
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_masks
-from optim.methods.draining import emptied_or_any
+from optim.methods.drain import emptied_or_any
 from optim.methods.reduce import without_slots
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination

@@ -13,7 +13,7 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import imc_gain_of, internode_of, migrated_tasks
 from optim.kernels.first_fit import packings
 from optim.kernels.room import placing_masks
-from optim.methods.draining import emptied, may_be_rewritten, without_leaving
+from optim.methods.drain import emptied, may_be_rewritten, without_leaving
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.rules.base import LOADS, OF_MOVES, Form

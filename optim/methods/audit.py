@@ -21,7 +21,7 @@ from optim.kernels.undo import (
     staying_if_as_good,
     without_needless,
 )
-from optim.methods.draining import needed
+from optim.methods.drain import needed
 from optim.methods.registry import BEFORE, Incumbent, versions_of
 from optim.referee.evaluate import evaluate_indices, plan_kind
 from optim.referee.result import Level, Move, Result, Termination, WarmStart

@@ -170,8 +170,8 @@ class Settings:
     start_broken
         What is done where the current placement breaks limits that cannot all be satisfied within
         the budgets: ``mend`` breaks none of them more than now, and what is broken as little as can
-        be, before the objective (`optim.methods.mend`); ``refuse`` says that there is no plan. A
-        rate to be carried is reached or refused.
+        be, before the objective (`optim.methods.violated_start`); ``refuse`` says that there is no
+        plan. A rate to be carried is reached or refused.
     explain
         Seconds to find the rules that clash, where there is proved to be no plan and no quick proof
         shows why; 0 to leave it.

@@ -21,15 +21,7 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.audit import judge, moves_of
 from optim.methods.choose import aim, asked_of, check_suitable, choices, takes_long
-from optim.methods.draining import may_be_rewritten, without_leaving
-from optim.methods.mend import (
-    MEND,
-    START_BROKEN,
-    SecondLevel,
-    broken_start,
-    first_level,
-    no_more_than,
-)
+from optim.methods.drain import may_be_rewritten, without_leaving
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
 from optim.methods.registry import (
     NONE,
@@ -45,6 +37,14 @@ from optim.methods.registry import (
     name_of,
 )
 from optim.methods.run import finish, run_method, starting
+from optim.methods.violated_start import (
+    MEND,
+    START_BROKEN,
+    SecondLevel,
+    broken_start,
+    first_level,
+    no_more_than,
+)
 from optim.referee.evaluate import check_belongs, evaluate_indices
 from optim.referee.result import Result, Termination
 from optim.rules import MAX_LOAD, without_limits
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
     from optim.kernels.least_excess import LeastExcess
     from optim.methods.choose import Choice
-    from optim.methods.mend import BrokenStart
+    from optim.methods.violated_start import BrokenStart
     from optim.rules.violation import Violation
 
 _ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import TOLERANCE, LinearArrays, LinearModel
+from optim.solvers.row_scaling import conditioned
 from optim.util.process import c_stdout_silenced
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.solvers.conditioning import LARGEST, without_impossible
 from optim.solvers.linear_model import BOUND_SCALE, TOLERANCE, LinearArrays, Row
+from optim.solvers.row_scaling import LARGEST, without_impossible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

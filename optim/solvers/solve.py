@@ -11,7 +11,6 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.backends import load, require
-from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import (
     OPTIMAL_GAP,
     Answer,
@@ -21,6 +20,7 @@ from optim.solvers.interface import (
 )
 from optim.solvers.knapsack_rows import apart
 from optim.solvers.linear_model import TOLERANCE
+from optim.solvers.row_scaling import conditioned
 from optim.solvers.verify import rounded_vector, verified
 from optim.util.progress import ProgressRecorder
 from optim.util.signals import sigterm_as_interrupt

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.errors import SolverError
-from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import (
     ABSOLUTE_ZERO,
     OPTIMAL_GAP,
@@ -17,6 +16,7 @@ from optim.solvers.interface import (
     relative_gap,
 )
 from optim.solvers.linear_model import TOLERANCE
+from optim.solvers.row_scaling import conditioned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from optim.exit_codes import ExitCode
 from optim.format.changes import altered
 from optim.kernels.warm import warm_up
-from optim.methods.pinned import aim_of, solve_pinned
+from optim.methods.fixed_objective import aim_of, solve_pinned
 from optim.methods.registry import Settings
 from optim.referee.evaluate import check_belongs
 from optim.rules import without_limits

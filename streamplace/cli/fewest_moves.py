@@ -17,7 +17,7 @@ from optim.format.plan import Plan
 from optim.kernels.undo import fewer_moves, point_of
 from optim.methods.audit import moves_of
 from optim.methods.choose import choices
-from optim.methods.draining import may_be_rewritten, without_leaving
+from optim.methods.drain import may_be_rewritten, without_leaving
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import get_method
 from optim.methods.solve import solve

@@ -15,7 +15,7 @@ from optim.errors import InvalidInput, Problem, SolverError, raise_any
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import find_objective
 from optim.format.changes import altered
-from optim.methods.pinned import Course, aim_of, course_of, follow
+from optim.methods.fixed_objective import Course, aim_of, course_of, follow
 from optim.methods.registry import OWN, Settings, get_method, method_names
 from optim.methods.solve import goal_of, solve
 from optim.referee.result import Termination
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from optim.format.instance import Instance
-    from optim.methods.pinned import Aim
+    from optim.methods.fixed_objective import Aim
     from optim.methods.registry import Method
     from optim.referee.result import Result
     from optim.util.progress import Progress

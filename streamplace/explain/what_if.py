@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints
-    from optim.methods.pinned import Aim
+    from optim.methods.fixed_objective import Aim
 
 _SECONDS = 2.0
 """For placing the tasks of a failed node anew."""
@@ -152,7 +152,7 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
     lost = np.flatnonzero(node < 0)
     if not len(lost) or not replace or before.min(initial=0) < 0:
         return Carried(node, slot)
-    from optim.methods.pinned import solve_pinned
+    from optim.methods.fixed_objective import solve_pinned
     from optim.methods.portfolio import PORTFOLIO
     from optim.methods.registry import Settings
 
@@ -168,7 +168,7 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
 
 
 def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
-    from optim.methods.pinned import aim_of
+    from optim.methods.fixed_objective import aim_of
     from optim.methods.registry import Settings, method_names
 
     named = plan.method in method_names()

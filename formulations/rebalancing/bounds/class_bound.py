@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.bounds.counting import movable_key_groups
+from formulations.rebalancing.bounds.counts import movable_key_groups
 from optim.solvers import solve_linear
 from optim.solvers.linear_model import LinearModel
 

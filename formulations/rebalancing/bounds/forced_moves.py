@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.bounds.counting import (
+from formulations.rebalancing.bounds.counts import (
     ROUNDING,
     counting_bound,
     load_allowance,
@@ -44,7 +44,7 @@ def forced_moves_bound(problem: BalanceProblem, watch: Watch | None = None) -> f
     """Return a load distance that no placement within the limits of `problem` falls below.
 
     The greater of the bound by touched nodes and of the counting bound
-    (`formulations.rebalancing.bounds.counting`).
+    (`formulations.rebalancing.bounds.counts`).
 
     Parameters
     ----------

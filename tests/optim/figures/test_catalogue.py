@@ -17,7 +17,7 @@ from optim.errors import InvalidInput
 from optim.figures.catalogue import FIGURES, OBJECTIVES, Figures, figures_of, find_objective
 from optim.figures.figure import Figure
 from optim.figures.placement import Placement
-from optim.methods.draining import without_leaving
+from optim.methods.drain import without_leaving
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.evaluation import Evaluation
 from streamplace.cli.figure_table import figure_table

@@ -19,8 +19,8 @@ from optim.methods.reduce import (
     without_misfits,
 )
 from optim.methods.registry import all_methods
-from optim.solvers.conditioning import conditioned
 from optim.solvers.linear_model import TOLERANCE, LinearModel
+from optim.solvers.row_scaling import conditioned
 from tests.optim.make import instance
 
 

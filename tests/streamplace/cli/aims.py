@@ -14,7 +14,7 @@ import numpy as np
 
 from optim import Instance, StreamplaceError, solve
 from optim.format.changes import Change, altered
-from optim.methods.pinned import aim_of, solve_pinned
+from optim.methods.fixed_objective import aim_of, solve_pinned
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import Settings
 from streamplace.cli.fewest_moves import Asking, curve_of, fewest_within

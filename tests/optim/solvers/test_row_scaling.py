@@ -7,9 +7,9 @@ import pytest
 
 from optim import Instance, solve
 from optim.solvers import solve_linear
-from optim.solvers.conditioning import LARGEST, conditioned
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
+from optim.solvers.row_scaling import LARGEST, conditioned
 
 SOLVERS = ("highs", "cbc", "scip")
 

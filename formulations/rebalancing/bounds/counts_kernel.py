@@ -15,7 +15,7 @@ def least_spending(sums, low, high, closed, share, price):
     Parameters
     ----------
     sums
-        As `formulations.rebalancing.bounds.counting.Sums`.
+        As `formulations.rebalancing.bounds.counts.Sums`.
     low, high
         (N,) least and greatest load that each node gains; `low` may be −inf.
     closed

@@ -163,7 +163,7 @@ class _Counting:
         return max(at_a, at_b)
 
     def _least(self, distance: float, share: float, price: float) -> float:
-        from formulations.rebalancing.bounds.counting_kernel import least_spending
+        from formulations.rebalancing.bounds.counts_kernel import least_spending
 
         problem = self.problem
         deviation = problem.base_load - problem.share
