@@ -216,6 +216,8 @@ class _Finding:
         if self.plain:
             effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
         self.effort = effort
+        #: Whether the last relaxation is over all places, so that its models bound.
+        self.whole = False
         self.known = Known(bound=-0.0 if for_left else collocation_bound(problem))
 
     def go(self, go_on: bool) -> None:
@@ -250,7 +252,7 @@ class _Finding:
         if relaxed.bound == -math.inf:
             known.infeasible = known.placement is None
             return
-        known.built, known.relaxed = built, relaxed
+        known.built, known.relaxed, self.whole = built, relaxed, True
         known.bound = max(known.value, min(known.bound, relaxed.bound))
         self.note()
 
@@ -311,7 +313,7 @@ class _Finding:
         known, effort = self.known, self.effort
         arcs, size, number = self.arcs(), 1_500, 0
         while effort.deadline is not None:
-            if effort.over or known.closed or known.interrupted:
+            if effort.over or known.closed or known.interrupted or known.infeasible:
                 return
             number += 1
             if known.relaxed is not None and not self.plain:
@@ -339,9 +341,16 @@ class _Finding:
         if left is not None and self.is_poor:
             left *= UNSURE
         limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
-        found = solve_kernel(built, relaxed.order, size, gap=gap, nodes=nodes, time_limit=limit)
+        whole = self.whole and size >= len(relaxed.order)
+        found, bound = solve_kernel(
+            built, relaxed.order, size, gap=0.0 if whole else gap, nodes=nodes, time_limit=limit
+        )
         if found is not None:
             self.take(found)
+        if whole and bound < self.known.bound:
+            self.known.infeasible = bound == -math.inf and self.known.placement is None
+            self.known.bound = max(self.known.value, bound)
+            self.note()
 
     def anneal(self, arcs: Arcs, times: int = 1) -> None:
         """Anneal from the best placement known and from the starts, on strong pairs first."""
@@ -489,8 +498,8 @@ def solve_kernel(
     gap: float,
     nodes: int,
     time_limit: float | None = None,
-) -> Ints | None:
-    """Solve the model over its `size` best columns; return the placement, ``None`` without one.
+) -> tuple[Ints | None, float]:
+    """Solve the model over its `size` best columns; return a placement, if any, and its bound.
 
     Parameters
     ----------
@@ -512,8 +521,10 @@ def solve_kernel(
     )  # fmt: skip
     limit = None if time_limit is None else max(0.01, time_limit)
     answer = solve_small_milp(kernel, limit, gap=gap, node_limit=nodes)
+    bound = math.inf if answer.bound is None else answer.bound
+    bound = -math.inf if answer.termination == "infeasible" else bound
     if answer.x is None:
-        return None
+        return None, bound
     x = np.zeros(len(arrays.cost))
     x[keep] = answer.x
-    return built.read(x)
+    return built.read(x), bound

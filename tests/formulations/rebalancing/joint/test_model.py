@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_kernels_and_pruned_places_give_feasible_placements(seed: int) -> None:
     built = whole(problem)
     relaxed = relax(built)
     assert relaxed is not None
-    found = solve_kernel(built, relaxed.order, len(relaxed.order), gap=0.0, nodes=10_000)
+    found, _ = solve_kernel(built, relaxed.order, len(relaxed.order), gap=0.0, nodes=10_000)
     if best is None:
         assert found is None
         return
@@ -155,7 +156,7 @@ def test_a_whole_relaxation_is_rounded_to_itself() -> None:
     problem = varied_joint(0)
     built = whole(problem)
     best = relax(built)
-    found = solve_kernel(built, np.arange(len(built.columns)), 10_000, gap=0.0, nodes=10_000)
+    found, _ = solve_kernel(built, np.arange(len(built.columns)), 10_000, gap=0.0, nodes=10_000)
     assert best is not None
     assert found is not None
     x = built.write(found)
@@ -204,6 +205,16 @@ def test_start_is_feasible_bounded_and_never_below_its_starts(seed: int, relaxin
 
 def no_model(*_: object, **__: object) -> None:
     raise AssertionError("a model was solved")
+
+
+def test_a_small_problem_is_closed_long_before_its_time_is_up() -> None:
+    """Where a model over all places is small, its bound ends the search."""
+    some = [p for p in map(varied_joint, SEEDS) if not p.is_dense and most(p) is not None][:8]
+    for problem in some:
+        effort = Effort(first=300, deadline=time.perf_counter() + 60.0)
+        known = find(problem, [next(placements(problem))], effort, go_on=True)
+        assert known.closed
+        assert known.value == pytest.approx(most(problem))
 
 
 def test_dense_traffic_gets_a_bound_from_the_relaxation_and_no_small_models(
