@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -14,7 +15,14 @@ from optim.util.compiled import helper, kernel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.column_generation.problem import Clock, Counts, Floats, PatternProblem, Rows
+    from formulations.column_generation.problem import (
+        Clock,
+        CountRows,
+        Counts,
+        Floats,
+        PatternProblem,
+        Rows,
+    )
 
 
 NODE_BUDGET = 40_000_000
@@ -174,6 +182,83 @@ class TreePricer:
             return None
         counts = rows[:found].astype(np.int64)
         return Pool(counts, np.full(found, node_class), problem.gain(counts))
+
+
+MOST_KINDS = 12
+"""Kinds of tasks, all sets of which are looked through."""
+
+
+class CellPricer:
+    """Searches the patterns of a problem whose side rows count nodes.
+
+    A *cell* is a set of kinds (`CountRows.kind`): contents of these alone have a price by
+    themselves, less what their nodes count for, which is no more than if every kind of the cell
+    were there. So the best of all cells, each searched with that cost on top of its threshold, is
+    the best pattern: in the cell of its own kinds the cost is what it counts for.
+
+    Parameters
+    ----------
+    problem, clock, node_budget
+        As of `TreePricer`.
+    rows
+        The counts.
+    """
+
+    weights: tuple[float, ...] = (0.0,)
+
+    def __init__(
+        self, problem: PatternProblem, clock: Clock, node_budget: int, rows: CountRows
+    ) -> None:
+        self.cells = []
+        for kinds, hits in cells_of(rows):
+            part = replace(problem, most=np.where(kinds, problem.most, 0))
+            self.cells.append((TreePricer(part, clock, node_budget), hits))
+        self.dearest = TreePricer(problem, clock, node_budget).dearest
+
+    def first(self) -> Pool:
+        """Return the empty patterns, where they fit."""
+        return self.cells[0][0].first()
+
+    def price(self, price: Floats, side: Floats, threshold: Floats, *, gainless: bool) -> Priced:
+        """Find the best patterns of all classes and cells."""
+        pools, highest = [], np.full(len(threshold), -np.inf)
+        for pricer, hits in self.cells:
+            cost = float(side @ hits)
+            found = pricer.price(price, side[:0], threshold + cost, gainless=gainless)
+            pools.append(found.pool)
+            highest = np.maximum(highest, found.highest - cost)
+        return Priced(joined(pools), highest)
+
+    def enumerate(self, price: Floats, side: Floats, threshold: Floats, room: int) -> Pool | None:
+        """Return all patterns above the thresholds, once each; ``None`` where they are too many."""
+        parts = []
+        for pricer, hits in self.cells:
+            cost = float(side @ hits) if len(side) else 0.0
+            found = pricer.enumerate(price, side[:0], threshold + cost, room)
+            if found is None:
+                return None
+            parts.append(found)
+        pool = joined(parts)
+        key = np.column_stack([pool.node_class, pool.counts])
+        pool = pool.only(np.sort(np.unique(key, axis=0, return_index=True)[1]))
+        return pool if len(pool) <= room else None
+
+
+def cells_of(rows: CountRows) -> list[tuple[Any, Floats]]:
+    """Return (G,) classes of tasks that a cell has and (M,) rows it counts in; the empty one first.
+
+    Of cells that count alike only the largest, and none that a limit of 0 forbids.
+    """
+    kind = rows.kind
+    cells: list[tuple[Any, Floats]] = []
+    for number in range(2**rows.num_kinds - 1, 0, -1):
+        inside = (number >> kind) & 1 == 1
+        hits = rows.by_contents(inside[None, :].astype(np.int64))[:, 0]
+        if (hits > rows.upper).any():
+            continue
+        if not any((hits == other).all() and not (inside & ~more).any() for more, other in cells):
+            cells.append((inside, hits))
+    return [(np.zeros(len(kind), dtype=np.bool_), np.zeros(len(rows))), *cells]
 
 
 # Compiled depth-first search over the patterns of one node class.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.kernels.classes import NodeClasses, TaskGroups
+    from optim.rules.node_count import NodeCount
     from optim.util.progress import ProgressRecorder
 
 
@@ -321,6 +323,45 @@ class TableRows(Rows):
     def of(self, pool: Pool) -> Any:
         """(M, P) coefficients of patterns."""
         return self.table[:, pool.at]
+
+
+@dataclass(eq=False)
+class CountRows(Rows):
+    """Rows ``Σ_p [p counts] λ_p ≤ limit``: at most so many nodes hold tasks of some groups.
+
+    Attributes
+    ----------
+    counts, one
+        The counts of nodes; (G,) a task of each class.
+    """
+
+    counts: tuple[NodeCount, ...] = ()
+    one: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        """Read off the bounds."""
+        self.upper = np.array([float(count.limit) for count in self.counts])
+        self.lower = np.full(len(self.counts), -np.inf)
+
+    @cached_property
+    def kind(self) -> Counts:
+        """(G,) classes of one kind are in the same groups of all counts."""
+        masks = np.array([tasks[self.one] for count in self.counts for tasks in count.groups])
+        return np.unique(masks, axis=1, return_inverse=True)[1].reshape(-1)
+
+    @property
+    def num_kinds(self) -> int:
+        """How many there are."""
+        return int(self.kind.max(initial=-1)) + 1
+
+    def of(self, pool: Pool) -> Any:
+        """(M, P) which patterns count."""
+        return self.by_contents(pool.counts)
+
+    def by_contents(self, contents: NDArray[Any]) -> Floats:
+        """(M, P) which of (P, G) contents count."""
+        rows = [count.by_contents(self.one, contents) for count in self.counts]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(contents))
 
 
 @dataclass(frozen=True, eq=False)

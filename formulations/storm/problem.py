@@ -21,12 +21,13 @@ import numpy as np
 from formulations.column_generation.problem import problem_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.classes import node_classes, task_groups
+from optim.kernels.node_choice import chosen_nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
+    from optim.format.tables import Bools, Floats
 
     Integers = NDArray[np.int64]
     from formulations.column_generation.problem import PatternProblem
@@ -52,8 +53,8 @@ class StormJobs:
         (P,) workers that a topology must and may have: both min(W, E) where the file says W.
     slots
         (N,) slots of the nodes that stay, of which no more than all workers are counted.
-    job
-        (T,) topology of each task.
+    job, nodes
+        (T,) topology of each task; (P, N) nodes that schedulers choose it from.
     """
 
     names: tuple[str, ...]
@@ -62,6 +63,7 @@ class StormJobs:
     workers: Integers
     slots: Integers
     job: Integers
+    nodes: Bools
 
     @property
     def num_jobs(self) -> int:
@@ -101,6 +103,7 @@ def storm_jobs(instance: Instance, method: str) -> StormJobs:
         workers,
         slots.astype(np.int64),
         job,
+        np.ones((len(held), instance.num_nodes), dtype=np.bool_),
     )
 
 
@@ -108,7 +111,8 @@ def scheduled_jobs(instance: Instance, method: str) -> StormJobs:
     """Read the same with a number for everything, as schedulers want it that go by numbers.
 
     A topology without a number of workers gets one a usable node, a node without a number of slots
-    its even share of all workers.
+    its even share of all workers. Where nodes are counted, topologies choose among those that are
+    chosen for them.
 
     Raises
     ------
@@ -125,6 +129,9 @@ def scheduled_jobs(instance: Instance, method: str) -> StormJobs:
     silent = slots < 0
     if silent.any():
         slots[silent] = -(-int(workers.sum()) // int(instance.open_nodes.sum()))
+    part, chosen = chosen_nodes(instance)
+    for usable, tasks in zip(jobs.nodes, jobs.executors, strict=True):
+        usable[:] = chosen[np.unique(part[tasks])].all(axis=0)
     return replace(jobs, fewest=workers, workers=workers, slots=slots)
 
 

@@ -14,10 +14,14 @@ import numpy as np
 from formulations.column_generation import driver
 from formulations.column_generation.client import OPTIMAL, Client, Incumbent
 from formulations.column_generation.integer import Backend
-from formulations.column_generation.pricing import NODE_BUDGET, TreePricer
-from formulations.column_generation.problem import Clock, problem_of
+from formulations.column_generation.pricing import (
+    MOST_KINDS,
+    NODE_BUDGET,
+    CellPricer,
+    TreePricer,
+)
+from formulations.column_generation.problem import Clock, CountRows, problem_of
 from formulations.task_allocation.common import (
-    HONOURS,
     KNOWN_FORMS,
     STARTS,
     feasible_among,
@@ -29,15 +33,19 @@ from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.deal import counts_of, deal
 from optim.methods.drain import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
-from optim.rules import limits_set, without_limits
+from optim.rules import Form, limits_set, node_counts, rules_of, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formulations.column_generation.problem import Counts, PatternProblem
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.kernels.classes import NodeClasses, TaskGroups
     from optim.methods.registry import Request
+
+_FORMS = KNOWN_FORMS | {Form.NODE_COUNT}
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -46,11 +54,11 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        There are more classes of tasks than ``max_classes``.
+        There are more classes of tasks than ``max_classes``, or too many with nodes of their own.
     """
     request, compiled = request.warmed(driver.warm_up)
     # where repair finishes the plan: of what is not kept here, nothing distinguishes tasks
-    instance = without_limits(instance, limits_set(instance).keys() - HONOURS)
+    instance = without_limits(instance, limits_set(instance).keys() - rules_of(_FORMS))
     groups, classes = task_groups(instance), node_classes(instance)
     _check_classes(groups, request.options["max_classes"])
     problem = problem_of(instance, groups, classes)
@@ -84,8 +92,7 @@ def run(instance: Instance, request: Request) -> Outcome:
             held = request.start()  # of unlike tasks the patterns are many, and searches ahead
             given += [] if held is None else feasible_among(instance, [held.node], classes)
         starts = [counts(node) for node in given]
-        pricer = TreePricer(incumbent.problem, clock, NODE_BUDGET)
-        client = Client(incumbent.problem, pricer, clock, otherwise=otherwise)
+        client = _client(instance, groups, incumbent, order, otherwise)
         driver.solve(client, incumbent, backend, starts)
     except KeyboardInterrupt:
         interrupted = True
@@ -98,6 +105,26 @@ def run(instance: Instance, request: Request) -> Outcome:
     if incumbent.counts is not None:
         outcome.node = dealt(incumbent.counts)
     return outcome
+
+
+def _client(
+    instance: Instance,
+    groups: TaskGroups,
+    incumbent: Incumbent,
+    order: Counts,
+    otherwise: Callable[[], Counts | None],
+) -> Client:
+    problem, clock = incumbent.problem, incumbent.clock
+    bounds = tuple(node_counts(instance))
+    if not bounds:
+        pricer = TreePricer(problem, clock, NODE_BUDGET)
+        return Client(problem, pricer, clock, otherwise=otherwise)
+    rows = CountRows(counts=bounds, one=groups.members[groups.indptr[:-1]][order])
+    if rows.num_kinds > MOST_KINDS:
+        reason = f"knows up to {MOST_KINDS} kinds of tasks whose nodes are counted, "
+        reason += f"and here are {rows.num_kinds}"
+        raise UnsuitableMethod(Problem("imc-exact", None, reason, "use imc-search or imc-milp"))
+    return Client(problem, CellPricer(problem, clock, NODE_BUDGET, rows), clock, rows, otherwise)
 
 
 def _search_order(problem: PatternProblem) -> Counts:
@@ -149,7 +176,7 @@ METHOD = Method(
     run=emptied_or_any(run),
     summary="Node patterns: column generation, dynamic programming, set partitioning; proven",
     source="ours, for the problem of Chatzistergiou and Viglas 2014, section 2",
-    forms=KNOWN_FORMS,
+    forms=_FORMS,
     options=(
         Option(
             "max_classes",

@@ -38,6 +38,7 @@ from optim.figures.rate import without_measured
 from optim.kernels.deal import counts_of, deal
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
 
@@ -182,9 +183,11 @@ def warm_up() -> None:
 
 
 def rows_of(grouped: Grouped, listed: Listed, least_gain: float | None = None) -> TableRows:
-    """Write the budgets of moves as rows, and the least traffic inside nodes where one is asked."""
+    """Write budgets of moves, counts of nodes, and a least traffic inside nodes, as rows."""
     paying = grouped.paying(listed.counts, listed.node_class)
-    rows, upper = (paying @ grouped.price).T, grouped.budget
+    counts = grouped.node_counts
+    rows = np.vstack([(paying @ grouped.price).T, counts.by_contents(listed.counts)])
+    upper = np.append(grouped.budget, counts.upper)
     lower = np.full(len(upper), -np.inf)
     if least_gain is not None:
         rows = np.vstack([rows, grouped.problem.gain(listed.counts)])
@@ -301,7 +304,7 @@ METHOD = Method(
     summary="Node patterns by their utilisation: the least threshold up to which they cover all",
     source="ours; the objective of Karimov et al., ICDE 2018",
     needs=("tasks", "nodes", "bounded_rate"),
-    forms=KNOWN_FORMS,
+    forms=KNOWN_FORMS | {Form.NODE_COUNT},
     options=(
         Option("most_patterns", "int", 1_000_000, "refuse beyond so many of a class", minimum=1),
         Option(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.column_generation.problem import problem_of
+from formulations.column_generation.problem import CountRows, problem_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.placement import Placement
 from optim.kernels.classes import node_classes, task_groups
@@ -247,6 +247,8 @@ class Grouped:
         (K,) most tasks that may migrate onto a node.
     budget
         (B,) what there is of each budget.
+    node_counts
+        Rows of the bounds on numbers of nodes.
     """
 
     instance: Instance
@@ -260,6 +262,7 @@ class Grouped:
     price: Floats
     most_in: Counts
     budget: Floats
+    node_counts: CountRows
 
     def patterns(self, limit: float, most: int, budget: int) -> Listed | None:
         """List what nodes may hold within a highest utilisation; ``None`` where it is too much.
@@ -364,6 +367,7 @@ def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool =
     return Grouped(
         instance, groups, classes, problem_of(binding, groups, classes), places, rate,
         first, free, price[task], rules.most_in[first], budget,
+        CountRows(counts=rules.counts, one=task),
     )  # fmt: skip
 
 

@@ -35,7 +35,6 @@ from formulations.rebalancing.progress import Watch
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
-from optim.rules.base import Form
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -287,7 +286,7 @@ METHOD = Method(
     summary="Compiled search: small load distance in milliseconds; proofs and more when given time",
     source="ours",
     needs=BALANCE_MILP.needs,
-    forms=BALANCE_MILP.forms - {Form.NODE_COUNT},
+    forms=BALANCE_MILP.forms,
     objectives=("load_distance", COST),
     options=(
         Option(

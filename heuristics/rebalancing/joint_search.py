@@ -19,7 +19,6 @@ from formulations.rebalancing.joint.problem import prepare
 from formulations.rebalancing.joint.start import Effort, find
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
-from optim.rules.base import Form
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ METHOD = Method(
     summary="Fast search for collocated traffic within a load distance and a budget of migrations",
     source="ours",
     needs=JOINT_MILP.needs,
-    forms=JOINT_MILP.forms - {Form.NODE_COUNT},
+    forms=JOINT_MILP.forms,
     options=(
         _OPTIONS["max_load_distance"],
         Option(

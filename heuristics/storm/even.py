@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def take_slots(
-    free: NDArray[np.int64], used: NDArray[np.int64], wanted: int
+    free: NDArray[np.int64], used: NDArray[np.int64], wanted: int, among: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Take up to `wanted` free slots evenly over the nodes; `free` and `used` are changed.
+    """Take up to `wanted` free slots evenly over the nodes `among`; `free` and `used` are changed.
 
     The nodes stand by free slots, most first, ties by index; each round takes one slot of each.
 
@@ -41,7 +41,7 @@ def take_slots(
     tuple
         Node and slot number of each slot taken, in order.
     """
-    order = np.argsort(-free, kind="stable")
+    order = among[np.argsort(-free[among], kind="stable")]
     left = free[order]
     nodes: list[int] = []
     numbers: list[int] = []
@@ -70,8 +70,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     node = np.full(instance.num_tasks, -1, dtype=np.int32)
     slot = np.full(instance.num_tasks, -1, dtype=np.int32)
     notes = []
-    for name, tasks, workers in zip(jobs.names, jobs.executors, jobs.workers, strict=True):
-        at, number = take_slots(free, used, int(workers))
+    for name, tasks, workers, usable in zip(
+        jobs.names, jobs.executors, jobs.workers, jobs.nodes, strict=True
+    ):
+        at, number = take_slots(free, used, int(workers), np.flatnonzero(usable))
         if len(at) < workers or not len(at):
             notes.append(f"{name}: {len(at)} free slots for {workers} workers")
         if len(at):
@@ -89,7 +91,7 @@ METHOD = Method(
     summary="Storm's default: executors round robin over workers, workers evenly over nodes",
     source="EvenScheduler of Apache Storm, as in Aniello et al., DEBS 2013, section 2",
     needs=("tasks", "nodes"),
-    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.CROSSING}),
+    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.CROSSING, Form.NODE_COUNT}),
     objectives=("imc_gain", "internode_traffic"),
     promises_feasibility=False,
 )

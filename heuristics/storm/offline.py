@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
+    from optim.format.tables import Bools
     from optim.methods.registry import Request
 
     Integers = NDArray[np.int64]
@@ -174,14 +175,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     used = np.zeros(instance.num_nodes, dtype=np.int64)
     node = np.full(instance.num_tasks, -1, dtype=np.int32)
     slot = np.full(instance.num_tasks, -1, dtype=np.int32)
-    for tasks, count in zip(jobs.executors, reach.tolist(), strict=True):
+    for tasks, count, usable in zip(jobs.executors, reach.tolist(), jobs.nodes, strict=True):
         if not count:
             continue
         most, capacity = slot_limits(instance, len(tasks), count, options["alpha"])
         components, feeders = _in_order(instance, tasks, edges)
         load = instance.tasks.load[tasks]
         place = fill_slots(components, feeders, load, count, most, capacity, options["beta"])
-        at, number = _spread(free, used, count, options["node_spread"])
+        at, number = _spread(free, used, count, options["node_spread"], usable)
         placed = place >= 0
         node[tasks[placed]] = at[place[placed]]
         slot[tasks[placed]] = number[place[placed]]
@@ -203,15 +204,13 @@ def _in_order(
 
 
 def _spread(
-    free: Integers, used: Integers, wanted: int, node_spread: float
+    free: Integers, used: Integers, wanted: int, node_spread: float, usable: Bools
 ) -> tuple[Integers, Integers]:
     """Take slots round robin from the nodes with most free ones; `free` and `used` are changed."""
-    count = nodes_to_use(free, wanted, node_spread)
-    chosen = np.sort(np.argsort(-free, kind="stable")[:count])
-    part_free, part_used = free[chosen], used[chosen]
-    at, number = take_slots(part_free, part_used, wanted)
-    free[chosen], used[chosen] = part_free, part_used
-    return chosen[at], number
+    among = np.flatnonzero(usable)
+    count = nodes_to_use(free[among], wanted, node_spread)
+    chosen = np.sort(among[np.argsort(-free[among], kind="stable")[:count]])
+    return take_slots(free, used, wanted, chosen)
 
 
 ALPHA = Option(
@@ -240,7 +239,7 @@ METHOD = Method(
     summary="Executors go to the slots of those that feed them; needs neither loads nor rates",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.1",
     needs=("tasks", "nodes"),
-    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.SLOT_COUNT}),
+    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.SLOT_COUNT, Form.NODE_COUNT}),
     options=(
         ALPHA,
         Option(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from formulations.storm.problem import StormJobs
     from heuristics.storm.online_kernel import State
     from optim.format.instance import Instance
+    from optim.format.tables import Bools
     from optim.methods.registry import Request
 
     Integers = NDArray[np.int64]
@@ -112,6 +113,7 @@ def new_state(
     base: Floats,
     family_most: Integers,
     family_places: Integers,
+    may: Bools,
     counts_load: bool = True,
 ) -> State:
     """Start the greedy with nothing placed; the arguments are those of `online_kernel.State`."""
@@ -127,6 +129,7 @@ def new_state(
         np.array(base, dtype=np.float64),
         np.array(family_most, dtype=np.int64),
         np.array(family_places, dtype=np.int64),
+        np.array(may, dtype=np.bool_),
         np.full(len(load), -1, dtype=np.int64),
         np.zeros(places, dtype=np.int64),
         np.zeros((places, load.shape[1])),
@@ -170,7 +173,8 @@ def executors_into_slots(
     soft[0] = min(soft[0], bound + float(slack(bound)))
     levels = np.stack([soft, capacity, np.full_like(capacity, np.inf)])
     room = np.repeat(levels[:, None, :], num_slots, axis=1)
-    one = np.array([most]), np.array([1])  # empty slots are filled afterwards
+    # empty slots are filled afterwards
+    one = np.array([most]), np.array([1]), np.ones((1, num_slots), dtype=np.bool_)
     state = new_state(
         load, np.zeros(len(load), np.int64), most * ones, room, np.zeros(num_slots), *one
     )
@@ -289,6 +293,7 @@ def _phase_2(
         instance.nodes.background[:, 0],
         family_most,
         family_places,
+        jobs.nodes,
         not options["forget_node_load"],
     )
     around = neighbours(count, *between)
@@ -323,8 +328,8 @@ def _node_limits(
 ) -> tuple[Integers, Integers]:
     """Return (P,) most slots of a topology on a node, and the fewest nodes it is to use."""
     most, places = [], []
-    for workers in reach.tolist():
-        nodes = nodes_to_use(jobs.slots, workers, node_spread)
+    for workers, usable in zip(reach.tolist(), jobs.nodes, strict=True):
+        nodes = nodes_to_use(jobs.slots[usable], workers, node_spread)
         least = -(-workers // max(1, nodes))
         spare = max(0, workers - nodes + 1 - least)
         most.append(least + math.ceil(delta * spare - 1e-9))
@@ -348,6 +353,7 @@ def warm_up() -> float:
         np.zeros(2),
         np.full(1, 2),
         np.full(1, 2),
+        np.ones((1, 2), dtype=np.bool_),
     )
     around: Neighbours = neighbours(3, u, v, rate)
     online_kernel.place_pairs(state, around, u, v)
@@ -364,7 +370,9 @@ METHOD = Method(
     summary="Executors that talk most share a slot, slots that talk most share a node",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2",
     needs=("tasks", "nodes"),
-    forms=frozenset({Form.SLOTS, Form.NODE_CAPACITY, Form.LEAVING, Form.SLOT_COUNT}),
+    forms=frozenset(
+        {Form.SLOTS, Form.NODE_CAPACITY, Form.LEAVING, Form.SLOT_COUNT, Form.NODE_COUNT}
+    ),
     options=(
         ALPHA,
         Option(

@@ -46,8 +46,8 @@ class State(NamedTuple):
         (B,) load that a place starts with, which only ranks places.
     family_most
         (F,) things of a topology at one place.
-    family_places
-        (F,) fewest places that a topology is to use.
+    family_places, may
+        (F,) fewest places that a topology is to use; (F, B) which it may use.
     place
         (I,) where each thing is, `NOWHERE` for none.
     held, used
@@ -67,6 +67,7 @@ class State(NamedTuple):
     base: NDArray[np.float64]
     family_most: NDArray[np.int64]
     family_places: NDArray[np.int64]
+    may: NDArray[np.bool_]
     place: NDArray[np.int64]
     held: NDArray[np.int64]
     used: NDArray[np.float64]
@@ -81,7 +82,7 @@ class State(NamedTuple):
 def can_take(state, place, thing, level):
     """Whether a place has room for one more thing."""
     family = state.family[thing]
-    fits = state.held[place] < state.most[place]
+    fits = state.held[place] < state.most[place] and state.may[family, place]
     if level == 0:
         here = state.held_of[family, place]
         fits = fits and here < state.family_most[family]

@@ -59,15 +59,14 @@ def slots_within_reach(jobs: StormJobs) -> tuple[Integers, list[str]]:
 
     Where slots suffice for all, everyone gets its workers.
     """
-    left = int(jobs.slots.sum())
-    given, notes = [], []
-    for name, workers in zip(jobs.names, jobs.workers.tolist(), strict=True):
-        count = min(workers, left)
+    given, notes = np.zeros(jobs.num_jobs, dtype=np.int64), []
+    for j, (name, workers) in enumerate(zip(jobs.names, jobs.workers.tolist(), strict=True)):
+        usable = jobs.nodes[j]
+        taken = given[(jobs.nodes & usable).any(axis=1)].sum()
+        given[j] = count = max(0, min(workers, int(jobs.slots[usable].sum() - taken)))
         if count < workers:
             notes.append(f"{name}: {count} free slots for {workers} workers")
-        given.append(count)
-        left -= count
-    return np.array(given, dtype=np.int64), notes
+    return given, notes
 
 
 def slot_limits(

@@ -175,7 +175,7 @@ METHOD = Method(
     summary="METIS or mt-KaHyPar cuts the traffic graph; repair, moves and swaps follow",
     source="METIS (Karypis and Kumar 1998); mt-KaHyPar (Gottesbüren et al. 2024)",
     needs=("tasks", "nodes", "traffic"),
-    forms=LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS},
+    forms=LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS, Form.NODE_COUNT},
     options=(
         Option("engine", "str", "metis", "which partitioner", choices=ENGINES),
         Option(

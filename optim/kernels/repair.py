@@ -18,6 +18,7 @@ import numpy as np
 from optim.figures.measures import entered_leaving
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.first_fit import packings, task_sizes
+from optim.kernels.node_choice import on_chosen_nodes
 from optim.kernels.place_rules import PlaceRules, place_rules
 from optim.kernels.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats, Ints
+    from optim.format.tables import Floats, Ints
     from optim.kernels.state import State
-    from optim.rules.node_count import NodeCount
 
 _THOROUGH = 50_000_000
 """Tasks × nodes up to which one task may be moved to make room for another."""
@@ -115,6 +115,7 @@ def _attempts(instance: Instance, given: Ints) -> Iterator[tuple[str, Ints]]:
     yield "nothing to mend", given
     if not instance.num_nodes or not instance.num_tasks:
         return
+    instance = on_chosen_nodes(instance, given)
     yield "mended", _mended(instance, given)
     if _has_budget(instance) or _bounds_inflow(instance):
         yield "mended from the current placement", _from_current(instance, given)
@@ -174,29 +175,12 @@ def _usable(instance: Instance, node: Ints) -> Ints:
     usable = np.where(wrong, -1, node).astype(np.int32)
     rules = place_rules(instance)
     if rules.restrict:
-        for count in rules.counts:
-            usable[_on_too_many_nodes(count, usable, instance.num_nodes)] = -1
         for i in range(rules.num_sets):
             usable[_too_many_of(rules, i, usable)] = -1
         if rules.bounds_inflow:
             moved = np.flatnonzero(rules.migrates(usable.astype(np.int64)) & (usable >= 0))
             usable[moved[_rank(usable[moved]) >= rules.most_in[usable[moved]]]] = -1
     return usable
-
-
-def _on_too_many_nodes(count: NodeCount, node: Ints, num_nodes: int) -> Bools:
-    """(T,) tasks that have to go from nodes that count, the fewest first, of the smaller group."""
-    placed = node >= 0
-    on = (node[tasks & placed] for tasks in count.groups)
-    held = np.stack([np.bincount(at, minlength=num_nodes) for at in on])
-    counts = np.flatnonzero((held > 0).all(axis=0))
-    ascending = counts[np.argsort(held[:, counts].min(axis=0), kind="stable")]
-    given_up = ascending[: max(0, len(counts) - count.limit)]
-    smaller = np.argmin(held, axis=0)
-    gone = np.zeros(len(node), dtype=np.bool_)
-    for k, tasks in enumerate(count.groups):
-        gone |= tasks & placed & np.isin(node, given_up[smaller[given_up] == k])
-    return gone
 
 
 def _too_many_of(rules: PlaceRules, i: int, node: Ints) -> NDArray[np.int64]:

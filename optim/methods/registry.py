@@ -468,10 +468,31 @@ class Method:
         from optim.rules import Form, rules_of
 
         named = frozenset() if self.forms and self.honours == _USUAL else self.honours
-        honours = rules_of(self.forms | {Form.TASK}).union(named)
+        kept = self.forms | {Form.TASK} | ({Form.NODE_COUNT} if self.confined else set())
+        kept |= {Form.SLOT_SETS} if self.redealt else set()
+        honours = rules_of(kept).union(named)
         object.__setattr__(self, "honours", honours)
         others = tuple(name for name in self.objectives if name != self.objective)
         object.__setattr__(self, "objectives", (self.objective, *others))
+
+    @property
+    def confined(self) -> bool:
+        """Whether counts of nodes reach it as lists of allowed nodes, chosen beforehand.
+
+        A heuristic claims nothing of other plans.
+        """
+        from optim.rules import Form
+
+        lists = Form.MASK in self.forms and Form.NODE_COUNT not in self.forms
+        return lists and self.kind == "heuristic"
+
+    @property
+    def redealt(self) -> bool:
+        """Whether its slots are dealt anew where they break sets over slots: its nodes stay."""
+        from optim.rules import Form
+
+        deals = Form.SLOTS in self.forms and self.decides == "nodes"
+        return deals and self.kind == "heuristic" and Form.SLOT_SETS not in self.forms
 
     def aimed_at(self, objective: str) -> Method:
         """Return the method with another of its objectives for its default, if it has that."""

@@ -17,6 +17,7 @@ from optim.errors import (
     UnsuitableMethod,
 )
 from optim.figures.catalogue import find_objective
+from optim.kernels.node_choice import on_chosen_nodes
 from optim.methods.audit import broken_by, settle_assumptions
 from optim.methods.choose import is_suitable
 from optim.methods.reduce import (
@@ -29,7 +30,8 @@ from optim.methods.reduce import (
 from optim.methods.registry import Method, Outcome, Request, get_method
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from optim.rules import hopeless
+from optim.rules import SLOT_SETS, hopeless, node_counts
+from optim.rules.placement import Placement
 from optim.util import compilation
 from optim.util.progress import Progress
 
@@ -106,6 +108,7 @@ def view_of(method: Method, instance: Instance, *, scaling: bool = True) -> View
     if method.decides == "threads":
         return View(instance, Scale())
     seen = with_bounded_costs(lowered(instance, method.honours))
+    seen = on_chosen_nodes(seen) if method.confined else seen
     scale = Scale(load=np.ones(instance.num_resources))
     if scaling:
         seen, scale = in_own_units(seen)
@@ -170,6 +173,12 @@ def run_method(
             outcome = _failed(method, error)
         else:
             raise
+    if method.confined and node_counts(instance):  # nothing is proved of other nodes
+        proved = outcome.termination is Termination.INFEASIBLE
+        outcome.termination = Termination.HEURISTIC if proved else outcome.termination
+        outcome.bound = None
+    if method.redealt and instance.slot_sets.ids:
+        _deal_anew(instance, outcome)
     if outcome.threads is None:
         outcome.threads = request.incumbents.threads if outcome.node is None else None
     view.outcome(outcome, find_objective(outcome.objective or method.objective))
@@ -182,6 +191,22 @@ def run_method(
     known = outcome.times.get("build", 0.0)
     outcome.times.setdefault("solve", max(0.0, spent - known))
     return outcome
+
+
+def _deal_anew(instance: Instance, outcome: Outcome) -> None:
+    """Deal the tasks of each node to its slots anew, where a plan breaks sets over slots."""
+    node, slot = outcome.node, outcome.slot
+    if node is None or slot is None or node.min(initial=0) < 0:
+        return
+    node = node.astype(np.int32)
+    if not any(True for _ in SLOT_SETS.violations(Placement(instance, node, slot))):
+        return
+    found = Placement(instance, node).dealing.slot
+    if found is None:
+        outcome.notes.append("the tasks of its nodes cannot be dealt to slots that keep all sets")
+        return
+    outcome.slot = found
+    outcome.notes.append("tasks were dealt anew to the slots of their nodes, to keep sets")
 
 
 def _written(method: Method, instance: Instance, request: Request) -> Request:

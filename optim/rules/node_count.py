@@ -46,3 +46,14 @@ class NodeCount(NamedTuple):
             held[node[tasks & (node >= 0)]] = True
             counted &= held
         return counted
+
+    def by_contents(self, one: NDArray[Any], counts: NDArray[Any]) -> Bools:
+        """(P,) whether nodes count that hold (P, G) tasks of groups of equal ones.
+
+        Parameters
+        ----------
+        one
+            (G,) a task of each group.
+        """
+        held = (counts @ tasks[one] > 0 for tasks in self.groups)
+        return np.logical_and.reduce(list(held))

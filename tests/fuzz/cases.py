@@ -88,6 +88,7 @@ def examine(
     shares: Shares | None = None,
     *,
     change: str = "",
+    sure: frozenset[str] = frozenset(),
 ) -> list[Finding]:
     """Make the instance of a seed and ask every method about it.
 
@@ -97,8 +98,11 @@ def examine(
         Names; ``None`` for all, ``default`` stands for none named.
     change
         What is changed in the instance, of `tests.fuzz.changed`.
+    sure
+        Newer fields that the instance has in any case.
     """
-    document = generate(seed, known_fields(), **({"modelled": 0.0} if change else {}))
+    modelled = {"modelled": 0.0} if change or sure else {}
+    document = generate(seed, known_fields(), sure=sure, **modelled)
     if change:
         document = CHANGES[change](document, seed) or document
     try:

@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a case by its own seed, as a failed test names it",
     )
     add("--change", default="", choices=("", *CHANGES), help="change something in each instance")
+    add("--with", dest="sure", default="", help="newer fields, with commas, in every instance")
     add("--cases", type=int, default=10**9, help="stop after that many instances")
     add("--seconds", type=float, default=600.0, help="stop after that long")
     add("--methods", default="", help="names with commas, `default` for none; all if left out")
@@ -88,12 +89,13 @@ def _run(options: argparse.Namespace) -> int:
 
     calls = Calls(patience=options.patience, told=tell)
     methods = tuple(options.methods.split(",")) if options.methods else None
+    sure = frozenset(options.sure.split(",")) - {""}
     counts: Counter[tuple[str, str]] = Counter()
     began, cases = time.monotonic(), 0
     for seed in options.case or itertools.count(options.seed * SEEDS_A_RUN):
         if cases == options.cases or time.monotonic() - began > options.seconds:
             break
-        for finding in examine(seed, calls, methods, change=options.change):
+        for finding in examine(seed, calls, methods, change=options.change, sure=sure):
             counts[finding.kind, finding.method] += 1
             if counts[finding.kind, finding.method] <= options.each:
                 _write(options.out, finding)

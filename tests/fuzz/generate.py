@@ -62,6 +62,7 @@ def generate(
     fields: frozenset[str] = frozenset(),
     modelled: float = 0.06,
     placements: int = PLACEMENTS,
+    sure: frozenset[str] = frozenset(),
 ) -> Document:
     """Return a random instance.
 
@@ -75,6 +76,8 @@ def generate(
         Share of model-driven instances.
     placements
         Most placements that there may be.
+    sure
+        Of the newer fields those that are used in any case.
     """
     draw = Draw(seed)
     draw.setup()
@@ -97,7 +100,7 @@ def generate(
     _homes(draw, document)
     _capacities(draw, document)
     add_limits(draw, document)
-    add_newer(draw, document, fields)
+    add_newer(draw, document, fields, sure)
     if draw.chance(0.1):
         document["units"] = {"cpu": "percent of a core"}
         document["labels"] = {"made": "at random"}

@@ -35,7 +35,10 @@ EXACT = (
 )  # fmt: skip
 OTHERS = ("balance-search", "joint-search", "imc-search", "throughput-search", "flux", "albic")
 FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_inflow", "copies"})
-EVERY = FIELDS | {"direction", "rate_driven", "max_load"}
+EVERY = FIELDS | {
+    "direction", "rate_driven", "max_load", "limits.max_migration_state", "limits.max_nodes_used",
+    "exclusive_nodes",
+}  # fmt: skip
 """Newer fields that are drawn: those of tests that name seeds, and those of `main`."""
 DROPS = re.compile(r"--ignore (\w+) drops")
 _LIMITED = 0.4
@@ -43,14 +46,20 @@ _LIMITED = 0.4
 _RATE = "sustainable_rate"
 
 
-def broken_instance(seed: int, fields: frozenset[str] = FIELDS, *, some: bool = False) -> Document:
+def broken_instance(
+    seed: int,
+    fields: frozenset[str] = FIELDS,
+    *,
+    some: bool = False,
+    sure: frozenset[str] = frozenset(),
+) -> Document:
     """Return a random instance of a current placement with a limit that it breaks.
 
     The placement is complete; or of `some` tasks, without newer fields, links and load distances.
     """
     fields = frozenset() if some else fields
     own = known_fields() & fields - {"max_load"}
-    document = generate(seed, own, modelled=0.0, placements=4_000)
+    document = generate(seed, own, modelled=0.0, placements=4_000, sure=sure)
     draw = Draw(seed + 1)
     draw.kind = "whole"
     nodes = [node["id"] for node in document["nodes"]]
@@ -296,14 +305,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that long")
     parser.add_argument("--some", action="store_true", help="placements of some tasks")
+    parser.add_argument("--with", dest="sure", default="", help="newer fields in every instance")
     args = parser.parse_args()
+    sure = frozenset(args.sure.split(",")) - {""}
     counts: Counter[str] = Counter()
     ends = time.monotonic() + args.seconds
     for seed in range(args.first, args.first + args.count):
         if time.monotonic() >= ends:
             break
         counts["last seed"] = seed
-        for kind, told in asked(seed, args.methods, counts, EVERY, some=args.some):
+        for kind, told in asked(seed, args.methods, counts, EVERY, some=args.some, sure=sure):
             if kind not in SOFT:
                 print(seed, kind, told, flush=True)
     print(json.dumps(dict(sorted(counts.items()))))
@@ -316,11 +327,12 @@ def asked(
     fields: frozenset[str] = FIELDS,
     *,
     some: bool = False,
+    sure: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the answers of methods to one instance."""
     random.seed(seed)
     try:
-        setting = Setting(broken_instance(seed, fields, some=some), Calls(patience=120))
+        setting = Setting(broken_instance(seed, fields, some=some, sure=sure), Calls(patience=120))
     except InvalidInput:
         counts["refused"] += 1
         return

@@ -43,8 +43,10 @@ PROBES: dict[str, Document] = {
 }
 
 
-def add_newer(draw: Draw, document: Document, fields: frozenset[str]) -> None:
-    """Add each of the known newer fields with a chance of its own.
+def add_newer(
+    draw: Draw, document: Document, fields: frozenset[str], sure: frozenset[str] = frozenset()
+) -> None:
+    """Add each of the known newer fields with a chance of its own, those of `sure` always.
 
     The random choices are the same whatever is known, so that a seed keeps its instance as long as
     possible.
@@ -58,7 +60,7 @@ def add_newer(draw: Draw, document: Document, fields: frozenset[str]) -> None:
     for name in PROBES:
         own = type(draw)(draw.getrandbits(48))
         own.kind = draw.kind
-        if name in fields and own.chance(0.5 if name == "direction" else SHARE):
+        if name in fields and (own.chance(0.5 if name == "direction" else SHARE) or name in sure):
             _ADD[name](own, document, reading, ids)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from formulations.rebalancing.problem import writable
 from formulations.rebalancing.progress import Watch
 from optim.format.tables import APART
 from optim.kernels.guard import make_guard
+from optim.kernels.node_choice import nodes_of_parts
 from optim.solvers.inprocess import solve_small_milp
 from optim.util.compiled import warming
 
@@ -253,13 +254,34 @@ def start_at_home(problem: BalanceProblem, seed: int = 0) -> Ints:
     if len(surplus):
         mended = _put_elsewhere(problem, problem.home, np.union1d(movers, surplus))
         placement = mended if problem.is_feasible(mended) else placement
+    if problem.rules.counts and not problem.rules.are_kept(placement):
+        mended = _put_on_chosen(problem, movers)
+        placement = mended if problem.rules.are_kept(mended) else placement
     if problem.is_within_capacities(placement) and problem.rules.are_kept(placement):
         return placement
     return relieved(problem, placement, seed)
 
 
-def _put_elsewhere(problem: BalanceProblem, placement: Ints, movers: Ints) -> Ints:
-    """Return a placement with each mover on its least loaded other node that no set bars."""
+def _put_on_chosen(problem: BalanceProblem, movers: Ints) -> Ints:
+    """Return home with the key groups that may not stay, by themselves or for counts of nodes, on
+    the least loaded of the nodes that are chosen for their like."""
+    may = problem.may_be_rows(np.arange(problem.num_tasks)) & ~problem.leaving
+    rows, kind = np.unique(may, axis=0, return_inverse=True)
+    load, room = problem.usage, problem.headroom
+    part, chosen = nodes_of_parts(
+        problem.rules.counts, load, room, problem.home, kind.reshape(-1), rows
+    )
+    away = np.flatnonzero(~chosen[part, problem.home])
+    return _put_elsewhere(problem, problem.home, np.union1d(movers, away), chosen[part])
+
+
+def _put_elsewhere(
+    problem: BalanceProblem, placement: Ints, movers: Ints, chosen: Any = None
+) -> Ints:
+    """Return a placement with each mover on its least loaded other node that no set bars.
+
+    `chosen` are (T, N) nodes that it may go to; all, if left out.
+    """
     placement, rules = placement.copy(), problem.rules
     load = problem.base_load - problem.share
     by_task = np.argsort(rules.members, kind="stable")
@@ -267,7 +289,7 @@ def _put_elsewhere(problem: BalanceProblem, placement: Ints, movers: Ints) -> In
     for task in movers.tolist():
         free = problem.may_be_rows(np.array([task]))[0]
         free[placement[task]] = False
-        nodes = np.flatnonzero(free)
+        nodes = np.flatnonzero(free if chosen is None else free & chosen[task])
         for s in rules.owner[by_task[starts[task] : starts[task + 1]]].tolist():
             there = rules.tasks_of(s)
             if rules.rule[s] == APART:

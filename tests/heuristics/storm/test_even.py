@@ -115,7 +115,7 @@ def test_overload_is_kept_and_told() -> None:
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 12))
 def test_slots_are_taken_evenly(free: list[int], wanted: int) -> None:
     left, used = np.array(free), np.zeros(len(free), dtype=np.int64)
-    nodes, numbers = take_slots(left, used, wanted)
+    nodes, numbers = take_slots(left, used, wanted, np.arange(len(left)))
     assert len(nodes) == min(wanted, sum(free))
     assert len(set(zip(nodes.tolist(), numbers.tolist(), strict=True))) == len(nodes)
     taken = np.bincount(nodes, minlength=len(free))
