@@ -9,6 +9,7 @@ import numpy as np
 
 from formulations.conflicts.excess import WHOLE, least_raise
 from optim.format.tables import APART, TOGETHER
+from optim.rules import node_counts
 from optim.rules.capacity import ROUNDING
 from optim.rules.max_inflow import most_inflow
 from optim.rules.sets import places_of
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
+    from optim.rules.node_count import NodeCount
 
     Ids = NDArray[np.int64]
 
@@ -57,21 +59,29 @@ class Clash:
 def told(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
     """Report a conflict, one entry a sort of rule."""
     found = []
+    # the bounds of the conflict on how many nodes all tasks use
+    counts = (count for count in node_counts(atoms.keep(core.tolist())) if len(count.groups) == 1)
+    few = min((c for c in counts if c.groups[0].all()), key=lambda c: c.limit, default=None)
     for kind in np.unique(atoms.kind[core]).tolist():
         some = core[atoms.kind[core] == kind]
         by = least_raise(atoms, core, dict.fromkeys(some.tolist(), 1.0), seconds)
         missing = None if by is None else sum(by.values())
-        found.append(_clash(atoms, some, missing))
+        found.append(_clash(atoms, some, missing, few))
     return found
 
 
-def _clash(atoms: Atoms, some: Ids, missing: float | None) -> Clash:
+def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None) -> Clash:
+    """Tell one sort; what nodes hold is what those hold that have most, where `few` may be used."""
     instance = atoms.instance
     rule, r = atoms.kinds[atoms.kind[some[0]]]
     index = atoms.index[some]
     resource = None if r < 0 else instance.resources[r]
     where, ids = place_of(atoms, some)
     had = available(instance, rule, r, index)
+    if few is not None and rule in ("capacity", "max_tasks", "slots") and few.limit < len(index):
+        each = [available(instance, rule, r, index[[k]]) for k in range(len(index))]
+        had = sum(sorted(each)[len(each) - few.limit :])
+        where = f"{few.limit} nodes ({few.rule})" + ("" if resource is None else f".{resource}")
     if missing is not None and rule not in WHOLE and had > 0:
         # the rows of the model are wider than the limits by the referee's tolerance
         missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.7g}")

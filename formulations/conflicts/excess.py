@@ -22,7 +22,7 @@ from formulations.conflicts.bound import aggregate
 from formulations.conflicts.model import build, joined
 from formulations.conflicts.rule_instances import atoms_of
 from optim.rules import BUDGETS, LEAVING, RULES, Form
-from optim.rules.excess import total_of
+from optim.rules.excess import loosened, total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import LinearArrays, Row
@@ -80,9 +80,8 @@ def least_excess(
         return None, 0.0
     nodes = min(_MOST, _SHARED // cells)
     # counts of nodes may stay as they are, at no cost: the bound is the lower
-    limits = replace(instance.limits, max_nodes_used=loose.limits.max_nodes_used)
-    counted = replace(instance, topologies=loose.topologies, slot_sets=loose.slot_sets)
-    atoms = atoms_of(replace(counted, limits=limits))
+    free = {Form.NODE_COUNT, Form.SLOT_SETS}
+    atoms = atoms_of(loosened(instance, instance.tasks.node, forms=free))
     paid: dict[int, float] = {}
     most: dict[int, float] = {}
     total = max(1, instance.num_tasks)

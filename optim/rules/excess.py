@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules import RULES, budgets
+from optim.rules import RULES, Form, budgets
 from optim.rules.placement import Placement
 from optim.util.tolerance import TOLERANCE, over, slack
 
@@ -79,7 +79,12 @@ def worsened(now: Iterable[Violation], then: Iterable[Violation]) -> list[Violat
 
 
 def loosened(
-    instance: Instance, node: Ints, binding: Instance | None = None, *, narrow: bool = False
+    instance: Instance,
+    node: Ints,
+    binding: Instance | None = None,
+    *,
+    narrow: bool = False,
+    forms: Iterable[Form] = tuple(Form),
 ) -> Instance:
     """Return the instance with the limits that a placement exceeds raised to what it has.
 
@@ -95,9 +100,11 @@ def loosened(
     narrow
         Keep together what is together in the placement, of sets to be together that it breaks;
         else these are dropped.
+    forms
+        Of the rules whose limits are raised.
     """
     binding = instance if binding is None else binding
-    for rows in ROWS:
+    for rows in (rows for rule in RULES if rule.form in forms for rows in rule.rows):
         placement = Placement(binding, node)
         value, limit = np.asarray(rows.value(placement)), np.asarray(rows.limit(binding))
         broken = np.asarray(over(value, limit))

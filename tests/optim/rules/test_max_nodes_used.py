@@ -11,6 +11,7 @@ from optim import Instance, InvalidInput, solve
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import hopeless
 from streamplace.explain.explanation import why_infeasible
+from streamplace.explain.text import clash_line
 
 
 def document(most: Any, capacity: float = 10) -> dict[str, Any]:
@@ -63,6 +64,12 @@ def test_what_does_not_fit_is_explained_by_it_and_by_how_much_to_raise_it() -> N
     assert rules == {"capacity", "max_nodes_used"}
     raised = [r for r in found.relaxation if r.rule == "max_nodes_used"]
     assert [(r.by, r.to) for r in raised] == [(2.0, 4.0)]
+    lines = [clash_line(Instance.from_dict(made), clash) for clash in found.conflicts[0]]
+    # two tasks have no room on two nodes of 6, of which 1 is taken: 3 more on each
+    assert lines == [
+        "capacity on 2 nodes (max_nodes_used).cpu: 18 needed, 12 available",
+        "max_nodes_used on limits: 4 needed, 2 available",
+    ]
 
 
 def test_a_placement_on_too_many_nodes_gets_no_worse_and_is_mended_as_far_as_moves_go() -> None:
@@ -87,13 +94,11 @@ def test_what_is_no_number_of_nodes_is_refused_with_its_path(value: Any) -> None
     assert problem.reason.startswith("must be")
 
 
-def test_a_method_that_does_not_know_it_refuses_and_repair_keeps_it() -> None:
-    instance = Instance.from_dict(document(2))
-    with pytest.raises(Exception, match="--ignore max_nodes_used") as error:
-        solve(instance, "naive")
-    assert "--repair" in str(error.value)
-    result = solve(instance, "naive", repair=True)
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_heuristic_that_does_not_know_it_places_on_nodes_chosen_beforehand(repair: bool) -> None:
+    result = solve(Instance.from_dict(document(2)), "naive", repair=repair)
     assert result.feasible
+    assert result.bound is None
     assert len(set(result.plan.assignment.values())) == 2  # type: ignore[union-attr]
 
 
