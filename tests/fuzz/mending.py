@@ -140,6 +140,13 @@ class Rows:
         if most is not None:
             more = figures.by_name["nodes_used"] - most
             parts.append((np.maximum(more, 0.0)[:, None], np.array([count])))
+        for topology, most in reading.exclusive:
+            own, other = (
+                (at[:, mask, None] == np.arange(room.shape[0])).any(axis=1)
+                for mask in (reading.topology == topology, reading.topology != topology)
+            )
+            amount = np.stack([own.sum(axis=1) - float(most), (own & other).sum(axis=1)], axis=1)
+            parts.append((np.maximum(amount, 0.0), np.full(2, count)))
         for one in reading.sets:
             held = (one.place[at[:, one.tasks]][:, :, None] == np.arange(one.place.max() + 1)).sum(
                 1
