@@ -469,7 +469,7 @@ class Method:
 
         named = frozenset() if self.forms and self.honours == _USUAL else self.honours
         kept = self.forms | {Form.TASK} | ({Form.NODE_COUNT} if self.confined else set())
-        kept |= {Form.SLOT_SETS} if self.redealt else set()
+        kept |= {Form.SLOT_SETS} if self.reassigned else set()
         honours = rules_of(kept).union(named)
         object.__setattr__(self, "honours", honours)
         others = tuple(name for name in self.objectives if name != self.objective)
@@ -487,8 +487,8 @@ class Method:
         return lists and self.kind == "heuristic"
 
     @property
-    def redealt(self) -> bool:
-        """Whether its slots are dealt anew where they break sets over slots: its nodes stay."""
+    def reassigned(self) -> bool:
+        """Whether its slots are assigned anew where they break sets over slots: its nodes stay."""
         from optim.rules import Form
 
         deals = Form.SLOTS in self.forms and self.decides == "nodes"

@@ -177,8 +177,8 @@ def run_method(
         proved = outcome.termination is Termination.INFEASIBLE
         outcome.termination = Termination.HEURISTIC if proved else outcome.termination
         outcome.bound = None
-    if method.redealt and instance.slot_sets.ids:
-        _deal_anew(instance, outcome)
+    if method.reassigned and instance.slot_sets.ids:
+        _assign_slots_anew(instance, outcome)
     if outcome.threads is None:
         outcome.threads = request.incumbents.threads if outcome.node is None else None
     view.outcome(outcome, find_objective(outcome.objective or method.objective))
@@ -193,20 +193,20 @@ def run_method(
     return outcome
 
 
-def _deal_anew(instance: Instance, outcome: Outcome) -> None:
-    """Deal the tasks of each node to its slots anew, where a plan breaks sets over slots."""
+def _assign_slots_anew(instance: Instance, outcome: Outcome) -> None:
+    """Assign the tasks of each node to its slots anew, where a plan breaks sets over slots."""
     node, slot = outcome.node, outcome.slot
     if node is None or slot is None or node.min(initial=0) < 0:
         return
     node = node.astype(np.int32)
     if not any(True for _ in SLOT_SETS.violations(Placement(instance, node, slot))):
         return
-    found = Placement(instance, node).dealing.slot
+    found = Placement(instance, node).slot_assignment.slot
     if found is None:
-        outcome.notes.append("the tasks of its nodes cannot be dealt to slots that keep all sets")
+        outcome.notes.append("no assignment of its nodes' tasks to slots satisfies all sets")
         return
     outcome.slot = found
-    outcome.notes.append("tasks were dealt anew to the slots of their nodes, to keep sets")
+    outcome.notes.append("tasks were assigned anew to the slots of their nodes, for the sets")
 
 
 def _written(method: Method, instance: Instance, request: Request) -> Request:

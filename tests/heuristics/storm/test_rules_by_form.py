@@ -1,4 +1,4 @@
-"""Storm's schedulers keep counts of nodes, and sets over slots by a second dealing."""
+"""Storm's schedulers keep counts of nodes, and sets over slots by a second assignment to slots."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_topologies_have_nodes_of_their_own_and_sets_hold_in_slots(name: str) ->
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_sets_that_no_dealing_of_the_nodes_tasks_keeps_are_broken_and_told(name: str) -> None:
+def test_sets_that_no_assignment_of_the_nodes_tasks_satisfies_are_reported(name: str) -> None:
     # eight executors of p on four workers: the tasks of b and a/0, one a worker, are too many
     apart = [f"b/{i}" for i in range(4)] + ["a/0"]
     sets = [{"id": "s", "tasks": apart, "rule": "apart", "over": "slot"}]
@@ -55,4 +55,4 @@ def test_sets_that_no_dealing_of_the_nodes_tasks_keeps_are_broken_and_told(name:
     assert not result.feasible
     assert result.evaluation is not None
     assert {v.rule for v in result.evaluation.violations} == {"slot_sets"}
-    assert any("cannot be dealt" in note for note in result.notes)
+    assert any("no assignment" in note for note in result.notes)
