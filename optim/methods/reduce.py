@@ -56,6 +56,8 @@ MAX_COLUMNS = 32
 def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
     """Return an equal problem without the rules that a method does not know and capacities say.
 
+    Made once an instance: whether a method suits and what it sees are asked of the same problem.
+
     Parameters
     ----------
     instance
@@ -63,6 +65,14 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
     honours
         The rules that the method knows: they stay as they are.
     """
+    made: dict[frozenset[str], Instance | None] = vars(instance).setdefault("_lowered", {})
+    if honours not in made:
+        changed = _lowered(instance, honours)
+        made[honours] = None if changed is instance else changed  # no circle
+    return made[honours] or instance
+
+
+def _lowered(instance: Instance, honours: frozenset[str]) -> Instance:
     columns, changed = [], instance
     if "max_tasks" not in honours and MAX_TASKS.present(instance) is not None:
         columns.append(_tasks_column(instance))

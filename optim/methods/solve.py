@@ -41,6 +41,7 @@ from optim.methods.violated_start import (
     MEND,
     START_BROKEN,
     SecondLevel,
+    broken_now,
     broken_start,
     first_level,
     no_more_than,
@@ -275,6 +276,8 @@ def _other_objective(instance: Instance, asked: Settings, result: Result) -> str
 
 def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
     """Solve where the current placement breaks limits; ``None`` where that makes no difference."""
+    if not broken_now(without_limits(instance, asked.ignore)):  # nor does it with fewer limits
+        return None
     chosen, dropped = _chosen(instance, method, asked)
     if chosen is None or chosen.decides == "threads":
         return None
@@ -394,8 +397,6 @@ def _chosen(
     """
     if method == PORTFOLIO:
         relaxed = without_limits(instance, asked.ignore)
-        if not (relaxed.tasks.node >= 0).any():
-            return None, asked.ignore
         choice = next(choices(relaxed, asked.time_limit, asked.objective, asked.prefer), None)
         if choice is None:
             return None, asked.ignore

@@ -111,6 +111,15 @@ class BrokenStart:
         return loosened(self.rows, node, self.figure.binding(self.rows), narrow=narrow)
 
 
+def broken_now(instance: Instance) -> tuple[Violation, ...]:
+    """Return what the current placement breaks; nothing where that is not to be mended."""
+    node = instance.tasks.node
+    if not (node >= 0).any():
+        return ()
+    now = tuple(v for v in broken(Placement(instance, node)) if v.rule != "placed")
+    return now if any(violation.rule not in _FORCED for violation in now) else ()
+
+
 def broken_start(instance: Instance, figure: Figure) -> BrokenStart | None:
     """Return what there is to mend; ``None`` where the current placement breaks nothing such.
 
@@ -123,12 +132,9 @@ def broken_start(instance: Instance, figure: Figure) -> BrokenStart | None:
     figure
         What is optimised; limits that it measures are none.
     """
-    node = instance.tasks.node
-    if not (node >= 0).any():
-        return None
-    binding = figure.binding(instance)
-    now = tuple(v for v in broken(Placement(binding, node)) if v.rule != "placed")
-    if not any(violation.rule not in _FORCED for violation in now):
+    node, binding = instance.tasks.node, figure.binding(instance)
+    now = broken_now(binding)
+    if not now:
         return None
     rows, weight, alike = _in_rows(instance, figure, node)
     return BrokenStart(instance, figure, binding, rows, weight, now, alike)
