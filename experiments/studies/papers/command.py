@@ -27,7 +27,7 @@ examples:
   streamplace paper task-allocation                  all figures of that paper
   streamplace paper --claims                         what the papers claim, and what holds here
   streamplace paper --claims task-allocation --check
-  streamplace paper --tables task-allocation         the tables behind its claims, made again
+  streamplace paper --tables task-allocation         the tables behind its claims, measured again
 
 Each makes DIR/<paper>/<figure>/ with table.csv, table.md, plot.svg, plot.png and page.md, which
 sets the paper's words beside our figures. An interrupted one is taken up again by the same
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
                     _tell(done)
     except KeyboardInterrupt:
         sys.stderr.write(
-            f"\ninterrupted: what is finished is kept in {args.output}; the same command goes on "
+            f"\ninterrupted: finished parts are stored in {args.output}; the same command goes on "
             "from there\n"
         )
         return int(ExitCode.INTERRUPTED)

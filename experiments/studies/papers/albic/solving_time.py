@@ -34,7 +34,7 @@ WORDS = (
 READINGS = (
     "The values of maxMigrations and varies are lost. Chosen: varies 40 and 60 %, and the budgets "
     "in the table; noise ±5 % (reconstructed).",
-    "*cold*: the paper's full model handed to the solver as it is. *warm*: the same, started from "
+    "*cold*: the paper's full model passed to the solver as it is. *warm*: the same, started from "
     "what balance-search has before its clock begins, in a tenth of a second. One thread. Times "
     "include building and handing over.",
     "*balance-search*, ours, has the same time; the proven bound is the one it has by then.",

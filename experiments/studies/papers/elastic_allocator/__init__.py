@@ -9,6 +9,6 @@ Even and Random are [`even`](../methods/elastic/even.md) and
 costs of its queries: what can be compared is the order of the curves.
 
 Readings changed since the first pages: uplinks bind (16 MB/s); Even knows nothing of running
-queries; one plan for both figures looks at CPU and bandwidth (`resource_deviation`); use is told
+queries; one plan for both figures looks at CPU and bandwidth (`resource_deviation`); use is given
 over nodes in use, over all, and as served; 30 seeds; workloads to 2,000; a recorded day.
 """

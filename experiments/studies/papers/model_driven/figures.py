@@ -37,7 +37,7 @@ def slots_table(column: str, told: Told) -> Callable[[pd.DataFrame], pd.DataFram
     column
         Column that names the DAG.
     told
-        What the paper tells of LSA + RSM and of MBA + SAM, by DAG and rate.
+        What the paper reports of LSA + RSM and of MBA + SAM, by DAG and rate.
     """
 
     def table(rows: pd.DataFrame) -> pd.DataFrame:
