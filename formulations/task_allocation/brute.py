@@ -25,9 +25,18 @@ from optim.kernels.place_rules import no_rules, place_rules
 from optim.kernels.room import move_budgets
 from optim.kernels.state import NOWHERE
 from optim.methods.drain import emptied_or_any
+from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Level, Termination
-from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOT_SETS, SLOTS, keeps_all
+from optim.rules import (
+    LINKS,
+    MAX_LOAD_DISTANCE,
+    MAX_TASKS,
+    MAX_TASKS_PER_SLOT,
+    SLOT_SETS,
+    SLOTS,
+    keeps_all,
+)
 from optim.rules.base import Form
 from optim.rules.placement import Placement
 from optim.util.compiled import CALL, helper, kernel, warming
@@ -203,6 +212,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     objective = request.objective or METHOD.objective
     if objective != METHOD.objective or instance.crossing_cost.any():
         return best_by_figure(instance, request, objective)
+    instance = lowered(instance, METHOD.honours - {MAX_TASKS.name})
     request, compiled = request.warmed(_warm_up)
     groups, classes = task_groups(instance), node_classes(instance)
     most = MOST_ASSIGNMENTS
@@ -418,7 +428,7 @@ METHOD = Method(
     source="",
     forms=KNOWN_FORMS
     | LINEAR_FORMS
-    | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.CROSSING},
+    | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.CROSSING, Form.TASK_COUNT},
     constants={"max_assignments": MOST_ASSIGNMENTS, "merge_tasks": True},
     starts=STARTS,
 )

@@ -207,6 +207,21 @@ def test_a_later_level_is_of_the_staying_nodes_where_not_all_can_be_emptied() ->
         assert level.bound is None or level.bound == pytest.approx(0.05)
 
 
+def test_counts_of_tasks_are_no_resource_of_the_highest_utilisation() -> None:
+    """Brute force had them as one, and called a worse plan optimal."""
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 20.0}, "max_tasks": 3 + i} for i in range(2)]
+    made = placed(nodes=nodes, tasks=_even(6))
+    for method in ("plan-milp", "imc-brute", "plan-search"):
+        result = solve(made, method, objective="max_utilisation")
+        assert result.objective is not None
+        assert result.objective.value == pytest.approx(0.3), method
+    assert solve(made, "imc-brute").feasible
+
+
+def _even(count: int) -> list[dict[str, object]]:
+    return [{"id": f"t{i}", "load": {"cpu": 2.0}} for i in range(count)]
+
+
 def test_the_model_of_an_expression_is_written(tmp_path: Path) -> None:
     path = tmp_path / "model.mps"
     result = solve(
