@@ -71,7 +71,7 @@ def told(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
 
 
 def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None) -> Clash:
-    """Tell one sort; what nodes hold is what those hold that have most, where `few` may be used."""
+    """State a sort; what nodes hold is what those hold that have most, where `few` may be used."""
     instance = atoms.instance
     rule, r = atoms.kinds[atoms.kind[some[0]]]
     index = atoms.index[some]
