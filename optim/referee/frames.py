@@ -44,7 +44,7 @@ def to_frames(of: Instance | Result, plan: Plan | None = None) -> Mapping[str, p
     --------
     >>> from streamplace import Instance, solve, to_frames
     >>> frames = to_frames(solve(Instance.load("examples/hand-8-tasks.json")))
-    >>> list(frames), frames["figures"].set_index("figure").value["imc_gain"]
+    >>> list(frames), float(frames["figures"].set_index("figure").value["imc_gain"])
     (['tasks', 'nodes', 'moves', 'figures', 'violations', 'trace'], 14.0)
     """
     if isinstance(of, Result):

@@ -165,6 +165,14 @@ class Handler(BaseHTTPRequestHandler):
         path.write_bytes(body)
         self._answer({}, 201, Location=f"{self.server.uri}/{quote(self.name)}")
 
+    def _append(self, path: Path, body: bytes) -> None:
+        if "step" not in self.query:
+            self._redirect()
+            return
+        with path.open("ab") as file:
+            file.write(body)
+        self._answer({})
+
     def _mkdirs(self, path: Path, _: bytes) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self._answer({"boolean": True})
