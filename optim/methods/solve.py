@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect, meant
+from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect, meant, raise_any
 from optim.figures.catalogue import find_objective
 from optim.format.instance import Instance
 from optim.format.plan import Plan
@@ -247,6 +247,7 @@ def _solve_as_asked(instance: Instance, method: str, asked: Settings) -> Result:
 
 def _solve_by_several(instance: Instance, asked: Settings) -> Result:
     """Solve by the methods that suit: the best of all, else the first that has a plan."""
+    raise_any(_wrong_numbers(asked))
     began = time.perf_counter()
     found = _solve_by_portfolio(instance, asked) if _is_plain(asked) else None
     if found is not None:
@@ -618,6 +619,19 @@ def _is_cold(method: Method, starts: str) -> bool:
     return starts == NONE
 
 
+def _wrong_numbers(asked: Settings) -> list[Problem]:
+    """Return what is wrong with the numbers that mean the same for every method."""
+    limit, seed, threads = asked.time_limit, asked.seed, asked.threads
+    problems = []
+    if limit is not None and not (isinstance(limit, Real) and 0 < limit < 1e9):
+        problems.append(Problem("--time-limit", limit, "must be a number of seconds above 0"))
+    if not isinstance(seed, int) or not 0 <= seed < 2**31:
+        problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
+    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+        problems.append(Problem("--threads", threads, "must be a whole number from 1 to 1024"))
+    return problems
+
+
 def _request(method: Method, asked: Settings) -> Request:
     """Return the method's request; options typed, all problems reported together."""
     solver, time_limit, seed = asked.solver, asked.time_limit, asked.seed
@@ -630,18 +644,11 @@ def _request(method: Method, asked: Settings) -> Request:
         if method.solvers and solver in SOLVERS and capabilities(solver).integer_only:
             reason += ": it takes integers only, and that model has continuous variables"
         problems.append(Problem("--solver", solver, reason, remedy))
-    if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < 1e9):
-        problems.append(Problem("--time-limit", time_limit, "must be a number of seconds above 0"))
+    problems += _wrong_numbers(asked)
     try:
         gap = _gap(asked.gap, find_objective(method.objective))
     except InvalidInput as error:
         problems += error.problems
-    if not isinstance(seed, int) or not 0 <= seed < 2**31:
-        problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
-    if not isinstance(asked.threads, int) or not 1 <= asked.threads <= 1024:
-        problems.append(
-            Problem("--threads", asked.threads, "must be a whole number from 1 to 1024")
-        )
     typed: dict[str, Any] = {}
     try:
         typed = method.read_options(asked.options)
@@ -706,14 +713,10 @@ def resolve_start(
     if str(given) in method_names():
         return _from_method(instance, str(given), request)
     if not _may_exist(Path(given)):
-        raise InvalidInput(
-            Problem(
-                "--warm-start",
-                str(given),
-                "is neither a method nor a plan's file",
-                meant(str(given), method_names(), "a file, or one of"),
-            )
-        )
+        near = meant(str(given), method_names())
+        remedy = near if near.startswith("did") else "`streamplace methods` lists the methods"
+        reason = "is neither a method nor a plan's file"
+        raise InvalidInput(Problem("--warm-start", str(given), reason, remedy))
     return _from_plan(instance, Plan.load(given), str(given))
 
 

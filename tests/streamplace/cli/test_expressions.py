@@ -38,8 +38,13 @@ def file(tmp_path: Path) -> Path:
     ],
 )  # fmt: skip
 def test_asked_of_an_expression(
-    objective: str, words: str, file: Path, capsys: pytest.CaptureFixture[str]
+    objective: str,
+    words: str,
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     assert main(["solve", "-q", str(file), "--objective", objective, *words.split()]) == 0
     told = capsys.readouterr().out
     assert objective in told or "load distance" in told

@@ -161,7 +161,7 @@ def test_an_unknown_node_is_named_with_its_like(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["solve", str(job), "--fail-node", "tm9"]) == 2
-    assert "such as tm" in capsys.readouterr().err
+    assert "did you mean tm" in capsys.readouterr().err
 
 
 @pytest.mark.slow
