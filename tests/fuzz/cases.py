@@ -156,6 +156,8 @@ def _keywords(
         keywords["solver"] = draw.choice(declared["solvers"])
     if draw.chance(shares.limited):
         keywords["time_limit"] = draw.choice([0.001, 0.02, 0.1, 0.3, 1.0])
+    elif keywords.get("break_symmetry") is False and keywords.get("solver") == "cbc":
+        keywords["time_limit"] = 5.0  # of equal nodes CBC tries every order, for minutes
     if not modelled and draw.chance(shares.gap):
         keywords["gap"] = draw.choice([0.0, 0.1, 1.0, 1e-12])
     return keywords

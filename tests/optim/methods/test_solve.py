@@ -350,9 +350,9 @@ def test_arguments_are_checked_together(fake: Maker) -> None:
     assert paths == [
         "--solver",
         "--time-limit",
-        "--gap",
         "--seed",
         "--threads",
+        "--gap",
         "--option depth",
         "--option width",
     ]
