@@ -401,6 +401,25 @@ class KafkaVerdict(_Document):
     differences: list[KafkaDifference] = is_("what differs")
 
 
+class StormDifference(_Document):
+    """An executor that is not where it is planned."""
+
+    topology: str = is_("name of the topology")
+    component: str = is_("its component")
+    executor: str = is_("FIRST-LAST, its task ids")
+    planned: str = is_("NODE:PORT; NODE:+1 and so on is any free port of the node")
+    running: str | None = is_("NODE:PORT; null while it does not run")
+
+
+class StormVerdict(_Document):
+    """Whether Storm's executors run as planned."""
+
+    holds: bool = is_("whether all executors run as planned")
+    planned: int = is_("number of executors that the placement has")
+    as_planned: int = is_("those of them that run where they are planned")
+    differences: list[StormDifference] = is_("the others")
+
+
 # --- certificate -----------------------------------------------------------------------------
 
 Exact = int | Annotated[str, Field(pattern=r"^-?[0-9]+(/[1-9][0-9]*)?$")]
@@ -485,7 +504,7 @@ ADAPTERS: dict[str, tuple[TypeAdapter[Any], Literal["validation", "serialization
     "evaluation": (TypeAdapter(PrintedEvaluation | list[CaseEvaluation]), "validation"),
     "explanation": (TypeAdapter(CaseExplanation | list[CaseExplanation]), "validation"),
     "steps": (STEPS_ADAPTER, "serialization"),
-    "verify": (TypeAdapter(FlinkVerdict | KafkaVerdict), "validation"),
+    "verify": (TypeAdapter(FlinkVerdict | KafkaVerdict | StormVerdict), "validation"),
     "certificate": (TypeAdapter(CertificateDocument), "validation"),
 }
 """By name of the schema; files that are read are read by the same types."""

@@ -46,6 +46,7 @@ class Fake:
     started: dict[str, int] = field(default_factory=dict)
     rebalances: list[Any] = field(default_factory=list)
     carries_out: bool = True
+    has_reported: bool = True
 
     components: dict[str, str] = field(default_factory=lambda: dict(COMPONENTS))
 
@@ -123,6 +124,7 @@ class Fake:
     def _counted(name: str, age: int) -> Any:
         executed, sent = {
             "4-4": ({}, {"default": 100, "__ack_init": 100}),
+            "7-7": ({}, {"default": 300, "__ack_init": 300}),
             "5-5": ({("lines", "default"): 50}, {"default": 150, "__ack_ack": 50}),
             "6-6": ({("lines", "default"): 50}, {"default": 150, "__ack_ack": 50}),
             "2-2": ({("split", "default"): 240}, {"__ack_ack": 240}),
@@ -166,7 +168,8 @@ class Fake:
             for executor in executors:
                 if self.at[executor] != (host, number):
                     self.at[executor] = (host, number)
-                    self.started[executor] = self.clock
+                    if self.has_reported:  # else Nimbus has the report of the worker before
+                        self.started[executor] = self.clock
 
     def _known(self, identity: str) -> None:
         if not any(identity == one.id for one in self.getClusterInfo().topologies):

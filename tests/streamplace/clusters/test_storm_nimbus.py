@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from optim import Instance
 from optim.errors import InvalidInput
+from streamplace.cli.answers import schema
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.transfer import export_plan, import_instance
 from streamplace.clusters.storm.nimbus import Nimbus
@@ -62,6 +64,14 @@ def test_every_executor_and_stream_with_its_rate(url: str) -> None:
     loads = {task["id"]: task["load"]["cpu"] for task in document["tasks"]}
     assert loads["count[2-2]"] == pytest.approx(24.0)
     assert loads["lines[4-4]"] == 10.0
+
+
+def test_acks_go_to_the_spouts_that_sent(fake: Fake, url: str) -> None:
+    fake.components["7-7"] = "lines"
+    fake.at["7-7"] = ("h1", 6700)
+    pairs = {(a, b): rate for a, b, rate in imported(url).to_dict()["traffic"]}
+    assert pairs["__acker[1-1]", "lines[4-4]"] == pytest.approx(25.0)
+    assert pairs["__acker[1-1]", "lines[7-7]"] == pytest.approx(75.0)
 
 
 def test_rates_are_those_between_two_readings(fake: Fake, url: str) -> None:
@@ -231,6 +241,14 @@ def test_what_is_not_carried_out_in_time_is_told(fake: Fake, url: str) -> None:
     assert (verdict.planned, verdict.as_planned) == (6, 0)
 
 
+def test_the_report_of_the_worker_before_is_none_of_the_new_one(fake: Fake, url: str) -> None:
+    fake.has_reported = False
+    with Nimbus(url, 5.0) as nimbus:
+        verdict = submit(nimbus, of_workers({"h3:6700": ALL_ON}))
+    assert verdict.as_planned == 0
+    assert {one.running for one in verdict.differences} == {None}
+
+
 @pytest.mark.parametrize(
     ("document", "path"),
     [
@@ -332,6 +350,13 @@ def test_the_commands(
     assert answer["submitted"] and answer["verdict"]["holds"]
     assert answer["topologies"] == {"words": {"moves": 3, "workers_restarted": 3}}
     assert main(["verify", "storm", url, file]) == 0
+    capsys.readouterr()
+    fake.at["2-2"] = ("h1", 6700)
+    assert main(["verify", "storm", url, file, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["differences"][0]["running"] == "h1:6700"
+    jsonschema.validate(told, schema("verify"))
+    fake.at["2-2"] = ("h2", 6701)
     assert main(["revert", "storm", url, "words"]) == 0
     assert main(["verify", "storm", url, file]) == 1
     assert main(["revert", "storm", url, "lines"]) == 2
