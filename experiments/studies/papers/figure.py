@@ -220,7 +220,7 @@ def run_figure(
     write_atomic(folder / "table.md", label + to_markdown(table))
     draw(figure, table, folder / "plot.svg", reduced=reduced)
     made = _made(figure, rows, reduced)
-    write_atomic(folder / "page.md", page(figure, table, measured, made, reduced))
+    write_atomic(folder / "page.md", page(figure, table, measured, reduced, made=made))
     return Made(figure, folder, table, measured, reduced, time.monotonic() - began)
 
 

@@ -14,6 +14,8 @@ import json
 import re
 import shutil
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,8 @@ from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from experiments.studies.papers.figure import Figure
 
 _WORDS = re.compile(r"\bprove|\boptim(um|a|al)\b")
@@ -39,6 +43,7 @@ _BY_WHOM = (
     "Optima and bounds are those of one solver (gap at most 1e-6) unless a column *by* names a "
     "[certificate](../proofs/certificates.md)."
 )
+_STORED = "The [stored tables]({tables}) have the command, versions, machine and date of each run."
 
 
 def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path:
@@ -98,10 +103,42 @@ def page_of(paper: str, root: Path = PAPERS) -> str:
     parts = ["# " + inspect.cleandoc(package.__doc__ or paper)]
     if _has_claims(paper):
         parts.append(claims_section(_folder(paper), f"{paper}-claims.csv", root))
-    parts += [_figure_section(figure, root) for figure in find_figures(paper)]
+    figures = find_figures(paper)
+    shared = _shared_readings(figures)
+    if shared:
+        parts.append("\n\n".join(["## Readings that several figures share", *shared]))
+    parts += [_figure_section(figure, root) for figure in _without_repetition(figures)]
+    about = [_STORED.format(tables=stored_table(_folder(paper)))]
     if _WORDS.search(" ".join(parts)):
-        parts.insert(1, _BY_WHOM)
+        about.append(_BY_WHOM)
+    parts.insert(1, " ".join(about))
     return "\n\n".join(parts) + "\n"
+
+
+def _shared_readings(figures: Sequence[Figure]) -> list[str]:
+    """Return the readings of more than one figure, under the names of their figures."""
+    users: dict[str, list[str]] = {}
+    for figure in figures:
+        for reading in figure.readings:
+            users.setdefault(reading, []).append(f"`{figure.name.partition('/')[2]}`")
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for reading, names in users.items():
+        if len(names) > 1:
+            groups.setdefault(tuple(names), []).append(f"- {reading}")
+    return [f"{', '.join(names)}:\n\n" + "\n".join(mine) for names, mine in groups.items()]
+
+
+def _without_repetition(figures: Sequence[Figure]) -> Iterator[Figure]:
+    """Yield the figures of a page without what an earlier part of it has."""
+    count = Counter(reading for figure in figures for reading in figure.readings)
+    first: dict[str, str] = {}
+    for figure in figures:
+        words = first.setdefault(figure.words, figure.name)
+        yield replace(
+            figure,
+            words=figure.words if words == figure.name else f"As for `{words}`.",
+            readings=tuple(reading for reading in figure.readings if count[reading] == 1),
+        )
 
 
 def _has_claims(paper: str) -> bool:
@@ -124,10 +161,8 @@ def _store(figure: Figure, folder: Path, reduced: bool, root: Path) -> None:
 def _figure_section(figure: Figure, root: Path) -> str:
     paper, name = _stored_as(figure)
     table, about = load_table(paper, name, root), about_table(paper, name, root)
-    versions = f"streamplace {about.versions['streamplace']}, Python {about.versions['python']}"
-    made = f"`{about.command}`: {versions}, {about.machine}, {about.date}."
     said = about.said if figure.keeps_sentences else tuple(figure.measured(table))
-    text = page(figure, table, said, made, about.reduced, stored_table(paper, name))
+    text = page(figure, table, said, about.reduced, link=stored_table(paper, name))
     text = text.replace("](plot.svg)", f"](img/{_image(figure)})")
     # a page of its own there is a section here, and its sections are bold words
     text = re.sub(r"^## (.*)$", r"**\1**", text, flags=re.MULTILINE)

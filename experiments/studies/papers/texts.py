@@ -63,8 +63,9 @@ def page(
     figure: Figure,
     table: pd.DataFrame,
     measured: Sequence[str],
-    made: str,
     reduced: bool,
+    *,
+    made: str = "",
     link: str = "",
 ) -> str:
     """Return the page: the paper's words, ours, the plot, the table.
@@ -74,11 +75,12 @@ def page(
     measured
         Our figures as sentences.
     made
-        How it was made: command, versions, size.
+        How it was made: command, versions, size; empty where the page says so elsewhere.
     link
         Where the table is stored, for the one that is too long to be shown.
     """
-    parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`"]
+    size = f". {figure.size}" if figure.size else ""
+    parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`{size}"]
     if reduced:
         parts.append(f"**This is a {REDUCED}.**")
     parts += ["## What the paper says", figure.words, "## What we measure"]
@@ -92,7 +94,6 @@ def page(
     if figure.readings:
         readings = "\n".join(f"- {reading}" for reading in figure.readings)
         parts += ["## Readings and differences", readings]
-    if figure.size:
-        parts += ["## Size", figure.size]
-    parts += ["## How it was made", made]
+    if made:
+        parts += ["## How it was made", made]
     return "\n\n".join(parts) + "\n"

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 STAR = r"\*"
 _LEGEND = (
-    "Verdicts are computed from the stored tables (`streamplace paper --claims`). *Same*: the "
-    "predicate holds; *in part*: a part of it holds; *different*: it does not hold; *not shown*: "
-    "not computed. A star marks the claims that matter most. The [table of all claims]({csv}) has "
-    "the predicate, the figures and the cause of each; the [stored tables]({tables}) have the "
-    "command, machine and date of each run."
+    "[Verdicts](index.md#verdicts) are computed from the stored tables (`streamplace paper "
+    "--claims`); a star marks the claims that matter most, counted in brackets. *Why not* is given "
+    "for starred claims and for those that differ or are not shown; the [table of all "
+    "claims]({csv}) has predicate, figures and cause of each."
 )
 
 
@@ -37,7 +36,7 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
         The file beside the page that `claims_table` makes.
     """
     found = judgements([paper], root)
-    legend = _LEGEND.format(csv=csv, tables=stored_table(paper))
+    legend = _LEGEND.format(csv=csv)
     parts = ["## The claims", legend, counts([paper], found)]
     setups = read_section(PAPERS / paper / "claims.toml", "setups")
     if setups:
@@ -100,6 +99,7 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
 
 def _line(one: Judgement) -> list[str]:
     claim, finding = one.claim, one.finding
-    why = "" if finding.verdict == "same" else finding.cause or finding.figure
+    explained = claim.starred or finding.verdict in {"different", "not shown"}
+    why = finding.cause or finding.figure if explained and finding.verdict != "same" else ""
     name = f"{claim.id}{STAR * claim.starred} ({claim.where})"
     return [name, claim.words, finding.verdict, why]
