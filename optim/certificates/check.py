@@ -21,12 +21,12 @@ from operator import add, le, mul
 from pathlib import Path
 from typing import Any
 
-FORMAT, READS = "streamplace.certificate/1", "streamplace.instance/1"
+ZERO, FORMAT, READS = F(0), "streamplace.certificate/1", "streamplace.instance/1"
 SLACK = F(1_000_001, 10**15)  # of what a row has available: the format's, and a hair for doubles
 WORSE = F(1_000_001, 10**6)  # times what exceeds a limit now is no more than now, in doubles
 MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 400_000_000
 OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
-THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
+THRESHOLDS, BUSY = ("sustainable_rate", "load_distance", "feasible"), "the work limit is reached"
 SENSES = dict.fromkeys((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), "min")
 SENSES |= dict.fromkeys(("imc_gain", "sustainable_rate", "feasible"), "max")
 FIELDS = {  # all that may stand in each part of an instance that is read
@@ -34,7 +34,8 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     sets topologies operators tasks streams traffic limits input_rate""",
     "nodes": """id capacity min_load background weight slots slot_capacity rack leaving max_tasks
     max_inflow labels""",
-    "operators": "id topology role group max_load cpu_per_tuple service_rate model labels",
+    "operators": """id topology role group max_load cpu_per_tuple service_rate model labels
+    min_parallelism max_parallelism key_groups""",
     "tasks": "id operator load max_load state migration_cost node slot allowed copies labels",
     "streams": "from to rate selectivity tuple_bytes pattern",
     "links": "id nodes capacity background direction",
@@ -48,7 +49,6 @@ DROPPED = f"""{FIELDS["limits"]} capacity max_load min_load max_tasks allowed le
 CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
 EXCESS, NOW = "excess", "no worse than now"  # the level before the objective, and what it assumes
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
-ZERO, BUSY = F(0), "the work limit is reached"
 Doc = dict[str, Any]
 Pairs = list[tuple[int, int]]
 Cuts = tuple[tuple[frozenset[int], str, int], ...]  # each: what it sums up, sense, right side

@@ -175,8 +175,18 @@ def _nodes(
         leaving=np.array([n.leaving for n in entries], dtype=np.bool_),
         max_tasks=_counts([n.max_tasks for n in entries]),
         max_inflow=_counts([n.max_inflow for n in entries]),
+        vm_type=_vm_types(document, problems),
         labels={i: dict(n.labels) for i, n in enumerate(entries) if n.labels},
     )
+
+
+def _vm_types(document: InstanceDocument, problems: list[Problem]) -> Ints:
+    index = {vm.id: i for i, vm in enumerate(document.vm_types)}
+    for i, node in enumerate(document.nodes):
+        if node.vm_type is not None and node.vm_type not in index:
+            reason = "is not the id of a machine type"
+            problems.append(Problem(f"nodes[{i}].vm_type", node.vm_type, reason))
+    return _counts([index.get(n.vm_type or "") for n in document.nodes])
 
 
 def _links(document: InstanceDocument, nodes: NodeTable, problems: list[Problem]) -> LinkTable:

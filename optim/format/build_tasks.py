@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -378,6 +379,7 @@ def _operator_table(
         group_state=work.group_state,
         max_load=work.operator_max_load,
         group_max_load=work.group_max_load,
+        **_parallelism(document, work.problems),
         cpu_per_tuple=column("cpu_per_tuple"),
         service_rate=column("service_rate"),
         tuple_rate=work.rates,
@@ -386,3 +388,19 @@ def _operator_table(
         task_indices=work.order,
         labels={i: dict(o.labels) for i, o in enumerate(document.operators) if o.labels},
     )
+
+
+def _parallelism(document: InstanceDocument, problems: list[Problem]) -> dict[str, Ints]:
+    """Read the bounds of the number of tasks; those that contradict are problems."""
+    names = ("min_parallelism", "max_parallelism", "key_groups")
+    for o, entry in enumerate(document.operators):
+        told = [(name, getattr(entry, name)) for name in names]
+        given = [(name, value) for name, value in told if value is not None]
+        for (low, least), (high, most) in itertools.combinations(given, 2):
+            if least > most:
+                reason, remedy = f"is above {high}, {most}", "lower it, or raise the other"
+                problems.append(Problem(f"operators[{o}].{low}", least, reason, remedy))
+    return {
+        name: np.array([getattr(o, name) or NO_INDEX for o in document.operators], dtype=np.int32)
+        for name in names
+    }

@@ -119,12 +119,19 @@ def _known(instance: Instance, change: Change, ids: Iterable[str]) -> str:
 
 def _add_node(instance: Instance, document: Document, change: Change) -> None:
     like = _known(instance, change, instance.nodes.ids)
-    given = next(node for node in document["nodes"] if node["id"] == like)
+    add_nodes(document, like, new_names(instance, like, int(change.amount)))
+
+
+def new_names(instance: Instance, like: str, count: int) -> list[str]:
+    """Return ids of so many nodes that are added like one."""
     taken = set(instance.nodes.ids)
-    added: list[str] = []
-    for number in range(1, len(taken) + int(change.amount) + 1):
-        if len(added) < int(change.amount) and f"{like}-new{number}" not in taken:
-            added.append(f"{like}-new{number}")
+    numbers = range(1, len(taken) + count + 1)
+    return [name for k in numbers if (name := f"{like}-new{k}") not in taken][:count]
+
+
+def add_nodes(document: Document, like: str, added: list[str]) -> None:
+    """Add nodes to a document of an instance, each like a node that is there."""
+    given = next(node for node in document["nodes"] if node["id"] == like)
     own = {key: value for key, value in given.items() if key not in ("background", "leaving")}
     document["nodes"] += [{**own, "id": name} for name in added]
     for link in list(document.get("links", [])):

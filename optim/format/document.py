@@ -58,6 +58,9 @@ class NodeDocument(BaseModel):
         None, description="name of its rack, a place of sets over racks"
     )
     leaving: bool = Field(False, description="marked for removal")
+    vm_type: Identifier | None = Field(
+        None, description="id of the machine type that it is; scale adds machines like it"
+    )
     labels: Labels = Field({}, description="free texts, carried through unread")
 
 
@@ -147,6 +150,17 @@ class OperatorDocument(BaseModel):
     )
     service_rate: Positive | None = Field(None, description="tuples/s the operator can serve")
     model: Identifier | None = Field(None, description="performance model of one thread")
+    min_parallelism: SmallCount | None = Field(
+        None, description="least number of tasks that scale may give it; 1 when left out"
+    )
+    max_parallelism: SmallCount | None = Field(
+        None, description="most tasks that scale may give it; key_groups when left out"
+    )
+    key_groups: SmallCount | None = Field(
+        None,
+        description="key groups, or partitions of a source, of which a task holds whole ones: "
+        "some of n tasks have ⌈key_groups / n⌉",
+    )
     labels: Labels = Field({}, description="free texts, carried through unread")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem
-from optim.format.document import Amount, Count, Identifier, SmallCount, Text
+from optim.format.document import Amount, Count, Identifier, Positive, SmallCount, Text
 from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.format.tables import NO_INDEX
 from optim.util.files import read_bytes, write_atomic
@@ -53,6 +53,15 @@ class PlanDocument(BaseModel):
     )
     threads: dict[Identifier, Count] | None = Field(
         None, description="operator to number of threads, in a model-driven plan"
+    )
+    parallelism: dict[Identifier, SmallCount] | None = Field(
+        None, description="operator to number of tasks, in a plan that chooses it"
+    )
+    added_nodes: dict[Identifier, Identifier] = Field(
+        {}, description="with parallelism: nodes that are added, each with the one it is like"
+    )
+    target_rate: Positive | None = Field(
+        None, description="with parallelism: the multiple of the current input that it carries"
     )
     nodes: list[AcquiredNode] = Field([], description="machines that the plan acquires")
     planned_slots: Count | None = Field(
@@ -110,6 +119,9 @@ class Plan:
     threads, nodes, planned_slots, planned_rate
         For model-driven plans: operator id to number of threads, acquired machines, the slots that
         the allocation asked for before mapping, and the input rate it is for, tuples/s.
+    parallelism, added_nodes, target_rate
+        For plans that choose it: operator id to number of tasks, ids of nodes that are added with
+        those of the nodes they are like, and the multiple of the current input that it is for.
     method, versions
         What made it.
     """
@@ -121,6 +133,9 @@ class Plan:
     nodes: tuple[AcquiredNode, ...] = ()
     planned_slots: int | None = None
     planned_rate: float | None = None
+    parallelism: Mapping[str, int] | None = None
+    added_nodes: Mapping[str, str] = field(default_factory=dict)
+    target_rate: float | None = None
     method: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     claimed_instance_sha256: str | None = None
@@ -195,6 +210,9 @@ class Plan:
             "nodes": [node.model_dump(exclude_none=True) for node in self.nodes] or None,
             "planned_slots": self.planned_slots,
             "planned_rate": self.planned_rate,
+            "parallelism": None if self.parallelism is None else dict(self.parallelism),
+            "added_nodes": dict(self.added_nodes) or None,
+            "target_rate": self.target_rate,
             "versions": dict(self.versions) or None,
         }
         return {key: value for key, value in parts.items() if value is not None}
@@ -239,6 +257,9 @@ class Plan:
             nodes=tuple(document.nodes),
             planned_slots=document.planned_slots,
             planned_rate=document.planned_rate,
+            parallelism=document.parallelism,
+            added_nodes=document.added_nodes,
+            target_rate=document.target_rate,
             method=document.method,
             versions=document.versions,
             claimed_instance_sha256=document.instance_sha256,

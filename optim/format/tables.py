@@ -56,6 +56,8 @@ class NodeTable(_Frozen):
         (N,) marked for removal.
     max_tasks, max_inflow
         (N,) most tasks, and most tasks that move onto it; -1 for any number.
+    vm_type
+        (N,) index of its machine type, -1 where not given.
     labels
         Node index to labels, only where there are any.
     """
@@ -72,6 +74,7 @@ class NodeTable(_Frozen):
     leaving: Bools
     max_tasks: Ints
     max_inflow: Ints
+    vm_type: Ints
     labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
@@ -180,6 +183,8 @@ class OperatorTable(_Frozen):
         O names of performance models, or ``None``.
     task_indptr, task_indices
         The tasks of each operator in member order, CSR form.
+    min_parallelism, max_parallelism, key_groups
+        (O,) bounds of the number of tasks, and key groups; -1 where not given.
     labels
         Operator index to labels, only where there are any.
     """
@@ -200,6 +205,9 @@ class OperatorTable(_Frozen):
     task_indices: Ints
     max_load: Floats
     group_max_load: Floats
+    min_parallelism: Ints
+    max_parallelism: Ints
+    key_groups: Ints
     labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property

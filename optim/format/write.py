@@ -79,6 +79,10 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+def _given(value: Any) -> int | None:
+    return int(value) if value >= 0 else None
+
+
 def _nodes(instance: Instance) -> list[dict[str, Any]]:
     table, resources = instance.nodes, instance.resources
     return [
@@ -95,6 +99,9 @@ def _nodes(instance: Instance) -> list[dict[str, Any]]:
                 "leaving": True if table.leaving[i] else None,
                 "max_tasks": int(table.max_tasks[i]) if table.max_tasks[i] >= 0 else None,
                 "max_inflow": int(table.max_inflow[i]) if table.max_inflow[i] >= 0 else None,
+                "vm_type": instance.vm_types[table.vm_type[i]].id
+                if table.vm_type[i] >= 0
+                else None,
                 "labels": dict(table.labels.get(i, {})),
             }
         )
@@ -173,6 +180,9 @@ def _operators(instance: Instance) -> list[dict[str, Any]]:
                     "cpu_per_tuple": _number(table.cpu_per_tuple[o]),
                     "service_rate": _number(table.service_rate[o]),
                     "model": table.model[o],
+                    "min_parallelism": _given(table.min_parallelism[o]),
+                    "max_parallelism": _given(table.max_parallelism[o]),
+                    "key_groups": _given(table.key_groups[o]),
                     "labels": dict(table.labels.get(o, {})),
                 }
             )

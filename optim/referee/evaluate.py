@@ -10,14 +10,16 @@ machines) is judged by what its family registers in the entry point group
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem, expect
 from optim.figures.catalogue import figures_of
+from optim.figures.rate import carrying
 from optim.format.instance import Instance
+from optim.format.parallelism import spoken_of
 from optim.format.plan import Plan
 from optim.referee.evaluation import Evaluation
 from optim.rules import broken, without_limits
@@ -66,6 +68,8 @@ def evaluate(
     >>> found.feasible, found.imc_gain, found.migrations
     (True, 12.5, 1)
     """
+    if plan.parallelism is not None:
+        return _evaluate_scaled(instance, plan, ignore, objective or "")
     check_belongs(instance, plan)
     if plan.threads is not None:
         return plan_kind("threads").evaluate(without_limits(instance, ignore), plan)
@@ -73,6 +77,21 @@ def evaluate(
     node = plan.node_indices(instance)
     slot = plan.slot_indices(instance)
     return evaluate_indices(judged, node, slot, objective or "")
+
+
+def _evaluate_scaled(
+    instance: Instance, plan: Plan, ignore: Iterable[str], asked: str
+) -> Evaluation:
+    """Judge a plan that chooses the parallelism: its limits at the rate that it is for."""
+    made, plain = spoken_of(instance, plan)
+    scaled = without_limits(made, ignore)
+    check_belongs(scaled, plain)
+    node, slot = plan.node_indices(scaled), plan.slot_indices(scaled)
+    found = evaluate_indices(scaled, node, slot, asked)
+    if plan.target_rate is None:
+        return found
+    kept = evaluate_indices(carrying(scaled, plan.target_rate), node, slot)
+    return replace(found, feasible=kept.feasible, violations=kept.violations, excess=kept.excess)
 
 
 def evaluate_indices(
@@ -102,6 +121,10 @@ def check_belongs(instance: Instance, plan: Plan) -> None:
     expect("plan", plan, Plan, "read a file by Plan.load(FILE)")
     if plan._instance is instance:
         return
+    if plan.parallelism is not None:
+        reason = "is of no use here: the tasks are others"
+        remedy = "use `streamplace evaluate`, `check` or `export`, which make the instance anew"
+        raise InvalidInput(Problem("parallelism", None, reason, remedy))
     if plan.instance_sha256 is not None and plan.instance_sha256 != instance.sha256:
         raise InvalidInput(
             Problem(

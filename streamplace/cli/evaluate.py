@@ -8,6 +8,7 @@ from optim import Plan, evaluate
 from optim.exit_codes import ExitCode
 from optim.figures.catalogue import find_objective
 from optim.format.changes import altered
+from optim.format.parallelism import spoken_of
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import without_limits
 from streamplace.explain.what_if import (
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
     plan = load_plan(args.plan)
     asked = None if args.objective is None else find_objective(args.objective)
     evaluation = evaluate(instance, plan, args.ignore, objective=args.objective)
+    instance, plan = spoken_of(instance, plan)
     cases = _cases(args, instance, plan)
     columns = [("plan", evaluation), *((case.name, case.evaluation) for case in cases)]
     if args.json and cases:
