@@ -162,20 +162,27 @@ def commands() -> tuple[Command, ...]:
     return tuple(found)
 
 
-def build_parser(chosen: str | None = None) -> Parser:
-    """Build the parser; only of the chosen subcommand the module is imported, for its arguments."""
+def build_parser(chosen: str | None = None, offered: Sequence[Command] | None = None) -> Parser:
+    """Build the parser; only of the chosen subcommand the module is imported, for its arguments.
+
+    `offered` are the commands that it knows; all (`commands`) if left out.
+    """
+    offered = commands() if offered is None else offered
     form: Any = {
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
     }
     parser = Parser(
-        prog="streamplace", usage="%(prog)s [-h] [--version] COMMAND …", description=_listed(),
-        epilog=EPILOG, **form,
-    )  # fmt: skip
+        prog="streamplace",
+        usage="%(prog)s [-h] [--version] COMMAND …",
+        description=_listed(offered),
+        epilog=EPILOG,
+        **form,
+    )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     choices = parser.add_subparsers(dest="command", metavar="COMMAND", prog=parser.prog)
     choices.help = argparse.SUPPRESS  # the description lists them by group
-    for command in commands():
+    for command in offered:
         described = command.help[0].upper() + command.help[1:] + "."
         sub = choices.add_parser(command.name, description=described, **form)
         if command.name == chosen:
@@ -191,9 +198,8 @@ def build_parser(chosen: str | None = None) -> Parser:
     return parser
 
 
-def _listed() -> str:
+def _listed(found: Sequence[Command]) -> str:
     """Return the commands under the headings of their groups."""
-    found = commands()
     headings = dict.fromkeys((*GROUPS, *(command.group for command in found)))
     lines = [DESCRIPTION]
     for heading in headings:
@@ -300,9 +306,11 @@ def _with_signs(arguments: list[str]) -> list[str]:
 
 
 def _dispatch(arguments: list[str], debug: bool) -> int:
-    names = {command.name for command in commands()}
     chosen = next((word for word in arguments if not word.startswith("-")), None)
-    parser = build_parser(chosen)
+    # A command of our own that stands first needs no look at what other distributions register.
+    offered = [command for command in OWN if [command.name] == arguments[:1]] or commands()
+    parser = build_parser(chosen, offered)
+    names = {command.name for command in offered}
     if chosen is not None and chosen not in names:
         parser.error(_unknown_command(chosen, sorted(names)))
     args = parser.parse_args(_with_signs(arguments))

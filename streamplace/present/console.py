@@ -1,7 +1,7 @@
 """Consoles: answers on standard output, messages on standard error.
 
 Errors are printed as path, value, reason and remedy, aligned; plug-ins with their options as lines
-of text.
+of text. Most commands print neither colours nor tables: rich is imported where a console is made.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from optim.errors import InvalidInput, shorten
 from streamplace.present.streams import STDOUT, print_json, quiet_stdout, write_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from optim.errors import Problem, StreamplaceError
     from optim.options import Option
@@ -108,24 +109,30 @@ def problem_lines(problems: list[Problem], shown: int = SHOWN) -> list[str]:
 _PIPE_WIDTH = 120
 
 
-class _Console(Console):
-    """A console that goes on in silence when its reader has left."""
+@cache
+def _console_class() -> type[Console]:
+    from rich.console import Console
 
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        quiet_stdout()
+    class QuietConsole(Console):
+        """A console that goes on in silence when its reader has left."""
+
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            quiet_stdout()
+
+    return QuietConsole
 
 
 def answer_console() -> Console:
     """Return the console of standard output; colours and width only on a terminal."""
-    return _Console(
+    return _console_class()(
         file=sys.stdout, highlight=False, markup=False, width=_width(sys.stdout.isatty())
     )
 
 
 def talk_console(quiet: bool = False) -> Console:
     """Return the console of standard error."""
-    return _Console(
+    return _console_class()(
         file=sys.stderr, highlight=False, markup=False, quiet=quiet, soft_wrap=True,
         width=_width(sys.stderr.isatty()),
     )  # fmt: skip
@@ -144,11 +151,15 @@ def _width(tty: bool) -> int | None:
 
 def name(text: str, style: str = "") -> Text:
     """Return an id as text that a terminal cannot be commanded with."""
+    from rich.text import Text
+
     return Text(printable(text), style=style)
 
 
 def plain_table(columns: Sequence[str], right: Sequence[str] = ()) -> Table:
     """Return an empty table without lines; of its headings those that are aligned to the right."""
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
