@@ -1,7 +1,6 @@
 """A job manager and task managers as processes of this machine, on loopback.
 
-Every process is recorded with its id before anything else happens, and is ended by that id, and
-only if it still is the process that was started.
+Its processes are `Processes`.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import time
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from experiments.studies.lab.processes import Processes
 from optim.errors import InvalidInput
 from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink.submit import flink_jars, java_options
@@ -108,16 +107,15 @@ class Lab:
         self._slots = slots
         self._host = host
         self._settings = {**_COMMON, "jobmanager.rpc.address": host, **(settings or {})}
-        self._record = self.folder / "pids.json"
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._rpc, self._rest = _free_ports(host)
+        self._processes = Processes(self.folder)
+        self._rpc, self._rest = free_ports(host, 2)
         self.url = f"http://{host}:{self._rest}"
         self._client = WebClient(self.url, PATIENCE)
 
     def __enter__(self) -> Self:
         """Take down what a run that was killed has left here, and start the job manager."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.clear()
+        self._processes.clear()
         try:
             keys = ("jobmanager.bind-host", "rest.address", "rest.bind-address")
             ports = {"rest.port": self._rest, "jobmanager.rpc.port": self._rpc}
@@ -134,8 +132,7 @@ class Lab:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in list(self._processes):
-            self.kill(name)
+        self._processes.kill_all()
 
     def start(
         self,
@@ -166,18 +163,15 @@ class Lab:
 
     def kill(self, name: str) -> None:
         """End a process with -9, as a machine that fails does."""
-        process = self._processes.pop(name)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        self._save()
+        self._processes.kill(name)
 
     def pause(self) -> None:
         """Stop all processes where they are, so that they use no processor (SIGSTOP)."""
-        self._signal_all(signal.SIGSTOP)
+        self._processes.signal_all(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let them go on; heartbeats must be allowed to take as long as the pause."""
-        self._signal_all(signal.SIGCONT)
+        self._processes.signal_all(signal.SIGCONT)
 
     def wait_for(self, names: set[str], limit: float = 400.0) -> None:
         """Wait until just these task managers are registered.
@@ -189,9 +183,8 @@ class Lab:
         """
         ends = time.monotonic() + limit
         while time.monotonic() < ends:
-            for name, process in self._processes.items():
-                if process.poll() is not None:
-                    raise LabError(f"{name} ended with {process.returncode}: see {self.folder}")
+            for name, code in self._processes.ended().items():
+                raise LabError(f"{name} ended with {code}: see {self.folder}")
             try:
                 page = self._client.get("taskmanagers")
             except InvalidInput:
@@ -252,37 +245,11 @@ class Lab:
             "FLINK_PLUGINS_DIR": self.folder / "plugins",
         }
         environment = os.environ | {key: str(value) for key, value in folders.items()}
-        with (folder / "out").open("wb") as out:
-            process = subprocess.Popen(
-                command, stdout=out, stderr=out, start_new_session=True, env=environment
-            )
-        self._processes[name] = process
-        self._save()
-
-    def _signal_all(self, number: signal.Signals) -> None:
-        for process in self._processes.values():
-            process.send_signal(number)
-
-    def _save(self) -> None:
-        running = {name: process.pid for name, process in self._processes.items()}
-        self._record.write_text(json.dumps(running))
-
-    def clear(self) -> None:
-        """End what is recorded and still is one of ours: its command line names this folder."""
-        if not self._record.exists():
-            return
-        for name, pid in json.loads(self._record.read_text()).items():
-            line = Path(f"/proc/{int(pid)}/cmdline")
-            try:
-                if str(self.folder / name).encode() in line.read_bytes():
-                    os.kill(int(pid), signal.SIGKILL)
-            except (OSError, ValueError):
-                continue
-        self._record.unlink()
+        self._processes.start(name, command, environment, folder / "out")
 
 
-def _free_ports(host: str) -> list[int]:
-    """Return two free ports that nobody is given who asks for any port.
+def free_ports(host: str, number: int) -> list[int]:
+    """Return free ports that nobody is given who asks for any port.
 
     The job manager takes its ports seconds later: one of the ephemeral range may have become
     another process's by then.
@@ -295,6 +262,6 @@ def _free_ports(host: str) -> list[int]:
             except OSError:
                 continue
         found.append(port)
-        if len(found) == 2:
+        if len(found) == number:
             return found
-    raise LabError(f"no two ports from {_PORTS.start} to {_PORTS.stop - 1} are free on {host}")
+    raise LabError(f"no {number} ports from {_PORTS.start} to {_PORTS.stop - 1} are free on {host}")

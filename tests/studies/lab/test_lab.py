@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from experiments.studies.lab.cluster import HOST, Lab
 from experiments.studies.lab.jar import MAIN, build_jar
+from experiments.studies.lab.processes import Processes
 from streamplace.cli.main import main
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.submit import FlinkClient
@@ -24,19 +27,42 @@ def test_only_processes_of_the_folder_are_ended(tmp_path: Path) -> None:
     """What a killed run has left is ended by its id, unless another process has that id now."""
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     with (
-        subprocess.Popen([*sleep, str(tmp_path / "tm1")]) as ours,
-        subprocess.Popen(sleep) as another,
+        subprocess.Popen([*sleep, str(tmp_path)], start_new_session=True) as ours,
+        subprocess.Popen(sleep, start_new_session=True) as another,
     ):
         try:
-            record = {"tm1": ours.pid, "tm2": another.pid}
+            record = {"tm1": [ours.pid], "tm2": [another.pid]}
             (tmp_path / "pids.json").write_text(json.dumps(record))
-            Lab(tmp_path).clear()
+            Processes(tmp_path).clear()
             assert ours.wait(600) == -signal.SIGKILL
             assert another.poll() is None
             assert not (tmp_path / "pids.json").exists()
         finally:
             another.kill()
             ours.kill()
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a process has ended, also where nobody has waited for it yet."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+
+
+def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
+    processes = Processes(tmp_path)
+    code = (
+        "import subprocess, sys, time; "
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); time.sleep(60)"
+    )
+    processes.start("sv1", [sys.executable, "-c", code], os.environ, tmp_path / "out")
+    while len(members := processes.members("sv1")) < 2:
+        time.sleep(0.05)
+    processes.kill("sv1")
+    while not all(map(_is_dead, members)):
+        time.sleep(0.05)
+    assert processes.ended() == {}
 
 
 @pytest.mark.live
