@@ -15,7 +15,7 @@ EXAMPLES = """\
 examples:
   streamplace revert storm nimbus://localhost:6627 wordcount
 
-`submit storm` stores the placement before it in the topology's own configuration.
+`submit storm` stores the placement before it with the topology's own, in Nimbus.
 exit codes: 0 all runs as before, 1 submitted but not all runs there yet, 2 refused.
 
 docs/storm.md says more."""

@@ -14,6 +14,7 @@ is
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import time
@@ -38,7 +39,10 @@ ALL_TIME = ":all-time"
 SCHEDULER = "streamplace.PlanScheduler"
 """Class of the plug-in."""
 PLACEMENT, PREVIOUS = "streamplace.placement", "streamplace.previous"
-"""Keys of a topology's configuration: where its executors are to be, and where they were before."""
+"""Keys of a topology's blob: where its executors are to be, and where they were before."""
+_BLOB = "streamplace-{}"
+"""Key of the blob of a topology's id; `PlanScheduler.java` says why it is no configuration."""
+_CHUNK = 1 << 19
 FREQUENCY = "executor.metrics.frequency.secs"
 _SAMPLED, _EVEN = "topology.stats.sample.rate", "topology.disable.loadaware.messaging"
 _ACKER, _INIT, _ACK = "__acker", "__ack_init", "__ack_ack"
@@ -162,11 +166,38 @@ class Nimbus:
             self._refuse(f"topology {name} is {one.status}", "wait until that has ended")
         return one
 
-    def rebalance(self, name: str, workers: int, overrides: dict[str, Any]) -> None:
+    def store(self, identity: str, document: dict[str, Any]) -> None:
+        """Store a document for a topology, which the plug-in reads and which outlives Nimbus."""
+        key = _BLOB.format(identity)
+        try:
+            session = self._client.beginUpdateBlob(key)
+        except self._types.KeyNotFoundException:
+            other = self._types.AccessControl(type=1, access=7)  # anyone; read, write, administer
+            meta = self._types.SettableBlobMeta(acl=[other])
+            session = self._ask("beginCreateBlob", key, meta)
+        except Exception:  # what it is, said as of every other question
+            session = self._ask("beginUpdateBlob", key)
+        data = gzip.compress(json.dumps(document).encode(), mtime=0)
+        for start in range(0, len(data), _CHUNK):
+            self._ask("uploadBlobChunk", session, data[start : start + _CHUNK])
+        self._ask("finishBlobUpload", session)
+
+    def stored(self, identity: str) -> dict[str, Any]:
+        """Return the document that was stored for a topology; none is empty."""
+        try:
+            session = self._client.beginBlobDownload(_BLOB.format(identity)).session
+        except self._types.KeyNotFoundException:
+            return {}
+        except Exception:
+            session = self._ask("beginBlobDownload", _BLOB.format(identity)).session
+        parts = []
+        while part := self._ask("downloadBlobChunk", session):
+            parts.append(part)
+        return _settings(gzip.decompress(b"".join(parts)).decode())
+
+    def rebalance(self, name: str, workers: int) -> None:
         """Let all executors of a topology be placed anew, at once."""
-        options = self._types.RebalanceOptions(
-            wait_secs=0, num_workers=workers, topology_conf_overrides=json.dumps(overrides)
-        )
+        options = self._types.RebalanceOptions(wait_secs=0, num_workers=workers)
         self._ask("rebalance", name, options)
 
 

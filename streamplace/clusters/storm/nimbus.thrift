@@ -41,10 +41,16 @@ struct WorkerSummary {
 struct TopologyPageInfo { 1: string id, 16: optional list<WorkerSummary> workers }
 
 struct RebalanceOptions {
-  1: optional i32 wait_secs, 2: optional i32 num_workers, 3: optional map<string, i32> num_executors,
-  5: optional string topology_conf_overrides
+  1: optional i32 wait_secs, 2: optional i32 num_workers, 3: optional map<string, i32> num_executors
 }
 
+enum AccessControlType { OTHER = 1, USER = 2 }
+struct AccessControl { 1: AccessControlType type, 2: optional string name, 3: i32 access }
+struct SettableBlobMeta { 1: list<AccessControl> acl, 2: optional i32 replication_factor }
+struct BeginDownloadResult { 1: i64 version, 2: string session, 3: optional i64 data_size }
+
+exception KeyNotFoundException { 1: string msg }
+exception KeyAlreadyExistsException { 1: string msg }
 exception NotAliveException { 1: string msg }
 exception AuthorizationException { 1: string msg }
 exception InvalidTopologyException { 1: string msg }
@@ -57,6 +63,14 @@ service Nimbus {
     throws (1: NotAliveException e, 2: AuthorizationException aze),
   string getTopologyConf(1: string id) throws (1: NotAliveException e, 2: AuthorizationException aze),
   StormTopology getUserTopology(1: string id) throws (1: NotAliveException e, 2: AuthorizationException aze),
+  string beginCreateBlob(1: string key, 2: SettableBlobMeta meta)
+    throws (1: AuthorizationException aze, 2: KeyAlreadyExistsException kae),
+  string beginUpdateBlob(1: string key) throws (1: AuthorizationException aze, 2: KeyNotFoundException knf),
+  void uploadBlobChunk(1: string session, 2: binary chunk) throws (1: AuthorizationException aze),
+  void finishBlobUpload(1: string session) throws (1: AuthorizationException aze),
+  BeginDownloadResult beginBlobDownload(1: string key)
+    throws (1: AuthorizationException aze, 2: KeyNotFoundException knf),
+  binary downloadBlobChunk(1: string session) throws (1: AuthorizationException aze),
   void rebalance(1: string name, 2: RebalanceOptions options)
     throws (1: NotAliveException e, 2: InvalidTopologyException ite, 3: AuthorizationException aze)
 }

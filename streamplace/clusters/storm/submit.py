@@ -1,8 +1,7 @@
-"""Carrying a placement out on a running Storm, by a rebalance that brings it along.
+"""Carrying a placement out on a running Storm.
 
-The placement goes into the topology's own configuration, which Nimbus keeps; the plug-in
-(`plugin`) is the scheduler that reads it there. Where the executors were before goes beside it, so
-that it can be reverted.
+The placement goes into a blob of Nimbus' store, where the plug-in (`plugin`), a scheduler, reads
+it; a rebalance follows. Where the executors were before goes beside it, so that it can be reverted.
 """
 
 from __future__ import annotations
@@ -153,8 +152,8 @@ def submit(
         before: dict[str, list[str]] = {}
         for executor, (place, port) in one.running.at.items():
             before.setdefault(f"{place}:{port}", []).append(executor)
-        overrides = {PLACEMENT: one.planned.workers, PREVIOUS: before}
-        nimbus.rebalance(one.name, len(one.planned.workers), overrides)
+        nimbus.store(one.running.id, {PLACEMENT: one.planned.workers, PREVIOUS: before})
+        nimbus.rebalance(one.name, len(one.planned.workers))
     began = time.monotonic()
     while True:
         elapsed = time.monotonic() - began
@@ -198,7 +197,7 @@ def previous(nimbus: Nimbus, name: str) -> StormPlacement:
         There was none, or it is of other executors.
     """
     identity = nimbus.topology(name).id
-    before = nimbus.topology_configuration(identity).get(PREVIOUS)
+    before = nimbus.stored(identity).get(PREVIOUS)
     if not isinstance(before, dict) or not before:
         remedy = "`submit storm` remembers what was before it"
         raise InvalidInput(Problem(f"topology {name}", None, "was never submitted", remedy))

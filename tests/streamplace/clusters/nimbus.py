@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import threading
 from dataclasses import dataclass, field
@@ -45,6 +46,9 @@ class Fake:
     frozen: bool = False
     started: dict[str, int] = field(default_factory=dict)
     rebalances: list[Any] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    downloads: dict[str, bytes] = field(default_factory=dict)
+    finished: list[str] = field(default_factory=list)
     carries_out: bool = True
     has_reported: bool = True
 
@@ -156,10 +160,45 @@ class Fake:
         ]
         return TYPES.TopologyPageInfo(id=identity, workers=workers)
 
+    def beginCreateBlob(self, key: str, meta: Any) -> str:
+        if key in self.blobs:
+            raise TYPES.KeyAlreadyExistsException(msg=key)
+        self.blobs[key] = b""
+        return key
+
+    def beginUpdateBlob(self, key: str) -> str:
+        if key not in self.blobs:
+            raise TYPES.KeyNotFoundException(msg=key)
+        self.blobs[key] = b""
+        return key
+
+    def uploadBlobChunk(self, session: str, chunk: bytes) -> None:
+        self.blobs[session] += chunk
+
+    def finishBlobUpload(self, session: str) -> None:
+        self.finished.append(session)
+
+    def beginBlobDownload(self, key: str) -> Any:
+        if key not in self.blobs:
+            raise TYPES.KeyNotFoundException(msg=key)
+        self.downloads[key] = self.blobs[key]
+        return TYPES.BeginDownloadResult(version=1, session=key)
+
+    def downloadBlobChunk(self, session: str) -> bytes:
+        left = self.downloads[session]
+        self.downloads[session] = left[50:]
+        return left[:50]
+
+    def stored(self, topology: str = "words-1-17") -> dict[str, Any]:
+        """Return what was uploaded for a topology, as the plug-in reads it."""
+        assert f"streamplace-{topology}" in self.finished
+        document = json.loads(gzip.decompress(self.blobs[f"streamplace-{topology}"]))
+        assert isinstance(document, dict)
+        return document
+
     def rebalance(self, name: str, options: Any) -> None:
         self.rebalances.append(options)
-        told = json.loads(options.topology_conf_overrides)
-        self.settings |= told
+        told = self.stored()
         if not self.carries_out:
             return
         for worker, executors in told["streamplace.placement"].items():

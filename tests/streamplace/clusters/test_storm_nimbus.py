@@ -167,8 +167,7 @@ def test_submitted_verified_and_reverted(fake: Fake, url: str, tmp_path: Path) -
         assert done.holds and verify(nimbus, placement).as_planned == 6
         options = fake.rebalances[0]
         assert (options.wait_secs, options.num_workers) == (0, 3)
-        told = json.loads(options.topology_conf_overrides)
-        assert told["streamplace.placement"] == placement.topologies["words"].workers
+        assert fake.stored()["streamplace.placement"] == placement.topologies["words"].workers
         back = submit(nimbus, previous(nimbus, "words"), wait=5.0, sleep=lambda seconds: None)
         assert back.holds and fake.at == before
 

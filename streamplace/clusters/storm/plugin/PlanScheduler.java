@@ -10,6 +10,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.storm.blobstore.ClientBlobStore;
+import org.apache.storm.blobstore.InputStreamWithMeta;
+import org.apache.storm.generated.KeyNotFoundException;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
@@ -21,16 +24,19 @@ import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.utils.Utils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A scheduler for Nimbus that puts each executor where its topology's own configuration says.
+ * A scheduler for Nimbus that puts each executor where the placement of its topology says.
  *
- * <p>The key {@value #PLACEMENT} holds {@code {"place:port": ["first-last", ...]}}: a place is a host or the id of a
- * supervisor, a port is one of its worker ports, or {@code +1}, {@code +2}, ... for any free one; first and last are
- * the task ids of an executor. Nimbus keeps that configuration, so a placement outlives Nimbus, and a rebalance that
- * overrides the key moves the topology.
+ * <p>The placement is {@code {"place:port": ["first-last", ...]}}: a place is a host or the id of a supervisor, a port
+ * is one of its worker ports, or {@code +1}, {@code +2}, ... for any free one; first and last are the task ids of an
+ * executor. It is the value of {@value #PLACEMENT} in a blob of Nimbus' store, {@code streamplace-} and the topology's
+ * id, which outlives Nimbus; where there is no blob, in the topology's configuration as it was submitted. It does not
+ * go into the configuration later: supervisors restart all workers of a topology, moved or not, up to half a minute
+ * after its configuration changes, and halt where that meets a start of a worker.
  *
  * <p>Only executors that wait for a worker are assigned; what runs is left alone. Topologies without a placement are
  * Storm's: its default scheduler does them. So are executors that a placement does not name, or names for a worker
@@ -39,40 +45,45 @@ import org.slf4j.LoggerFactory;
  */
 public final class PlanScheduler implements IScheduler {
     public static final String PLACEMENT = "streamplace.placement";
+    private static final String BLOB = "streamplace-";
     private static final Logger LOG = LoggerFactory.getLogger(PlanScheduler.class);
+
+    /** What was last read of each topology; null where it has no placement. */
+    private final Map<String, Map<?, ?>> placements = new HashMap<>();
+    private Map<String, Object> settings;
+    private ClientBlobStore store;
 
     /** What was last logged of each topology, so that a line is written once and not every few seconds. */
     private final Map<String, String> logged = new HashMap<>();
 
-    /** Called by Storm since 2.3. */
+    /** Called by Storm since 2.2. */
     @Override
     public void prepare(Map<String, Object> conf, StormMetricsRegistry metrics) {
+        settings = conf;
     }
 
-    /** Called by older Storm 2.x. */
+    /** Called by Storm 2.0 and 2.1. */
     public void prepare(Map<String, Object> conf) {
+        settings = conf;
     }
 
     @Override
     public Map<String, Object> config() {
-        return new HashMap<>();
+        return Map.of();
     }
 
     @Override
     public void schedule(Topologies topologies, Cluster cluster) {
+        refresh(topologies);
         List<TopologyDetails> planned = new ArrayList<>();
         List<TopologyDetails> others = new ArrayList<>();
         for (TopologyDetails topology : topologies.getTopologies()) {
-            (placementOf(topology) == null ? others : planned).add(topology);
+            if (placements.containsKey(topology.getId())) { // else it is not known yet: it waits
+                (placements.get(topology.getId()) == null ? others : planned).add(topology);
+            }
         }
         for (TopologyDetails topology : planned) {
-            if (!cluster.getUnassignedExecutors(topology).isEmpty()) {
-                try {
-                    place(topology, placementOf(topology), cluster);
-                } catch (RuntimeException error) { // not a placement: no reason to stop the others
-                    LOG.error("{}: {} is not understood", topology.getId(), PLACEMENT, error);
-                }
-            }
+            place(topology, placements.get(topology.getId()), cluster);
         }
         // Storm's own scheduler frees workers that hold more than others, which a placement may want: it is asked
         // about topologies without a placement alone, and EvenScheduler, which frees nothing, about the rest of these
@@ -84,18 +95,45 @@ public final class PlanScheduler implements IScheduler {
         }
         DefaultScheduler.defaultSchedule(new Topologies(others.toArray(new TopologyDetails[0])), cluster);
         for (TopologyDetails topology : planned) {
-            try {
-                report(topology, placementOf(topology), cluster);
-            } catch (RuntimeException error) {
-                LOG.error("{}: {} is not understood", topology.getId(), PLACEMENT, error);
-            }
+            report(topology, placements.get(topology.getId()), cluster);
         }
         logged.keySet().removeIf(id -> topologies.getById(id) == null);
     }
 
-    private static Map<?, ?> placementOf(TopologyDetails topology) {
+    /** Reads the placements; where the store does not answer, those that were read before count. */
+    private void refresh(Topologies topologies) {
+        try {
+            store = store == null ? Utils.getClientBlobStore(settings) : store;
+            for (TopologyDetails topology : topologies.getTopologies()) {
+                placements.put(topology.getId(), read(topology));
+            }
+            for (String id : List.copyOf(placements.keySet())) {
+                if (topologies.getById(id) == null && placements.remove(id) != null) {
+                    store.deleteBlob(BLOB + id);
+                }
+            }
+        } catch (Exception error) {
+            LOG.warn("the blob store fails; placements are those that were read before", error);
+            if (store != null) {
+                store.close();
+                store = null;
+            }
+        }
+    }
+
+    private Map<?, ?> read(TopologyDetails topology) throws Exception {
         Object value = topology.getConf().get(PLACEMENT);
-        return value instanceof Map ? (Map<?, ?>) value : null;
+        try (InputStreamWithMeta blob = store.getBlob(BLOB + topology.getId())) {
+            value = Utils.fromCompressedJsonConf(blob.readAllBytes()).get(PLACEMENT);
+        } catch (KeyNotFoundException error) {
+            LOG.debug("{} is as it was submitted", topology.getId());
+        }
+        return value instanceof Map && ((Map<?, ?>) value).entrySet().stream().allMatch(PlanScheduler::isValid)
+                ? (Map<?, ?>) value : null;
+    }
+
+    private static boolean isValid(Map.Entry<?, ?> entry) {
+        return entry.getKey().toString().matches("\\S+:[+]?\\d{1,9}") && entry.getValue() instanceof Collection;
     }
 
     private static String nameOf(ExecutorDetails executor) {
@@ -105,19 +143,16 @@ public final class PlanScheduler implements IScheduler {
     /** Assigns the executors that wait to the workers that the placement names. */
     private static void place(TopologyDetails topology, Map<?, ?> placement, Cluster cluster) {
         Map<String, ExecutorDetails> waiting = new HashMap<>();
-        for (ExecutorDetails executor : cluster.getUnassignedExecutors(topology)) {
-            waiting.put(nameOf(executor), executor);
+        cluster.getUnassignedExecutors(topology).forEach(executor -> waiting.put(nameOf(executor), executor));
+        if (waiting.isEmpty()) {
+            return;
         }
         Set<WorkerSlot> named = new HashSet<>();
-        for (Object key : placement.keySet()) {
-            named.add(slotOf((String) key, cluster));
-        }
+        placement.keySet().forEach(key -> named.add(slotOf((String) key, cluster)));
         // ports that are named come first, so that "any free one" does not take them
         Map<String, Object> ordered = new TreeMap<>(Comparator.comparing((String key) -> isAny(key))
                 .thenComparing(Comparator.naturalOrder()));
-        for (Map.Entry<?, ?> entry : placement.entrySet()) {
-            ordered.put((String) entry.getKey(), entry.getValue());
-        }
+        placement.forEach((key, value) -> ordered.put((String) key, value));
         for (Map.Entry<String, Object> entry : ordered.entrySet()) {
             List<ExecutorDetails> executors = new ArrayList<>();
             Collection<?> members = (Collection<?>) entry.getValue();
@@ -133,9 +168,7 @@ public final class PlanScheduler implements IScheduler {
             WorkerSlot slot = isAny(entry.getKey())
                     ? anySlot(entry.getKey(), members, topology, named, cluster) : slotOf(entry.getKey(), cluster);
             if (slot != null && assign(slot, topology, executors, cluster)) {
-                for (ExecutorDetails executor : executors) {
-                    waiting.remove(nameOf(executor));
-                }
+                executors.forEach(executor -> waiting.remove(nameOf(executor)));
             }
         }
     }
@@ -232,9 +265,7 @@ public final class PlanScheduler implements IScheduler {
             own.getExecutorToSlot().forEach((executor, slot) -> runs.put(nameOf(executor), slot));
         }
         Set<String> known = new HashSet<>();
-        for (ExecutorDetails executor : topology.getExecutors()) {
-            known.add(nameOf(executor));
-        }
+        topology.getExecutors().forEach(executor -> known.add(nameOf(executor)));
         Set<String> elsewhere = new TreeSet<>();
         int count = 0;
         for (Map.Entry<?, ?> entry : placement.entrySet()) {
@@ -258,13 +289,9 @@ public final class PlanScheduler implements IScheduler {
         if (!known.isEmpty()) {
             line += (line.isEmpty() ? "" : "; ") + "the placement does not name " + new TreeSet<>(known);
         }
-        if (!line.equals(logged.getOrDefault(topology.getId(), ""))) {
-            logged.put(topology.getId(), line);
-            if (line.isEmpty()) {
-                LOG.info("{}: as placed", topology.getId());
-            } else {
-                LOG.warn("{}: {}", topology.getId(), line);
-            }
+        line = line.isEmpty() ? "as placed" : line;
+        if (!line.equals(logged.put(topology.getId(), line))) {
+            LOG.warn("{}: {}", topology.getId(), line);
         }
     }
 }
