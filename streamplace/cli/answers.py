@@ -418,6 +418,9 @@ class StormVerdict(_Document):
     planned: int = is_("number of executors that the placement has")
     as_planned: int = is_("those of them that run where they are planned")
     differences: list[StormDifference] = is_("the others")
+    predicted_share: Number = is_("share of messages that cross between nodes, by the plan")
+    measured_share: Number = is_("the same by the workers' reports; null where it is unknown")
+    share_unknown: str | None = is_("why it is unknown")
 
 
 # --- certificate -----------------------------------------------------------------------------

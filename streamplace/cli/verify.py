@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
@@ -29,7 +30,7 @@ examples:
 
 Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
 index runs where is its own choice. Of Kafka's partitions replicas, sync and leaders are compared;
-of Storm's executors node and worker.
+of Storm's executors node and worker, and the share of messages that cross between nodes.
 exit codes: 0 all as planned, 1 not, 2 unknown, as the cluster does not report it.
 
 docs/flink.md and docs/kafka.md say more."""
@@ -68,6 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
     )
+    parser.add_argument(
+        "--reports", metavar="FOLDER", type=Path, help="storm: of the workers' CsvStormReporter"
+    )
     add_json(parser)
 
 
@@ -101,7 +105,7 @@ def _verify_storm(args: argparse.Namespace) -> int:
 
     placement = load_placement(args.plan)
     with Nimbus(args.url, args.timeout) as nimbus:
-        verdict = verify_storm(nimbus, placement)
+        verdict = verify_storm(nimbus, placement, args.reports)
     if args.json:
         print_json(verdict.to_dict(), indent=None)
     else:

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.storm.nimbus import name_of
+from streamplace.clusters.storm.reports import Crossing, crossing, folder_in, read_workers
 from streamplace.present.console import printable
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from streamplace.clusters.storm.nimbus import Nimbus
     from streamplace.clusters.storm.placement import Planned, StormPlacement
 
 _SHOWN, _MOST_LINES = 5, 50
+FAR = 0.05
+"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 class Misplaced(NamedTuple):
@@ -37,11 +42,18 @@ class Verdict:
         Executors, and those of them that run where they are planned.
     differences
         The others.
+    predicted_share, measured_share
+        Of messages, those that cross between nodes: by the plan, and by the workers' own reports.
+    share_unknown
+        Why it is not measured.
     """
 
     planned: int
     as_planned: int
     differences: tuple[Misplaced, ...]
+    predicted_share: float | None = None
+    measured_share: float | None = None
+    share_unknown: str | None = None
 
     @property
     def holds(self) -> bool:
@@ -60,6 +72,14 @@ class Verdict:
         ]
         if len(self.differences) > _MOST_LINES:
             lines.append(f"  … and {len(self.differences) - _MOST_LINES} more")
+        if self.measured_share is not None and self.predicted_share is not None:
+            far = abs(self.measured_share - self.predicted_share) > FAR
+            lines.append(
+                f"remote share {self.measured_share:.3f} measured, {self.predicted_share:.3f} "
+                f"predicted{' (loads have changed, or shuffle follows the placement)' * far}"
+            )
+        elif self.share_unknown is not None:
+            lines.append(f"remote share is not measured: {printable(self.share_unknown)}")
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,8 +146,14 @@ def check_executors(name: str, planned: Planned, running: Running) -> None:
         raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))
 
 
-def verify(nimbus: Nimbus, placement: StormPlacement) -> Verdict:
+def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = None) -> Verdict:
     """Compare a placement with what runs.
+
+    Parameters
+    ----------
+    reports
+        Folder of the workers' reports (`reports`); else the one that a topology's configuration
+        names, where it is on this machine.
 
     Raises
     ------
@@ -136,11 +162,37 @@ def verify(nimbus: Nimbus, placement: StormPlacement) -> Verdict:
     """
     differences: list[Misplaced] = []
     count = 0
+    crossed = total = 0.0
+    unknown = None
     for name, planned in placement.topologies.items():
         running = look(nimbus, name, planned)
         count += len(planned.worker_of)
         differences += misplaced(name, planned, running)
-    return Verdict(count, count - len(differences), tuple(differences))
+        found = _crossing(nimbus, running, planned, reports)
+        if isinstance(found, str):
+            unknown = f"{name}: {found}"
+            continue
+        crossed += found.crossed
+        total += found.total
+    shares = (placement.remote_share, crossed / total if total and unknown is None else None)
+    return Verdict(count, count - len(differences), tuple(differences), *shares, unknown)
+
+
+def _crossing(
+    nimbus: Nimbus, running: Running, planned: Planned, reports: Path | None
+) -> Crossing | str:
+    """Return the messages of a topology that cross between nodes, or why that is not known."""
+    why = ""
+    if reports is None:
+        reports, why = folder_in(nimbus.topology_configuration(running.id))
+    if reports is None:
+        return why
+    supervisors = {w.rpartition(":")[0] for w in planned.workers}
+    node_of = {
+        (w.host, w.port): w.supervisor_id if w.supervisor_id in supervisors else w.host
+        for w in nimbus.workers(running.id)
+    }
+    return crossing(read_workers(reports, running.id), node_of)
 
 
 def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:

@@ -1,0 +1,124 @@
+"""Storm's own reports: messages that cross between nodes, each worker between its own two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from optim.errors import InvalidInput
+from streamplace.cli.main import main
+from streamplace.clusters.storm.reports import Crossing, Place, crossing, folder_in, read_workers
+from tests.streamplace.clusters.nimbus import Fake, Served
+
+ID = "words-1-17"
+A, B, C = ("10.0.0.1", 6700), ("10.0.0.1", 6701), ("10.0.0.2", 6700)
+NODES = {A: "n1", B: "n1", C: "n2"}
+
+
+def write(folder: Path, at: Place, metric: str, rows: Mapping[int, float], kind: str) -> None:
+    host = at[0].replace(".", "_")
+    path = folder / f"storm.{kind}.{ID}.{host}.{metric.replace('PORT', str(at[1]))}.csv"
+    path.write_text("t,value\n" + "".join(f"{t},{n:g}\n" for t, n in rows.items()))
+
+
+def report(
+    folder: Path, at: Place, times: list[int], rate: float, sent: Mapping[Place, float],
+    started: int = 90,
+) -> None:  # fmt: skip
+    """Let a worker report at some times, with rates since it started."""
+    at_start = {t: float(started) for t in times}
+    write(folder, at, "__system.-1.PORT-startTimeSecs", at_start, "topology")
+    given = {t: rate * (t - started) for t in times}
+    write(folder, at, "split.default.7.PORT-__transfer-count-default", given, "worker")
+    write(folder, at, "split.default.7.PORT-__transfer-count-default.m1_rate", given, "worker")
+    for (host, port), each in sent.items():
+        rows = {t: each * (t - started) for t in times}
+        metric = f"__system.-1.PORT-__send-iconnection-sent-{host}:{port}"
+        write(folder, at, metric, rows, "worker")
+
+
+def test_between_two_reports_of_each_worker(tmp_path: Path) -> None:
+    report(tmp_path, A, [100, 110, 120], 60.0, {B: 10.0, C: 20.0})
+    report(tmp_path, B, [103, 113], 40.0, {C: 5.0})
+    report(tmp_path, C, [95, 105, 115], 100.0, {A: 30.0})
+    found = crossing(read_workers(tmp_path, ID), NODES)
+    assert found == Crossing(pytest.approx(55.0), pytest.approx(200.0))
+
+
+def test_counts_before_a_restart_are_another_workers(tmp_path: Path) -> None:
+    for at in (A, B, C):
+        report(tmp_path, at, [100, 110], 10.0, {A: 1.0} if at != A else {})
+    path = next(tmp_path.glob("*10_0_0_2*startTime*"))
+    path.write_text("t,value\n80,20\n100,90\n110,90\n")
+    for file in tmp_path.glob("*10_0_0_2*6700-__*[!e].csv"):
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join([lines[0], "80,99999", *lines[1:]]) + "\n")
+    found = crossing(read_workers(tmp_path, ID), NODES)
+    assert found == Crossing(pytest.approx(1.0), pytest.approx(30.0))
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [([110], "10.0.0.2:6700 reported less"), ([10, 20], "10.0.0.2:6700 reported less")],
+)
+def test_a_worker_that_does_not_report(tmp_path: Path, times: list[int], told: str) -> None:
+    report(tmp_path, A, [100, 110], 10.0, {})
+    report(tmp_path, B, [100, 110], 10.0, {})
+    report(tmp_path, C, times, 10.0, {}, started=5)
+    assert told in str(crossing(read_workers(tmp_path, ID), NODES))
+
+
+def test_a_file_that_is_no_report(tmp_path: Path) -> None:
+    report(tmp_path, A, [100, 110], 10.0, {})
+    next(tmp_path.glob("*default.csv")).write_text("t,value\n5,x\n")
+    with pytest.raises(InvalidInput, match="is no report of CsvStormReporter"):
+        read_workers(tmp_path, ID)
+    with pytest.raises(InvalidInput, match="is no folder"):
+        read_workers(tmp_path / "none", ID)
+
+
+def test_where_workers_report(tmp_path: Path) -> None:
+    csv = {"class": "org.apache.storm.metrics2.reporters.CsvStormReporter"}
+    key = "topology.metrics.reporters"
+    assert folder_in({})[1] == f"the topology has no CsvStormReporter in {key}"
+    assert folder_in({key: [csv | {"csv.log.dir": str(tmp_path)}]}) == (tmp_path, "")
+    assert "collect the files" in folder_in({key: [csv | {"csv.log.dir": "/none/there"}]})[1]
+    assert "collect the files" in folder_in({key: [csv]})[1]
+
+
+def test_verify_says_the_share_or_why_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Fake()
+    workers: dict[str, list[str]] = {}
+    components: dict[str, list[str]] = {}
+    for name, (host, port) in fake.at.items():
+        workers.setdefault(f"{host}:{port}", []).append(name)
+        components.setdefault(fake.components[name], []).append(name)
+    document = {
+        "format": "streamplace.storm/1",
+        "topologies": {"words": {"workers": workers, "components": components}},
+        "remote_share": 0.5,
+    }
+    plan = tmp_path / "placement.json"
+    plan.write_text(json.dumps(document))
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    one, two, three = ("h1", 6700), ("h2", 6700), ("h2", 6701)
+    report(reports, one, [100, 110], 50.0, {two: 20.0, three: 11.0})
+    report(reports, two, [100, 110], 30.0, {one: 20.0, three: 5.0})
+    report(reports, three, [100, 110], 20.0, {})
+    with Served(fake) as url:
+        assert main(["verify", "storm", url, str(plan)]) == 0
+        assert "remote share is not measured: words: the topology has no" in capsys.readouterr().out
+        assert main(["verify", "storm", url, str(plan), "--reports", str(reports)]) == 0
+        assert "remote share 0.510 measured, 0.500 predicted\n" in capsys.readouterr().out
+        assert main(["verify", "storm", url, str(plan), "--reports", str(plan)]) == 2
+        csv = {"class": "a.CsvStormReporter", "csv.log.dir": str(reports)}
+        fake.settings["topology.metrics.reporters"] = [csv]
+        assert main(["verify", "storm", url, str(plan), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["measured_share"], told["share_unknown"]) == (pytest.approx(0.51), None)
