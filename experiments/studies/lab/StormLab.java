@@ -1,10 +1,16 @@
 package lab;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.io.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.TreeSet;
 import net.minidev.json.JSONValue;
 import org.apache.storm.Config;
 import org.apache.storm.LocalCluster;
@@ -27,8 +33,10 @@ import org.apache.storm.tuple.Values;
  * <p>{@code StormLab submit FILE} submits it; {@code StormLab local SUPERVISORS PORT FILE} runs it on a whole Storm in
  * this process, with Nimbus at a port, prints {@code nimbus PORT}, and ends when its standard input does. The file holds {@code name}, {@code
  * conf}, and {@code components}: each has {@code id}, {@code executors}, and {@code rate} (tuples/s of an executor of a
- * spout), or {@code from} and {@code grouping} (shuffle or fields), {@code micros} of work a tuple and {@code out},
- * tuples sent for each received.
+ * spout; 0: as many as may be pending), or {@code from} and {@code grouping} (shuffle, fields or all), {@code rounds}
+ * of arithmetic a tuple and {@code out}, tuples sent for each received. A spout with {@code count} sends so many
+ * from each executor; with {@code ledger}, a folder, it goes on after a restart where it was not acked, and a bolt
+ * writes there what it received.
  */
 public final class StormLab {
     private static final Fields FIELDS = new Fields("key", "payload");
@@ -72,13 +80,15 @@ public final class StormLab {
         String id = (String) part.get("id");
         int executors = (int) number(part, "executors", 1);
         if (part.get("from") == null) {
-            topology.setSpout(id, new Source(number(part, "rate", 10)), executors);
+            topology.setSpout(id, new Source(part), executors);
             return;
         }
-        Work work = new Work(number(part, "micros", 0), number(part, "out", 1));
+        Work work = new Work(number(part, "rounds", 0), number(part, "out", 1), (String) part.get("ledger"));
         BoltDeclarer bolt = topology.setBolt(id, work, executors);
         if ("fields".equals(part.get("grouping"))) {
             bolt.fieldsGrouping((String) part.get("from"), new Fields("key"));
+        } else if ("all".equals(part.get("grouping"))) {
+            bolt.allGrouping((String) part.get("from"));
         } else {
             bolt.shuffleGrouping((String) part.get("from"));
         }
@@ -91,27 +101,85 @@ public final class StormLab {
     /** Sends tuples with ids, so that they are acked, at a rate. */
     static final class Source extends BaseRichSpout {
         private final double rate;
-        private final byte[] payload = new byte[100];
+        private final long count;
+        private final byte[] payload;
+        private final String folder;
         private final Random random = new Random(1);
         private transient SpoutOutputCollector out;
+        private transient Path ledger;
+        private transient TreeSet<Long> pending;
+        private transient TreeSet<Long> again;
+        private long first;
+        private long stride;
         private long began;
         private long sent;
+        private long next;
 
-        Source(double rate) {
-            this.rate = rate;
+        Source(Map<?, ?> part) {
+            rate = number(part, "rate", 10);
+            count = (long) number(part, "count", Long.MAX_VALUE);
+            payload = new byte[(int) number(part, "bytes", 100)];
+            folder = (String) part.get("ledger");
         }
 
         @Override
         public void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector collector) {
             out = collector;
+            pending = new TreeSet<>();
+            again = new TreeSet<>();
+            first = context.getThisTaskIndex();
+            stride = context.getComponentTasks(context.getThisComponentId()).size();
+            if (folder != null) {
+                ledger = Path.of(folder, "acked-" + first);
+                try {
+                    next = Files.exists(ledger) ? Long.parseLong(Files.readString(ledger)) : 0;
+                } catch (IOException error) {
+                    throw new UncheckedIOException(error);
+                }
+            }
             began = System.nanoTime();
         }
 
         @Override
         public void nextTuple() {
-            if (sent < rate * (System.nanoTime() - began) / 1e9) {
-                out.emit(new Values(random.nextInt(1000), payload), sent++);
+            if (rate > 0 && sent >= rate * (System.nanoTime() - began) / 1e9) {
+                return;
             }
+            Long number = again.pollFirst();
+            if (number == null) {
+                if (next >= count) {
+                    return;
+                }
+                number = next++;
+            }
+            pending.add(number);
+            sent++;
+            Object key = folder == null ? (Object) random.nextInt(1000) : (Object) (first + stride * number);
+            out.emit(new Values(key, payload), number);
+        }
+
+        @Override
+        public void ack(Object id) {
+            pending.remove(id);
+            if (ledger == null) {
+                return;
+            }
+            long done = next;
+            done = pending.isEmpty() ? done : Math.min(done, pending.first());
+            done = again.isEmpty() ? done : Math.min(done, again.first());
+            try { // all before it are acked: a restart goes on here
+                Path fresh = ledger.resolveSibling(ledger.getFileName() + ".new");
+                Files.writeString(fresh, Long.toString(done));
+                Files.move(fresh, ledger, StandardCopyOption.ATOMIC_MOVE);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
+
+        @Override
+        public void fail(Object id) {
+            pending.remove(id);
+            again.add((Long) id);
         }
 
         @Override
@@ -122,29 +190,48 @@ public final class StormLab {
 
     /** Computes for a while at each tuple, and sends some on. */
     static final class Work extends BaseRichBolt {
-        private final double micros;
+        private final double rounds;
         private final double ratio;
+        private final String folder;
         private transient OutputCollector out;
+        private transient Writer received;
         private double owed;
+        private double result = 1;
 
-        Work(double micros, double ratio) {
-            this.micros = micros;
+        Work(double rounds, double ratio, String folder) {
+            this.rounds = rounds;
             this.ratio = ratio;
+            this.folder = folder;
         }
 
         @Override
         public void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
             out = collector;
+            if (folder != null) {
+                try {
+                    Path file = Path.of(folder, "received-" + context.getThisTaskIndex());
+                    received = Files.newBufferedWriter(file, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+                } catch (IOException error) {
+                    throw new UncheckedIOException(error);
+                }
+            }
         }
 
         @Override
         public void execute(Tuple tuple) {
-            long until = System.nanoTime() + (long) (1000 * micros);
-            while (System.nanoTime() < until) {
-                Thread.onSpinWait();
+            for (int i = 0; i < rounds; i++) {
+                result = Math.sqrt(result + i);
             }
             for (owed += ratio; owed >= 1; owed--) {
                 out.emit(tuple, new Values(tuple.getValue(0), tuple.getValue(1)));
+            }
+            if (received != null) {
+                try { // before it is acked
+                    received.write(tuple.getValue(0) + "\n");
+                    received.flush();
+                } catch (IOException error) {
+                    throw new UncheckedIOException(error);
+                }
             }
             out.ack(tuple);
         }

@@ -1,0 +1,271 @@
+"""A Storm on this machine: ZooKeeper, Nimbus and supervisors as processes, workers below these.
+
+Storm's daemons end themselves at any surprise and count on being started again, so they are here,
+too: a supervisor halts, for one, when a topology's configuration is renewed while it starts a
+worker of it (``NoSuchFileException: stormconf.ser``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from experiments.studies.lab.cluster import HOST, PATIENCE, LabError, free_ports
+from experiments.studies.lab.processes import Processes
+from experiments.studies.lab.storm_plugin import JAR, build, fetch
+from optim.errors import InvalidInput
+from streamplace.clusters.storm.nimbus import SCHEDULER, Nimbus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SUPERVISORS = ("sv1", "sv2", "sv3", "sv4")
+SLOTS = 4
+"""Of each supervisor."""
+SOURCE = Path(__file__).with_name("StormLab.java")
+_ZOOKEEPER = "org.apache.storm.shade.org.apache.zookeeper.server.ZooKeeperServerMain"
+_NIMBUS = "org.apache.storm.daemon.nimbus.Nimbus"
+_SUPERVISOR = "org.apache.storm.daemon.supervisor.Supervisor"
+_SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss256k")
+_DAEMON, _WORKER, _LOG_WRITER = "-Xmx160m", "-Xmx96m", "-Xmx24m"
+_COMMON: dict[str, Any] = {
+    "storm.scheduler": SCHEDULER,
+    "nimbus.monitor.freq.secs": 3,
+    "nimbus.task.timeout.secs": 15,
+    "nimbus.supervisor.timeout.secs": 15,
+    "nimbus.task.launch.secs": 90,
+    "supervisor.worker.timeout.secs": 30,
+    "supervisor.worker.start.timeout.secs": 180,
+    # a supervisor that was away three times in five minutes gets nothing for half an hour else
+    "blacklist.scheduler.tolerance.count": 1_000_000,
+    "worker.childopts": " ".join((_WORKER, *_SMALL)),
+    "topology.worker.logwriter.childopts": " ".join((_LOG_WRITER, *_SMALL)),
+    "worker.heap.memory.mb": 96,
+    "executor.metrics.frequency.secs": 5,
+}
+_LOGGING = """<Configuration><Appenders>{}
+<PatternLayout pattern="%d %c{{1}} %p %maxLen{{%m}}{{400}}%n"/></{}></Appenders><Loggers>
+<Root level="info"><AppenderRef ref="A"/></Root></Loggers></Configuration>
+"""
+_WORKER_LOG = "${sys:workers.artifacts}/worker-${sys:worker.port}.log"
+_LONG = 180.0
+"""Most seconds for daemons to be there."""
+
+
+class StormCluster:
+    """A cluster, as a context manager that takes it down whatever happens.
+
+    Parameters
+    ----------
+    folder
+        For configuration, logs and the record of processes.
+    host
+        Where ZooKeeper and Nimbus listen.
+    settings
+        Keys of Storm's configuration for all daemons.
+    """
+
+    def __init__(
+        self, folder: Path, host: str = HOST, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        self.folder = folder.resolve()
+        self._host = host
+        self._zookeeper, self._nimbus, *self._thrift = free_ports(host, 2 + len(SUPERVISORS))
+        self.url = f"nimbus://{host}:{self._nimbus}"
+        self._settings = {
+            **_COMMON,
+            "storm.zookeeper.servers": [host],
+            "storm.zookeeper.port": self._zookeeper,
+            "nimbus.seeds": [host],
+            "nimbus.thrift.port": self._nimbus,
+            "storm.log4j2.conf.dir": str(self.folder / "log4j2"),
+            **(settings or {}),
+        }
+        self._processes = Processes(self.folder)
+        self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
+        self._expected: set[str] = set()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self.restarts: list[str] = []
+        """Daemons that ended by themselves and were started again."""
+
+    def __enter__(self) -> Self:
+        """Take down what a run that was killed has left here; start ZooKeeper and Nimbus."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._processes.clear()
+        self._make_home()
+        try:
+            data = self.folder / f"zookeeper-{os.getpid()}-{time.time():.0f}"
+            data.mkdir()
+            self._start("zookeeper", _ZOOKEEPER, str(self._zookeeper), str(data))
+            _wait_for_port(self._host, self._zookeeper)
+            own = {"storm.local.hostname": self._host, "storm.local.dir": str(data / "nimbus")}
+            self._start("nimbus", _NIMBUS, settings=own)
+            _wait_for_port(self._host, self._nimbus)
+            self._data = data
+            self._keeper.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        with self._lock:
+            self._expected.clear()
+            self._processes.kill_all()
+
+    def start(self, name: str, host: str, inside: Sequence[str] = ()) -> None:
+        """Start a supervisor, or again one that was killed: it keeps its id.
+
+        Parameters
+        ----------
+        host
+            Its own address.
+        inside
+            What stands before its command, to run it and its workers on that host.
+        """
+        number = SUPERVISORS.index(name)
+        own = {
+            "storm.local.hostname": host,
+            "storm.local.dir": str(self._data / name),
+            "supervisor.slots.ports": [6700 + 10 * number + slot for slot in range(SLOTS)],
+            "supervisor.thrift.port": self._thrift[number],
+            "supervisor.cpu.capacity": 100.0,
+            "supervisor.memory.capacity.mb": 1024.0,
+        }
+        self._start(name, _SUPERVISOR, settings=own, inside=inside)
+
+    def kill(self, name: str) -> None:
+        """End a daemon and its workers with -9, as a machine that fails does."""
+        with self._lock:
+            self._expected.discard(name)
+            self._processes.kill(name)
+
+    def members(self, name: str) -> list[int]:
+        """Return the processes of a daemon and of its workers."""
+        return self._processes.members(name)
+
+    def pause(self) -> None:
+        """Stop all processes where they are, so that they use no processor."""
+        self._processes.signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._processes.signal_all(signal.SIGCONT)
+
+    def wait_for(self, number: int) -> None:
+        """Wait until so many supervisors are registered.
+
+        Raises
+        ------
+        LabError
+            They are not in time.
+        """
+        ends = time.monotonic() + _LONG
+        while time.monotonic() < ends:
+            try:
+                with Nimbus(self.url, PATIENCE) as nimbus:
+                    there = len(nimbus.cluster().supervisors or ())
+            except InvalidInput:
+                there = -1  # Nimbus is not there yet
+            if there == number:
+                return
+            time.sleep(0.3)
+        raise LabError(f"{there} supervisors of {number} in {_LONG:g} s: see {self.folder}")
+
+    def submit(self, spec: Mapping[str, Any]) -> None:
+        """Submit the topology of a specification (`StormLab.java`)."""
+        path = self.folder / f"{spec['name']}.spec.json"
+        path.write_text(json.dumps(spec))
+        command, environment = self._java("client", "lab.StormLab", "submit", str(path))
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_LONG, check=False
+        )
+        if done.returncode:
+            raise LabError(f"{spec['name']} is not submitted: {done.stderr[-600:]}")
+
+    def log(self, name: str, word: str) -> list[str]:
+        """Return the lines of a daemon's log that hold a word, shortened."""
+        text = (self.folder / name / "log").read_text(errors="replace")
+        return [line[:300] for line in text.splitlines() if word in line]
+
+    def _make_home(self) -> None:
+        lib = fetch(self.folder / "storm")
+        build(lib, self.folder / "lab.jar", SOURCE)
+        workers = self.folder / "lib-worker"
+        for folder in (workers, self.folder / "extlib", self.folder / "log4j2"):
+            folder.mkdir(exist_ok=True)
+        for jar in lib.glob("*.jar"):
+            if not jar.name.startswith(("storm-server", "rocksdb")):
+                target = workers / jar.name
+                target.unlink(missing_ok=True)
+                target.symlink_to(jar)
+        for name, kind, more in (
+            ("cluster", "Console", ""),
+            ("worker", "File", f' fileName="{_WORKER_LOG}"'),
+        ):
+            text = _LOGGING.format(f'<{kind} name="A"{more}>', kind)
+            (self.folder / "log4j2" / f"{name}.xml").write_text(text)
+
+    def _java(self, name: str, *words: str, settings: Mapping[str, Any] | None = None) -> Any:
+        """Return the command of a Java program of the cluster, and its environment."""
+        conf = self.folder / name
+        conf.mkdir(exist_ok=True)
+        lines = (
+            f"{k}: {json.dumps(v)}\n" for k, v in {**self._settings, **(settings or {})}.items()
+        )
+        (conf / "storm.yaml").write_text("".join(lines))
+        path = (f"{self.folder}/storm/lib/*", self.folder / "lab.jar", JAR, conf)
+        flags = (
+            f"-Dstorm.home={self.folder}",
+            f"-Dstorm.log.dir={self.folder / 'logs'}",
+            f"-Dstorm.jar={self.folder / 'lab.jar'}",
+            f"-Dlog4j.configurationFile={self.folder / 'log4j2' / 'cluster.xml'}",
+        )
+        command = ["java", _DAEMON, *_SMALL, *flags, "-cp", ":".join(map(str, path)), *words]
+        return command, {**os.environ, "STORM_CONF_DIR": str(conf)}
+
+    def _start(
+        self,
+        name: str,
+        *words: str,
+        settings: Mapping[str, Any] | None = None,
+        inside: Sequence[str] = (),
+    ) -> None:
+        command, environment = self._java(name, *words, settings=settings)
+        self._commands[name] = [*inside, *command], environment
+        with self._lock:
+            self._expected.add(name)
+            self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        self._processes.start(name, *self._commands[name], self.folder / name / "log")
+
+    def _keep(self) -> None:
+        """Start daemons again that ended by themselves."""
+        while not self._over.wait(1.0):
+            with self._lock:
+                for name in self._processes.ended().keys() & self._expected:
+                    self.restarts.append(name)
+                    self._launch(name)
+
+
+def _wait_for_port(host: str, port: int) -> None:
+    ends = time.monotonic() + _LONG
+    while time.monotonic() < ends:
+        try:
+            socket.create_connection((host, port), 1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise LabError(f"nothing answers at {host}:{port}")
