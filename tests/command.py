@@ -25,7 +25,7 @@ from streamplace.cli.main import OURS, main
 
 PRINTED = {
     "solve": "result", "evaluate": "evaluation", "explain": "explanation", "steps": "steps",
-    "verify": "verify",
+    "verify": "verify", "decide": "decision",
 }  # fmt: skip
 """Command to the schema of what it prints with ``--json``."""
 

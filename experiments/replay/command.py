@@ -6,13 +6,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from experiments.replay.day import day_periods
-from experiments.replay.deployment import CostModel
 from experiments.replay.periods import find_files, load_periods, load_trace
 from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run_replay
-from experiments.replay.scaling import ScalingChoice
 from formulations.rebalancing.balance.instance import bottleneck_of, resource_first
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
+from streamplace.policies.deployment import CostModel
+from streamplace.policies.scaling import ScalingChoice
 from streamplace.present.arguments import add_json, add_option, amount, count, seconds, whole
 from streamplace.present.console import answer_console, plain_table
 from streamplace.present.streams import print_json

@@ -1,38 +1,36 @@
-"""The adaptation framework (Madsen, Zhou, Cao 2016, Algorithm 1), period after period.
+"""A recording, replayed period after period: a policy decides, and what it decides is scored.
 
-Each period: drop marked nodes that are empty; plan on the measured loads; decide on scaling by the
-planned loads; plan again if that changed the nodes; deploy. The deployment is scored on the period
-it was planned on and on the next one, which it meets.
+What runs then is scored on the period that it was decided on, and on the next one, which it meets.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.replay.cluster import Cluster, on_cluster
-from experiments.replay.deployment import (
+from optim.errors import InvalidInput, Problem
+from optim.figures.measures import distance_of_loads
+from optim.referee.evaluate import evaluate_indices
+from optim.rules import budgets
+from streamplace.policies.deployment import (
     CostModel,
     Deployment,
     collocated_traffic,
     measured_load,
     node_loads,
 )
-from experiments.replay.scaling import ScalingDecision, ScalingView
-from optim.figures.measures import distance_of_loads
-from optim.rules import budgets
+from streamplace.policies.nodes import Cluster, on_cluster
+from streamplace.policies.policy import decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from experiments.replay.policies import Policy
-    from experiments.replay.scaling import ScalingRule
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Limits
-
-_NEVER = 1_000_000
+    from streamplace.policies.policy import Decision, Policy
+    from streamplace.policies.policy import State as Memory
 
 
 @dataclass(frozen=True)
@@ -45,23 +43,14 @@ class Setting:
         The recording.
     costs
         Of serialisation and migration.
-    rule
-        Scaling decisions.
-    seed
-        Period p plans with seed + p.
     max_migrations, max_migration_cost
         Budgets of each period, in place of the recording's; ``None`` keeps those.
-    plan_first
-        Whether scaling is decided on the planned loads, as Algorithm 1 does, or on what runs.
     """
 
     periods: Sequence[Instance]
-    costs: CostModel
-    rule: ScalingRule
-    seed: int = 0
+    costs: CostModel = field(default_factory=CostModel)
     max_migrations: int | None = None
     max_migration_cost: float | None = None
-    plan_first: bool = True
 
     def limits(self, period: Instance) -> Limits:
         """Return a period's limits with the budgets of the replay."""
@@ -83,14 +72,14 @@ class State:
         Nodes and what runs on them.
     start_load
         Mean load of a node right after start-up: the base of the load index.
-    changed
-        Period in which nodes were last added, marked or recalled.
+    memory
+        What the policy remembers.
     """
 
     cluster: Cluster
     deployment: Deployment
     start_load: float
-    changed: int = -_NEVER
+    memory: Memory = field(default_factory=dict)
 
 
 def first_state(setting: Setting, policy: Policy) -> State:
@@ -103,7 +92,7 @@ def first_state(setting: Setting, policy: Policy) -> State:
     recorded = Deployment.whole(period.tasks.node)
     instance = _recorded(setting, 0, cluster, recorded)
     start_load = float(node_loads(instance, recorded, setting.costs).mean())
-    return State(cluster, policy.start(instance, recorded), start_load)
+    return State(cluster, policy.meets(instance, recorded), start_load)
 
 
 def check_policy(setting: Setting, policy: Policy) -> None:
@@ -122,7 +111,7 @@ def check_policy(setting: Setting, policy: Policy) -> None:
 def step(
     setting: Setting, policy: Policy, number: int, state: State
 ) -> tuple[dict[str, Any], State]:
-    """Run one period of Algorithm 1.
+    """Let a policy decide on one period.
 
     Parameters
     ----------
@@ -137,23 +126,26 @@ def step(
     -------
     tuple
         The period's row, and the state after it.
+
+    Raises
+    ------
+    InvalidInput
+        The policy changes numbers of tasks, of whose loads a recording knows nothing.
     """
-    cluster, before, dropped = _drop_empty(state)
+    instance = _measured(setting, number, state.cluster, state.deployment)
+    decision = decide(policy, state.memory, instance, number * policy.period)
+    if decision.parallelism:
+        changed = ", ".join(f"{name} to {n}" for name, n in decision.parallelism.items())
+        remedy = "take a policy that keeps them"
+        reason = f"sets parallelism ({changed}), and a recording has the loads of its own tasks"
+        raise InvalidInput(Problem("--policy", None, reason, remedy))
+    cluster, new_index = _without(state.cluster, decision.release)
+    before = state.deployment.moved_to(new_index)
     met, _ = _met(setting, policy, number, cluster, before)
-    instance = _measured(setting, number, cluster, before)
-    planned = policy.plan(instance, before, setting.seed + number)
-    decision = ScalingDecision()
-    grown = cluster
-    if policy.scales:
-        target = (planned.deployment or before) if setting.plan_first else before
-        decision = setting.rule(_view(setting, number, cluster, target, state.changed))
-    if decision:
-        grown = cluster.marked(decision.recall, leaving=False).marked(decision.mark)
-        grown = grown.grown(decision.add, _template(setting))
-        instance = _measured(setting, number, grown, before)
-        planned = policy.plan(instance, before, setting.seed + number)
-    after = planned.deployment or before
+    grown = _scaled(cluster, decision)
+    after = _deployed(decision, instance, grown, before)
     distance_next, collocated_next = _met(setting, policy, number + 1, grown, after)
+    planned = decision.planned
     row = {
         "period": number,
         "name": setting.periods[number].name,
@@ -163,29 +155,61 @@ def step(
         "collocation_factor_next": collocated_next,
         "nodes": len(grown),
         "leaving": sum(grown.leaving),
-        "added": decision.add,
+        "added": len(decision.add),
         "marked": len(decision.mark),
         "recalled": len(decision.recall),
-        "dropped": dropped,
-        "planned": planned.deployment is not None,
-        "termination": planned.termination,
-        "feasible": planned.feasible,
-        "objective": planned.objective,
-        "bound": planned.bound,
-        "note": planned.note,
+        "dropped": len(decision.release),
     }
-    changed = number if decision else state.changed
-    return row, State(grown, after, state.start_load, changed)
+    if planned is None:
+        row |= {
+            "planned": True, "termination": decision.kind(instance), "objective": None,
+            "feasible": _keeps_limits(setting, number, grown, before, after), "bound": None,
+            "note": decision.reason,
+        }  # fmt: skip
+    else:
+        row |= {
+            "planned": planned.deployment is not None, "termination": planned.termination,
+            "feasible": planned.feasible, "objective": planned.objective, "bound": planned.bound,
+            "note": planned.note,
+        }  # fmt: skip
+    return row, State(grown, after, state.start_load, decision.state)
 
 
-def _drop_empty(state: State) -> tuple[Cluster, Deployment, int]:
-    """Lines 1 to 3 of Algorithm 1: marked nodes that carry nothing are removed."""
-    empty = np.array(state.cluster.leaving, dtype=np.bool_)
-    empty[np.unique(state.deployment.places)] = False
-    if not empty.any():
-        return state.cluster, state.deployment, 0
-    cluster, new_index = state.cluster.without(empty)
-    return cluster, state.deployment.moved_to(new_index), int(empty.sum())
+def _without(cluster: Cluster, names: Sequence[str]) -> tuple[Cluster, Any]:
+    return cluster.without(np.isin(cluster.ids, names))
+
+
+def _scaled(cluster: Cluster, decision: Decision) -> Cluster:
+    """Return the nodes after a decision, those that it releases being gone."""
+    index = {name: n for n, name in enumerate(cluster.ids)}
+    grown = cluster.marked([index[name] for name in decision.recall], leaving=False)
+    grown = grown.marked([index[name] for name in decision.mark])
+    for one in decision.add:
+        grown = grown.grown([one.id], cluster.base[index[one.like]])
+    return grown
+
+
+def _deployed(
+    decision: Decision, instance: Instance, cluster: Cluster, before: Deployment
+) -> Deployment:
+    """Return what runs after a decision, by the nodes of the replay."""
+    if decision.plan is None and (decision.planned is None or decision.planned.deployment is None):
+        return before
+    names = (decision.instance or instance).nodes.ids
+    after = decision.deployment(instance)
+    if names == cluster.ids:
+        return after
+    index = {name: n for n, name in enumerate(cluster.ids)}
+    return after.moved_to(np.array([index.get(name, -1) for name in names]))
+
+
+def _keeps_limits(
+    setting: Setting, number: int, cluster: Cluster, before: Deployment, after: Deployment
+) -> bool | None:
+    if not after.is_whole:
+        return None
+    instance = _measured(setting, number, cluster, before)
+    return evaluate_indices(instance, after.placement).feasible
 
 
 def _recorded(setting: Setting, number: int, cluster: Cluster, deployment: Deployment) -> Instance:
@@ -204,49 +228,6 @@ def _measured(setting: Setting, number: int, cluster: Cluster, deployment: Deplo
             setting.periods[number], cluster, load, deployment.node, instance.limits
         )
     return instance
-
-
-def _view(
-    setting: Setting, number: int, cluster: Cluster, planned: Deployment, changed: int
-) -> ScalingView:
-    """Show a rule the planned loads, serialisation counted anew."""
-    instance = _recorded(setting, number, cluster, planned)
-    loads = node_loads(instance, planned, setting.costs)
-    return ScalingView(
-        period=number,
-        since_change=number - changed,
-        load=loads,
-        capacity=instance.nodes.capacity[:, 0],
-        leaving=instance.nodes.leaving,
-        may_leave=_may_leave(instance),
-        load_distance=distance_of_loads(instance, loads) or 0.0,
-        template_capacity=float(setting.periods[0].nodes.capacity[_template(setting), 0]),
-    )
-
-
-def _may_leave(instance: Instance) -> Any:
-    """(N,) nodes that may leave together: each key group keeps a staying node that it may be on.
-
-    Of those that restricted key groups may be on, the fewest stay that a greedy search finds.
-    """
-    table, stay = instance.tasks, instance.open_nodes
-    sets = {
-        tuple(nodes[stay[nodes]].tolist())
-        for nodes in np.split(table.allowed_indices, table.allowed_indptr[1:-1])
-    } - {()}
-    free = np.ones(instance.num_nodes, dtype=np.bool_)
-    while sets:
-        uses = np.bincount([n for nodes in sets for n in nodes], minlength=instance.num_nodes)
-        kept = int(uses.argmax())
-        free[kept] = False
-        sets = {nodes for nodes in sets if kept not in nodes}
-    return free
-
-
-def _template(setting: Setting) -> int:
-    """Added nodes are copies of the first node of the recording that stays and has a capacity."""
-    nodes = setting.periods[0].nodes
-    return int((~nodes.leaving * (1 + (nodes.capacity[:, 0] > 0))).argmax())
 
 
 def _met(

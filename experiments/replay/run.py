@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, check_policy, first_state, step
 from experiments.replay.periods import check_periods
-from experiments.replay.policies import read_policy
-from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import Progressed, ReplayFolder, write_rows
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
+from streamplace.policies.deployment import CostModel
+from streamplace.policies.registry import read_policy
+from streamplace.policies.scaling import ScalingChoice
 from streamplace.present.numbers import number, percent, plural
 from streamplace.present.plots import canvas, legend, markers, styles, to_svg
 from streamplace.present.status_line import StatusLine
@@ -24,8 +24,8 @@ from streamplace.present.table import markdown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from experiments.replay.policies import Policy
     from optim.format.instance import Instance
+    from streamplace.policies.policy import Policy
 
 DEFAULT_POLICIES = ("albic", "flux", "static")
 
@@ -37,7 +37,7 @@ class ReplayOptions:
     Attributes
     ----------
     policies
-        As `experiments.replay.policies.read_policy` takes them.
+        As `streamplace.policies.registry.read_policy` takes them.
     costs
         Of serialisation and migration.
     scaling
@@ -102,10 +102,7 @@ def run_replay(
     """
     options = options or ReplayOptions()
     check_periods(periods, names or [period.name for period in periods])
-    setting = Setting(
-        periods, options.costs, options.scaling.make(), options.seed, options.max_migrations,
-        options.max_migration_cost,
-    )  # fmt: skip
+    setting = Setting(periods, options.costs, options.max_migrations, options.max_migration_cost)
     policies = _read_policies(setting, options)
     folder = ReplayFolder(Path(output))
     with folder.writing(_record(periods, options)):
@@ -130,8 +127,10 @@ def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy
     if len(set(options.policies)) < len(options.policies):
         twice = next(p for p in options.policies if options.policies.count(p) > 1)
         raise InvalidInput(Problem("--policy", twice, "stands twice", "name it once"))
+    rule, costs = options.scaling.make(), options.costs
     policies = {
-        text: read_policy(text, options.seed, options.time_limit) for text in options.policies
+        text: read_policy(text, options.seed, options.time_limit, scaling=rule, costs=costs)
+        for text in options.policies
     }
     for policy in policies.values():
         check_policy(setting, policy)

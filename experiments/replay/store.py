@@ -18,13 +18,13 @@ import numpy as np
 from pydantic import AfterValidator, Field, Strict, TypeAdapter
 
 from experiments.documents import Flag, Many, table_type
-from experiments.replay.cluster import Cluster
-from experiments.replay.deployment import Deployment
 from experiments.replay.framework import State
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.read import Fault, check
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Store
+from streamplace.policies.deployment import Deployment
+from streamplace.policies.nodes import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -142,9 +142,8 @@ def _state_dict(state: State) -> dict[str, Any]:
         "second": deployment.places[:, 1].tolist() if split else None,
         "share": deployment.share.tolist() if split else None,
         "merge": None if deployment.merge is None else deployment.merge.tolist(),
-        "memory": dict(deployment.memory),
         "start_load": state.start_load,
-        "changed": state.changed,
+        "remembered": state.memory,
     }
 
 
@@ -167,7 +166,6 @@ _CLUSTER = table_type(
     ids=Required[Many[Text]],
     base=Required[tuple[Index, ...]],
     leaving=Required[tuple[Flag, ...]],
-    added=Required[Index],
 )
 _STATE = table_type(
     "State",
@@ -176,9 +174,8 @@ _STATE = table_type(
     second=list[Index] | None,
     share=list[Share] | None,
     merge=list[Number] | None,
-    memory=dict[str, list[Number]],
     start_load=Required[Number],
-    changed=Required[Whole],
+    remembered=Required[dict[str, Any]],
 )
 _STORED: TypeAdapter[dict[str, Any]] = TypeAdapter(
     table_type(
@@ -246,12 +243,8 @@ def _state(table: dict[str, Any]) -> State:
     if second is not None:
         both = np.column_stack([deployment.node, np.array(second, dtype=np.int64)])
         deployment = Deployment(both, np.array(share))
-    deployment = replace(
-        deployment,
-        merge=None if merge is None else np.array(merge),
-        memory=table.get("memory", {}),
-    )
-    return State(cluster, deployment, table["start_load"], table["changed"])
+    deployment = replace(deployment, merge=None if merge is None else np.array(merge))
+    return State(cluster, deployment, table["start_load"], table["remembered"])
 
 
 def _of_length(name: str, values: Any, length: int) -> list[Problem]:

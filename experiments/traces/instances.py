@@ -10,9 +10,10 @@ import numpy as np
 
 from experiments.generators.kinds import instance as instance_of
 from experiments.generators.kinds import task_table
-from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.errors import InvalidInput, Problem
 from optim.format.tables import TrafficTable
-from optim.methods.registry import get_method, method_names
+from optim.methods.registry import method_names
+from streamplace.policies.planners import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from experiments.traces.job import ClusterSpec
     from optim.format.instance import Instance
     from optim.format.tables import TaskTable
-    from optim.referee.result import Result
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -94,37 +94,6 @@ def planned(instance: Instance, method: str, seed: int) -> tuple[Integers | None
     if result is None or result.plan is None:
         return None, why or ("" if result is None else str(result.termination))
     return result.plan.node_indices(instance).astype(np.int64), ""
-
-
-def ignored_limits(instance: Instance, method: str) -> tuple[str, ...]:
-    """Return the limits that are set and that a method does not honour."""
-    from optim.rules import limits_set
-
-    honours = get_method(method).honours
-    return tuple(n for n in limits_set(instance) if n not in honours and n != "capacity")
-
-
-def attempt(
-    instance: Instance, method: str, seed: int, **settings: Any
-) -> tuple[Result | None, str]:
-    """Solve without the limits that the method ignores: its result, or none, and why no plan.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        It was interrupted.
-    """
-    from optim.methods.solve import solve
-
-    ignore = ignored_limits(instance, method)
-    try:
-        result = solve(instance, method, seed=seed, ignore=ignore, **settings)
-    except StreamplaceError as error:
-        return None, str(error)
-    if str(result.termination) == "interrupted":
-        raise KeyboardInterrupt
-    told = "; ".join(map(str, result.reasons)) or "; ".join(result.notes)
-    return result, told if result.plan is None else ""
 
 
 def instances(

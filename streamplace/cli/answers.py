@@ -423,6 +423,48 @@ class StormVerdict(_Document):
     share_unknown: str | None = is_("why it is unknown")
 
 
+# --- decide ----------------------------------------------------------------------------------
+
+
+class ReplacedDocument(_Document):
+    """A task that is to run on another node."""
+
+    task: str = is_("its id")
+    source: str | None = Field(alias="from", description="its current node; null: it has none")
+    to: str = is_("its node in the plan")
+
+
+class AddedDocument(_Document):
+    """A node to add."""
+
+    id: str = is_("its name in the plan")
+    like: str = is_("the node that it is like")
+
+
+_Figures = dict[str, bool | Number]
+
+
+class DecisionDocument(_Document):
+    """What a policy decides."""
+
+    decision: Literal["keep", "move", "scale"] = is_(
+        "scale: nodes or numbers of tasks change; move: only places do"
+    )
+    reason: str = is_("why, in words")
+    policy: str = is_("as --policy has it")
+    instance: str = is_("name of the instance")
+    instance_sha256: str = is_("hash of the instance")
+    plan: PlanDocument | None = is_("where all tasks go; null: they stay")
+    moves: list[ReplacedDocument] = is_("tasks that change their node")
+    add: list[AddedDocument] = is_("nodes to add before the plan is carried out")
+    mark: list[str] = is_("nodes that are to be emptied")
+    recall: list[str] = is_("nodes that are to be emptied no more")
+    release: list[str] = is_("marked nodes that are empty: to be turned off")
+    parallelism: dict[str, int] = is_("operator to its new number of tasks")
+    before: _Figures | None = is_("figures of what runs; null where a task has no node")
+    after: _Figures | None = is_("figures of the plan; null without one")
+
+
 # --- certificate -----------------------------------------------------------------------------
 
 Exact = int | Annotated[str, Field(pattern=r"^-?[0-9]+(/[1-9][0-9]*)?$")]
@@ -508,6 +550,7 @@ ADAPTERS: dict[str, tuple[TypeAdapter[Any], Literal["validation", "serialization
     "explanation": (TypeAdapter(CaseExplanation | list[CaseExplanation]), "validation"),
     "steps": (STEPS_ADAPTER, "serialization"),
     "verify": (TypeAdapter(FlinkVerdict | KafkaVerdict | StormVerdict), "validation"),
+    "decision": (TypeAdapter(DecisionDocument), "validation"),
     "certificate": (TypeAdapter(CertificateDocument), "validation"),
 }
 """By name of the schema; files that are read are read by the same types."""

@@ -66,6 +66,7 @@ OWN = (
     Command("submit", "streamplace.cli.submit", "carry a plan out on Flink or Storm", CLUSTERS),
     Command("verify", "streamplace.cli.verify", "whether a cluster runs as planned", CLUSTERS),
     Command("revert", "streamplace.cli.revert", "back to before the last submit", CLUSTERS),
+    Command("decide", "streamplace.cli.decide", "one step of an adaptation policy", CLUSTERS),
     Command("watch", "streamplace.cli.watch", "look again and again, propose plans", CLUSTERS),
     Command("run-steps", "streamplace.cli.run_steps", "carry moves out in batches", CLUSTERS),
     Command("storm", "streamplace.cli.storm", "the plug-in for Storm's Nimbus", CLUSTERS),

@@ -79,7 +79,7 @@ def test_everything_that_it_registers_is_in_it(wheel: Path) -> None:
         "from streamplace.packages import HOME, claim; claim()\n"
         "from experiments.generators import KINDS\n"
         "from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS\n"
-        "from experiments.replay.policies import POLICIES\n"
+        "from streamplace.policies.registry import POLICIES\n"
         "from optim.methods.registry import METHODS\n"
         "tables = (METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES)\n"
         "print(HOME, *(len([t.get(n) for n in t.names() if t.is_ours(n)]) > 2 for t in tables))"

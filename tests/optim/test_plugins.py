@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from experiments.generators import KINDS
-from experiments.replay.policies import POLICIES
 from optim import plugins
 from optim.errors import InvalidInput
 from optim.kernels.warm import two_tasks
@@ -24,6 +23,7 @@ from optim.methods.solve import solve
 from optim.plugins import Plugins
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS
+from streamplace.policies.registry import POLICIES
 from tests.conftest import Plug
 
 TABLES: list[Plugins[Any]] = [METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES]

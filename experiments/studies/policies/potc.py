@@ -12,23 +12,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.replay.deployment import Deployment
-from experiments.replay.policies import Planned, Planner, Policy
 from optim.options import Option
+from streamplace.policies.deployment import Deployment
+from streamplace.policies.planners import Planner
+from streamplace.policies.policy import Planned, PolicyFactory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from experiments.replay.deployment import Integers
     from optim.format.instance import Instance
     from optim.format.tables import Floats
+    from streamplace.policies.deployment import Integers
+    from streamplace.policies.planners import Memory
 
 _SWEEPS = 20
 _CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
-class Potc(Policy):
+class Potc(Planner):
     """The power of two choices: splits every key group over two hashed nodes, so it is no method.
 
     Every key group has two candidate nodes by two hash functions; senders send each tuple to the
@@ -51,13 +53,9 @@ class Potc(Policy):
     merge: float = 0.1
     scales: bool = True
 
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin on the hashed nodes."""
-        return self.meets(instance, deployment)
-
-    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+    def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Hash over the nodes there are; budgets do not bind it."""
-        return Planned(self.meets(instance, deployment), "routing", None)
+        return Planned(deploy(instance, self.seed, self.merge), "routing", None)
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Follow the loads: every tuple is routed anew."""
@@ -147,7 +145,7 @@ def _scores(tasks: Integers, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
 
 
-POTC = Planner(
+POTC = PolicyFactory(
     "potc",
     "splits every key group over two hashed nodes (partial key grouping)",
     lambda options, seed, _: Potc(seed, **options),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.replay.policies import read_policy
 from experiments.replay.run import ReplayOptions, run_replay
-from experiments.replay.scaling import ScalingChoice
 from optim import InvalidInput
 from streamplace import InstanceBuilder
+from streamplace.policies.registry import read_policy
+from streamplace.policies.scaling import ScalingChoice
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,11 +18,11 @@ import pytest
 from experiments.replay import command, framework
 from experiments.replay import run as replaying
 from experiments.replay.day import day_periods
-from experiments.replay.deployment import CostModel
 from experiments.replay.run import ReplayOptions, run_replay
-from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import COLUMNS, ReplayFolder
 from optim.errors import InvalidInput, UnsuitableMethod
+from streamplace.policies.deployment import CostModel
+from streamplace.policies.scaling import ScalingChoice
 from tests.experiments.replay.cases import recording
 
 DAY: dict[str, Any] = {"nodes": 4, "key_groups": 5, "operators": 2, "periods": 6}

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.replay.cluster import Cluster
-from experiments.replay.deployment import Deployment
 from experiments.replay.framework import State
 from experiments.replay.store import COLUMNS, Progressed, ReplayFolder
 from optim.errors import InvalidInput
+from streamplace.policies.deployment import Deployment
+from streamplace.policies.nodes import Cluster
 
-CLUSTER = Cluster(("n0", "added-2"), (0, 0), (True, False), 2)
+CLUSTER = Cluster(("n0", "added-2"), (0, 0), (True, False))
 WHOLE = Deployment.whole([1, 0, 1])
 SPLIT = Deployment(np.array([[0, 1], [1, 1]]), np.array([0.1, 1.0]), np.array([0.3, 0.0]))
 
@@ -34,14 +34,14 @@ def test_round_trip(tmp_path: Path, deployment: Deployment) -> None:
     with folder.writing({"seed": 1}):
         assert folder.load("a").state is None
     rows = [row("a", load_distance=0.1 + 0.2)]
-    folder.save("a", Progressed(rows, [1.5], State(CLUSTER, deployment, 50.25, 7)))
+    folder.save("a", Progressed(rows, [1.5], State(CLUSTER, deployment, 50.25, {"looks": 7})))
     with folder.writing({"seed": 1}):
         found = folder.load("a")
     assert found.rows == rows
     assert found.seconds == [1.5]
     assert found.state is not None
     assert found.state.cluster == CLUSTER
-    assert (found.state.start_load, found.state.changed) == (50.25, 7)
+    assert (found.state.start_load, found.state.memory) == (50.25, {"looks": 7})
     np.testing.assert_array_equal(found.state.deployment.places, deployment.places)
     np.testing.assert_array_equal(found.state.deployment.share, deployment.share)
     if deployment.merge is None:
@@ -134,9 +134,8 @@ def test_a_state_file_of_something_else(content: str | bytes, stored: Path) -> N
         ("state.share", [0.5, 1.5], "state.share[1]: 1.5 must be at most 1"),
         ("state.share", None, "state.share goes with second"),
         ("state.merge", [1.0], "state.merge holds 1 values, not 2"),
-        ("state.memory", {"x": ["y"]}, "state.memory.x[0]: 'y' must be a number"),
+        ("state.remembered", 5, "state.remembered: 5 must be an object"),
         ("state.start_load", None, "state.start_load must be a number, not null"),
-        ("state.changed", 1.5, "state.changed: 1.5 must be a whole number"),
     ],
 )
 def test_a_state_file_that_is_damaged(where: str, value: Any, reason: str, stored: Path) -> None:

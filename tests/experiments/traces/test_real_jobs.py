@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.replay.policies import read_policy
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.albic_real import replays
 from experiments.studies.papers.albic_real.replays import POLICIES, climbing, table_of
+from streamplace.policies.registry import read_policy
 
 
 def rows() -> pd.DataFrame:

@@ -79,6 +79,7 @@ def answers(examples: Path, folder: Path) -> dict[str, Any]:
             "verify", "kafka", "reassignment.json",
             "--describe", str(examples / "kafka" / "topics.txt"),
         ),
+        "decision": printed("decide", file, "--state", "state.json"),
     }  # fmt: skip
 
 

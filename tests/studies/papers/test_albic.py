@@ -10,9 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.generators import generate
-from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, first_state, step
-from experiments.replay.policies import read_policy
 from experiments.studies.papers.albic import built, collocation, fig_5, fig_8_9, solving_time
 from experiments.studies.papers.albic.built import joint_periods
 from experiments.studies.papers.albic.collocation import TARGETS, said, summary, table_by
@@ -23,6 +21,7 @@ from experiments.studies.papers.albic.solving_time import TIME
 from experiments.studies.papers.albic.solving_time import table as time_table
 from experiments.studies.papers.claims import Finding
 from optim.figures.measures import imc_gain_of
+from streamplace.policies.registry import read_policy
 from tests.experiments.replay.cases import recording
 from tests.studies.papers.test_claim import judge_claim
 
@@ -95,9 +94,11 @@ def test_planning_first_is_what_the_scaling_rule_sees() -> None:
         step(
             setting := Setting(
                 recording("001", loads, nodes=2, capacity=100.0, traffic=[(0, 1, 1.0)]),
-                CostModel(), built.adds_for_the_hottest, plan_first=plan_first,
             ),
-            policy := read_policy("balance-search", 0), 0, first_state(setting, policy),
+            policy := read_policy(
+                "balance-search", scaling=built.adds_for_the_hottest, plan_first=plan_first
+            ),
+            0, first_state(setting, policy),
         )[0]["added"]
         for plan_first in (True, False)
     ]  # fmt: skip

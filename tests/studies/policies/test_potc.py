@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting
-from experiments.replay.scaling import NoScaling, ScalingDecision
 from experiments.studies.policies.potc import Potc, candidates, deploy, merge_loads, split_loads
 from optim.format.instance import Instance
+from streamplace.policies.scaling import ScalingDecision
 from tests.experiments.replay.cases import recording
 from tests.experiments.replay.test_framework import ToldRule, play
 from tests.heuristics.rebalancing.cases import case
@@ -94,7 +93,7 @@ def test_repeats() -> None:
 
 def test_potc_follows_the_loads_at_once() -> None:
     periods = recording("0" * 60, [[1.0] * 60, [3.0] * 30 + [1.0] * 30], nodes=4)
-    rows, state = play(Setting(periods, CostModel(), NoScaling()), Potc(merge=0.0))
+    rows, state = play(Setting(periods), Potc(merge=0.0))
     assert max(r["load_distance"] for r in rows) < 0.5
     assert rows[0]["load_distance_next"] == pytest.approx(rows[1]["load_distance"])
     assert [r["migrations"] for r in rows] == [0, 0]
@@ -104,7 +103,7 @@ def test_potc_follows_the_loads_at_once() -> None:
 def test_potc_rehashes_when_nodes_change() -> None:
     periods = recording("0123" * 10, [[1.0] * 40] * 3)
     rule = ToldRule([ScalingDecision(mark=(1,)), ScalingDecision(add=1), ScalingDecision()])
-    rows, state = play(Setting(periods, CostModel(), rule), Potc())
+    rows, state = play(Setting(periods), Potc(), rule)
     assert [r["nodes"] for r in rows] == [4, 4, 4]
     assert rows[0]["migrations"] > 0
     assert rows[1]["dropped"] == 1
@@ -113,5 +112,5 @@ def test_potc_rehashes_when_nodes_change() -> None:
 
 def test_feasibility_is_open_for_what_is_split() -> None:
     periods = recording("001", [[3, 1, 2], [1, 5, 2]])
-    rows, _ = play(Setting(periods, CostModel(), NoScaling()), Potc())
+    rows, _ = play(Setting(periods), Potc())
     assert [row["feasible"] for row in rows] == [None, None]

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from experiments.replay.scaling import ScalingDecision, ScalingView
     from experiments.studies.papers.albic.runs import Row
     from optim.format.instance import Instance
+    from streamplace.policies.scaling import ScalingDecision, ScalingView
 
 HOTTEST = 0.9
 """Utilisation of a node above which `adds_for_the_hottest` adds one."""
@@ -22,7 +22,7 @@ DAY = {"nodes": 5, "key_groups": 8, "operators": 4, "periods": 8, "max_migration
 
 def adds_for_the_hottest(view: ScalingView) -> ScalingDecision:
     """Add a node where the most used one is above `HOTTEST`; mark none."""
-    from experiments.replay.scaling import ScalingDecision
+    from streamplace.policies.scaling import ScalingDecision
 
     hot = float((view.load / view.capacity).max()) > HOTTEST
     return ScalingDecision(int(hot and view.since_change > 1))
@@ -51,13 +51,16 @@ def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
 def scale_outs(seed: int, plan_first: bool) -> list[Row]:
     """Nodes added on a short day, decided on planned loads or on those that run."""
     from experiments.replay.day import day_periods
-    from experiments.replay.deployment import CostModel
     from experiments.replay.framework import Setting, first_state, step
-    from experiments.replay.policies import read_policy
+    from streamplace.policies.deployment import CostModel
+    from streamplace.policies.registry import read_policy
 
     made = day_periods(seed, **DAY, utilisation=80.0)
-    setting = Setting(made, CostModel(0.1, 0.1), adds_for_the_hottest, seed, plan_first=plan_first)
-    policy = read_policy("balance-search", seed)
+    setting = Setting(made, CostModel(0.1, 0.1))
+    policy = read_policy(
+        "balance-search", seed, scaling=adds_for_the_hottest, costs=setting.costs,
+        plan_first=plan_first,
+    )  # fmt: skip
     state, added = first_state(setting, policy), 0
     for number in range(len(made)):
         row, state = step(setting, policy, number, state)
@@ -71,16 +74,18 @@ def node_periods(seed: int, policy: str, serialise: float) -> list[Row]:
     That is load per unit of rate on either side. A unit of rate is handled for 1.
     """
     from experiments.replay.day import day_periods
-    from experiments.replay.deployment import CostModel
     from experiments.replay.framework import Setting, first_state, step
-    from experiments.replay.policies import read_policy
-    from experiments.replay.scaling import ScalingChoice
+    from streamplace.policies.deployment import CostModel
+    from streamplace.policies.registry import read_policy
+    from streamplace.policies.scaling import ScalingChoice
 
     made = day_periods(seed, **DAY)
     per_rate = serialise * made[0].totals[0] / made[0].total_traffic
     costs = CostModel(per_rate / 2, per_rate / 2)
-    setting = Setting(made, costs, ScalingChoice("utilisation").make(), seed)
-    planner = read_policy(policy, seed)
+    setting = Setting(made, costs)
+    planner = read_policy(
+        policy, seed, scaling=ScalingChoice("utilisation").make(), costs=setting.costs
+    )
     state, total = first_state(setting, planner), 0
     for number in range(len(made)):
         row, state = step(setting, planner, number, state)
@@ -94,11 +99,10 @@ def scale_ins(limit: float | None) -> list[Row]:
     Four nodes used to 30 % on average, so that the utilisation rule would mark some; one key group
     of 60 points, which no plan can share out.
     """
-    from experiments.replay.deployment import CostModel
     from experiments.replay.framework import Setting, first_state, step
-    from experiments.replay.policies import read_policy
-    from experiments.replay.scaling import ScalingChoice
     from optim.format.instance import Instance
+    from streamplace.policies.registry import read_policy
+    from streamplace.policies.scaling import ScalingChoice
 
     loads = [60.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0]
     period = Instance.from_dict(
@@ -115,7 +119,7 @@ def scale_ins(limit: float | None) -> list[Row]:
     )
     given: dict[str, Any] = {} if limit is None else {"max_load_distance": limit}
     rule = ScalingChoice("utilisation", given).make()
-    setting, policy = Setting([period], CostModel(), rule), read_policy("balance-search", 0)
+    setting, policy = Setting([period]), read_policy("balance-search", 0, scaling=rule)
     row, _ = step(setting, policy, 0, first_state(setting, policy))
     return [
         {

@@ -106,13 +106,12 @@ def cola_starts(reduced: bool) -> pd.DataFrame:
     """COLA on the first day of Real Job 4 from random placements."""
     import numpy as np
 
-    from experiments.replay.deployment import CostModel
     from experiments.replay.framework import Setting, first_state, step
     from experiments.replay.periods import load_trace
-    from experiments.replay.policies import read_policy
-    from experiments.replay.scaling import NoScaling
     from experiments.studies.papers.albic.runs import placed
     from experiments.traces.instances import load_scale
+    from streamplace.policies.deployment import CostModel
+    from streamplace.policies.registry import read_policy
 
     folder = FOLDER / ("fig-14-reduced" if reduced else "fig-14") / "rows"
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +122,7 @@ def cola_starts(reduced: bool) -> pd.DataFrame:
     for seed in range(3 if reduced else 30):
         node = np.random.default_rng(seed).integers(0, day.num_nodes, day.num_tasks)
         start = placed(day, node.astype(np.int32))
-        setting = Setting([start], CostModel(scale, scale), NoScaling(), seed)
+        setting = Setting([start], CostModel(scale, scale))
         policy: Any = read_policy("cola", seed)
         row, _ = step(setting, policy, 0, first_state(setting, policy))
         rows.append(

@@ -95,10 +95,10 @@ class Replaying:
         """
         import pandas as pd
 
-        from experiments.replay.deployment import CostModel
         from experiments.replay.periods import load_trace
         from experiments.replay.run import ReplayOptions, run_replay
         from experiments.traces.instances import load_scale
+        from streamplace.policies.deployment import CostModel
 
         trace = self.trace(folder, reduced)
         scale = self.serialise * load_scale(trace)
@@ -131,8 +131,8 @@ class Replaying:
         return min(periods, REDUCED_PERIODS) if reduced else periods
 
     def _known(self) -> tuple[str, ...]:
-        from experiments.replay.policies import POLICIES
         from optim.methods.registry import method_names
+        from streamplace.policies.registry import POLICIES
 
         known = {*POLICIES.names(), *method_names()}
         return tuple(name for name in self.policies if name.partition(":")[0] in known)

@@ -104,58 +104,60 @@ def trigger(reduced: bool) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from experiments.replay.deployment import Deployment
-    from experiments.replay.policies import read_policy
+    from streamplace.policies.registry import read_planner
+
+    def chain(rates: Any, at: Any) -> Instance:
+        return topologies(
+            [4], [1] * 8, 2, 2, rates=rates.tolist(), one=True, at=np.asarray(at).tolist()
+        )
 
     lines: list[dict[str, Any]] = []
     for window in (60, 120, 300):
-        policy: Any = read_policy(f"storm-trigger:window={window},interval=0,period=30", 0)
+        planner: Any = read_planner(f"storm-trigger:window={window},interval=0,period=30", 0)
         made = topologies(
             [2], [1] * 4, 2, 2, rates=[5.0, 1.0, 5.0], one=True,
             loads=[6.0, 6.0, 1.0, 1.0], capacity=[10.0, 10.0], at=[0, 0, 1, 1],
         )  # fmt: skip
-        now: Any = Deployment.whole(made.tasks.node)
+        memory: Any = {}
         fired = None
         for step in range(1, 20):
-            plan = policy.plan(made, now, 0)
+            plan = planner.plan(made, memory, 0, 30.0 * step)
             if plan.note.find("overloaded for") >= 0:
                 fired = 30 * step
                 break
-            now = plan.deployment or now
+            memory = plan.memory
         lines.append({"what": "overload", "seed": 0, "bound": window, "fired_after": fired})
+    start = np.arange(8) % 2
     for gain in (5.0, 20.0, 40.0):
-        policy = read_policy(f"storm-trigger:gain={gain},interval=0,alpha=1,delta=1", 0)
+        planner = read_planner(f"storm-trigger:gain={gain},interval=0,alpha=1,delta=1", 0)
         for seed in range(10 if reduced else 30):
             rng = np.random.default_rng(seed)
             rates = rng.uniform(1, 20, 7)
-            before_drift = topologies([4], [1] * 8, 2, 2, rates=rates.tolist(), one=True)
-            start = Deployment.whole(np.arange(8, dtype=np.int32) % 2)
-            now = policy.planner.plan(before_drift, start, 0).deployment
-            rates = rates * rng.lognormal(0.0, 0.4, 7)
-            made = topologies([4], [1] * 8, 2, 2, rates=rates.tolist(), one=True)
-            plan = policy.plan(made, now, 0)
-            fresh = policy.planner.plan(made, now, 0)
-            before, after = (crossing(made, d.node) for d in (now, fresh.deployment))
+            now = planner.planner.plan(chain(rates, start), {}, 0, 0.0).deployment.node
+            made = chain(rates * rng.lognormal(0.0, 0.4, 7), now)
+            taken = planner.plan(made, {}, 0, 0.0).deployment.node
+            fresh = planner.planner.plan(made, {}, 0, 0.0).deployment.node
+            before, after = (crossing(made, node) for node in (now, fresh))
             lines.append(
                 {"what": "traffic", "seed": seed, "bound": gain}
                 | {"less": 100 * (before - after) / before}
-                | {"taken": bool((plan.deployment.node != now.node).any())}
+                | {"taken": bool((taken != now).any())}
             )
+    planner = read_planner("storm-trigger:gain=10,interval=180,alpha=1,delta=1", 0)
     for seed in range(10 if reduced else 30):
         rng = np.random.default_rng(seed)
-        policy = read_policy("storm-trigger:gain=10,interval=180,period=60,alpha=1,delta=1", 0)
         rates = rng.uniform(1, 20, 7)
         fixed: Any = None
-        now = None
+        now, memory = start, {}
         sums = np.zeros(2)
-        for _ in range(40):
+        for period in range(40):
             rates = np.clip(rates * rng.lognormal(0.0, 0.25, 7), 0.5, 60)
-            made = topologies([4], [1] * 8, 2, 2, rates=rates.tolist(), one=True)
             if fixed is None:
-                start = Deployment.whole(np.arange(8, dtype=np.int32) % 2)
-                fixed = now = policy.planner.plan(made, start, 0).deployment
-            now = policy.plan(made, now, 0).deployment or now
-            sums += [crossing(made, fixed.node), crossing(made, now.node)]
+                fixed = now = planner.planner.plan(chain(rates, start), {}, 0, 0.0).deployment.node
+            made = chain(rates, now)
+            plan = planner.plan(made, memory, 0, 60.0 * period)
+            now, memory = plan.deployment.node, plan.memory
+            sums += [crossing(made, fixed), crossing(made, now)]
         lines.append({"what": "drift", "seed": seed, "fixed": sums[0], "adaptive": sums[1]})
     return pd.DataFrame(lines)
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.replay.deployment import Deployment
-from experiments.replay.policies import Planned, read_policy
 from experiments.replay.run import ReplayOptions, run_replay
-from experiments.studies.policies.storm_trigger import StormTrigger
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+from streamplace.policies.policy import Planned
+from streamplace.policies.registry import read_planner
+from streamplace.policies.storm_trigger import StormTrigger
 
 
 def period(where: str, loads: tuple[float, ...] = (1, 1, 1, 1), name: str = "p") -> Instance:
@@ -37,20 +37,16 @@ def period(where: str, loads: tuple[float, ...] = (1, 1, 1, 1), name: str = "p")
 
 
 def trigger(text: str = "") -> StormTrigger:
-    policy = read_policy(f"storm-trigger:{text}", 0)
-    assert isinstance(policy, StormTrigger)
-    return policy
+    planner = read_planner(f"storm-trigger:{text}", 0)
+    assert isinstance(planner, StormTrigger)
+    return planner
 
 
-def planned(policy: StormTrigger, made: Instance, memory: dict[str, Any] | None = None) -> Planned:
-    deployment = Deployment.whole(made.tasks.node)
-    if memory:
-        deployment = Deployment(deployment.places, deployment.share, memory=memory)
-    return policy.plan(made, deployment, 0)
+def planned(trigger: StormTrigger, made: Instance, memory: dict[str, Any] | None = None) -> Planned:
+    return trigger.plan(made, {"looked": 0.0, **memory} if memory else {}, 0, 60.0)
 
 
 def moved(made: Instance, plan: Planned) -> bool:
-    assert plan.deployment is not None
     return bool((plan.deployment.node != made.tasks.node).any())
 
 
@@ -67,21 +63,17 @@ def test_less_traffic_by_the_gain_replaces_the_schedule() -> None:
 
 def test_at_most_once_an_interval() -> None:
     made = period("0101")
-    fresh = {"since_schedule": [0.0]}
+    fresh = {"since_schedule": 0.0}
     waits = planned(trigger("interval=180,period=60"), made, fresh)
     assert not moved(made, waits)
     assert "120 s to wait" in waits.note
-    assert waits.deployment is not None
-    assert waits.deployment.memory["since_schedule"] == [60.0]
-    assert moved(
-        made, planned(trigger("interval=180,period=60"), made, {"since_schedule": [120.0]})
-    )
+    assert waits.memory["since_schedule"] == 60.0
+    assert moved(made, planned(trigger("interval=180,period=60"), made, {"since_schedule": 120.0}))
 
 
 def test_a_schedule_that_was_not_taken_counts_too() -> None:
     plan = planned(trigger("gain=91"), period("0101"))
-    assert plan.deployment is not None
-    assert plan.deployment.memory["since_schedule"] == [0.0]
+    assert plan.memory["since_schedule"] == 0.0
 
 
 def test_overload_counts_only_when_it_lasts() -> None:
@@ -90,14 +82,11 @@ def test_overload_counts_only_when_it_lasts() -> None:
     policy = trigger("window=100,period=60,gain=1000")
     first = planned(policy, made)
     assert not moved(made, first)
-    assert first.deployment is not None
-    assert first.deployment.memory["overloaded_for"] == [60.0, 0.0]
-    long = planned(policy, made, {"overloaded_for": [60.0, 0.0], "since_schedule": [1e6]})
+    assert first.memory["overloaded_for"] == {"n0": 60.0}
+    long = planned(policy, made, {"overloaded_for": {"n0": 60.0}, "since_schedule": 1e6})
     assert moved(made, long)
     assert "n0 was overloaded for 120 s" in long.note
-    after = long.deployment
-    assert after is not None
-    assert after.memory["overloaded_for"] == [0.0, 0.0]
+    assert long.memory["overloaded_for"] == {}
 
 
 def test_a_node_without_capacity_does_not_blind_the_trigger() -> None:
@@ -107,9 +96,8 @@ def test_a_node_without_capacity_does_not_blind_the_trigger() -> None:
     made = made.replace(nodes=nodes)
     policy = trigger("window=100,period=60,gain=1000")
     first = planned(policy, made)
-    assert first.deployment is not None
-    assert first.deployment.memory["overloaded_for"] == [60.0, 0.0, 0.0]
-    plan = planned(policy, made, {"overloaded_for": [60.0, 0.0, 0.0], "since_schedule": [1e6]})
+    assert first.memory["overloaded_for"] == {"n0": 60.0}
+    plan = planned(policy, made, {"overloaded_for": {"n0": 60.0}, "since_schedule": 1e6})
     assert moved(made, plan)
     assert "n0 was overloaded for 120 s" in plan.note
 
@@ -118,7 +106,7 @@ def test_load_on_a_node_without_capacity_is_overload() -> None:
     made = period("0011")
     nodes = made.to_dict()["nodes"]
     made = made.replace(nodes=[{**nodes[0], "capacity": {"cpu": 0}}, *nodes[1:]])
-    memory = {"overloaded_for": [600.0, 0.0], "since_schedule": [1e6]}
+    memory = {"overloaded_for": {"n0": 600.0}, "since_schedule": 1e6}
     plan = planned(trigger("gain=1000"), made, memory)
     assert moved(made, plan)
     assert "n0 was overloaded for 660 s" in plan.note
@@ -126,14 +114,13 @@ def test_load_on_a_node_without_capacity_is_overload() -> None:
 
 def test_a_break_resets_the_overload() -> None:
     made = period("0011", loads=(4, 4, 1, 1))
-    plan = planned(trigger(), made, {"overloaded_for": [600.0, 0.0], "since_schedule": [0.0]})
-    assert plan.deployment is not None
-    assert plan.deployment.memory["overloaded_for"] == [0.0, 0.0]
+    plan = planned(trigger(), made, {"overloaded_for": {"n0": 600.0}, "since_schedule": 0.0})
+    assert plan.memory["overloaded_for"] == {}
 
 
 def test_overload_waits_for_the_interval() -> None:
     made = period("0011", loads=(6, 6, 1, 1))
-    memory = {"overloaded_for": [600.0, 0.0], "since_schedule": [0.0]}
+    memory = {"overloaded_for": {"n0": 600.0}, "since_schedule": 0.0}
     plan = planned(trigger(), made, memory)
     assert not moved(made, plan)
     assert plan.note.startswith("overloaded, but 120 s")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.replay.cluster import Cluster, on_cluster
 from optim.format.instance import Instance
+from streamplace.policies.nodes import Cluster, on_cluster
 from tests.heuristics.rebalancing.cases import case
 
 
-def test_names_are_never_used_twice() -> None:
-    cluster = Cluster.of(case("01")).grown(2, 0)
-    assert cluster.ids == ("n0", "n1", "added-1", "added-2")
+def test_nodes_come_and_go() -> None:
+    cluster = Cluster.of(case("01")).grown(["a", "b"], 0)
+    assert cluster.ids == ("n0", "n1", "a", "b")
     smaller, new = cluster.without(np.array([False, True, False, True]))
-    assert smaller.ids == ("n0", "added-1")
+    assert smaller.ids == ("n0", "a")
     assert new.tolist() == [0, -1, 1, -1]
-    assert smaller.grown(1, 1).ids == ("n0", "added-1", "added-3")
-    assert smaller.grown(1, 1).base == (0, 0, 1)
+    assert smaller.grown(["c"], 1).ids == ("n0", "a", "c")
+    assert smaller.grown(["c"], 1).base == (0, 0, 1)
 
 
 def test_marking_and_recalling() -> None:
@@ -30,7 +30,9 @@ def test_added_nodes_are_like_their_template() -> None:
     value["nodes"][1] |= {"capacity": {"cpu": 7.0}, "background": {"cpu": 2.0}, "weight": 3.0}
     value["links"] = [{"id": "up", "nodes": ["n0", "n1"], "capacity": 5.0}]
     period = Instance.from_dict(value)
-    cluster, _ = Cluster.of(period).grown(1, 1).without(np.array([True, False, False, False]))
+    cluster, _ = (
+        Cluster.of(period).grown(["added-1"], 1).without(np.array([True, False, False, False]))
+    )
     made = on_cluster(period, cluster, period.tasks.load * 2, np.array([2, 0, 0, 1]), period.limits)
     assert made.nodes.ids == ("n1", "n2", "added-1")
     assert made.nodes.capacity[:, 0].tolist() == [7.0, np.inf, 7.0]

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.replay.deployment import (
+from optim.figures.measures import imc_gain_of
+from optim.format.instance import Instance
+from streamplace.policies.deployment import (
     CostModel,
     Deployment,
     collocated_traffic,
@@ -17,8 +19,6 @@ from experiments.replay.deployment import (
     measured_load,
     node_loads,
 )
-from optim.figures.measures import imc_gain_of
-from optim.format.instance import Instance
 from tests.heuristics.rebalancing.cases import case, random_case
 
 COSTS = CostModel(serialise=0.5, deserialise=0.25)

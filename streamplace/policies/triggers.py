@@ -15,28 +15,30 @@ input yet: partial relief counts. So load that swings around the threshold moves
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.replay.policies import Trigger, triggering
 from optim.errors import InvalidInput, Problem
 from optim.figures.rate import SUSTAINABLE_RATE
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
 from optim.rules.excess import worsened
+from streamplace.policies.planners import Trigger
+from streamplace.policies.policy import remembered
+from streamplace.policies.registry import triggering
 
 if TYPE_CHECKING:
-    from experiments.replay.deployment import Deployment
-    from experiments.replay.policies import Planned
     from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from streamplace.policies.deployment import Deployment
+    from streamplace.policies.planners import Memory
+    from streamplace.policies.policy import Planned
 
 PLANNED_LOAD = "planned_load"
 SINCE_PLAN = "periods_since_plan"
 """What is remembered: the load that the running plan was made for; periods since one was made."""
-
-_LONGEST = 1e300
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,17 @@ class ChangeTrigger(Trigger):
 
     change: float = 10.0
 
-    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+    def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Compare the load with the one that was planned for; the first period is planned.
 
         A plan that is not to be had is asked for again in the next period.
         """
         load = float(instance.totals[0])
-        before = deployment.memory.get(PLANNED_LOAD, [None])[0]
+        before = remembered(memory, PLANNED_LOAD)
         if before is not None and abs(load - before) <= self.change / 100.0 * before:
-            return self.keep(instance, deployment)
+            return self.keep(instance, memory)
         why = "first plan" if before is None else f"load {load:.4g}, planned for {before:.4g}"
-        remembered = {PLANNED_LOAD: [load]}
-        return self.replan(instance, deployment, seed, lambda _: (True, why), remembered)
+        return self.replan(instance, seed, lambda _: (True, why), {PLANNED_LOAD: load}, memory)
 
 
 @dataclass(frozen=True)
@@ -85,40 +86,40 @@ class RateTrigger(Trigger):
             reason, remedy = "are given for no node, nor links", "rate-trigger needs one of them"
             raise InvalidInput(Problem("nodes[].capacity", None, reason, remedy))
 
-    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+    def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Look at the measured loads, and plan anew if they leave too little headroom."""
-        since = deployment.memory.get(SINCE_PLAN, [np.inf])[0] + 1
-        deployment = replace(deployment, memory={SINCE_PLAN: [min(since, _LONGEST)]})
-        now = _sustained(instance, deployment)
-        if now >= self.headroom:
-            return self.keep(instance, deployment)
-        short = f"carries {now:.4g} times the rate"
-        if since <= self.pause:
-            return self.keep(
-                instance, deployment, f"{short}; a plan was made {since:g} periods ago"
-            )
+        since = remembered(memory, SINCE_PLAN)
+        since = None if since is None else since + 1
+        running = instance.tasks.node
+        carried = _sustained(instance, running)
+        memory = {} if since is None else {SINCE_PLAN: since}
+        if carried >= self.headroom:
+            return self.keep(instance, memory)
+        short = f"carries {carried:.4g} times the rate"
+        if since is not None and since <= self.pause:
+            return self.keep(instance, memory, f"{short}; a plan was made {since:g} periods ago")
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
-            then = _sustained(instance, fresh)
-            worth = then >= now * (1.0 + self.gain / 100.0) and then > now
-            taken = worth and _is_no_worse(instance, deployment, fresh)
+            then = _sustained(instance, fresh.placement)
+            worth = then >= carried * (1.0 + self.gain / 100.0) and then > carried
+            taken = worth and _is_no_worse(instance, running, fresh.placement)
             what = ", the plan" if taken else "; the fresh plan carries"
             return taken, f"{short}{what} {then:.4g}"
 
-        planned = replace(deployment, memory={SINCE_PLAN: [0.0]})
-        return self.replan(instance, planned, seed, judge, planned.memory)
+        made = {SINCE_PLAN: 0}
+        return self.replan(instance, seed, judge, made, made)
 
 
-def _sustained(instance: Instance, deployment: Deployment) -> float:
-    """Return the multiple of the present rate that a deployment carries; ``inf`` where any."""
-    rate = evaluate_indices(instance, deployment.placement).sustainable_rate
+def _sustained(instance: Instance, node: Ints) -> float:
+    """Return the multiple of the present rate that a placement carries; ``inf`` where any."""
+    rate = evaluate_indices(instance, node).sustainable_rate
     return np.inf if rate is None else rate
 
 
-def _is_no_worse(instance: Instance, old: Deployment, new: Deployment) -> bool:
-    """Whether a deployment breaks no limit, beside those that the rate measures, more than now."""
+def _is_no_worse(instance: Instance, old: Ints, new: Ints) -> bool:
+    """Whether a placement breaks no limit, beside those that the rate measures, more than now."""
     binding = SUSTAINABLE_RATE.binding(instance)
-    now, then = (evaluate_indices(binding, each.placement).violations for each in (old, new))
+    now, then = (evaluate_indices(binding, each).violations for each in (old, new))
     return not worsened(now, then)
 
 

@@ -1,4 +1,4 @@
-"""The nodes of a replay: those of the recording, copies added since, some of them leaving."""
+"""The nodes that there are: those of an instance, copies added since, some of them leaving."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints, LinkTable, NodeTable, TaskTable
+    from optim.format.tables import Floats, Ints, Limits, LinkTable, NodeTable, TaskTable
 
 
 @dataclass(frozen=True)
@@ -25,38 +25,29 @@ class Cluster:
     ids
         Names of the nodes.
     base
-        For each the node of the recording it is, or is a copy of.
+        For each the node of the instance it is, or is a copy of.
     leaving
         Whether it is marked for removal.
-    added
-        How many nodes were added so far, those dropped again included: names are never used twice.
     """
 
     ids: tuple[str, ...]
     base: tuple[int, ...]
     leaving: tuple[bool, ...]
-    added: int = 0
 
     @classmethod
     def of(cls, instance: Instance) -> Cluster:
-        """Return the nodes of the first period."""
+        """Return the nodes of an instance."""
         leaving = tuple(bool(flag) for flag in instance.nodes.leaving)
         return cls(instance.nodes.ids, tuple(range(instance.num_nodes)), leaving)
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def grown(self, count: int, template: int) -> Cluster:
-        """Return the cluster with `count` copies more of a node of the recording (its index)."""
-        names: list[str] = []
-        number = self.added
-        while len(names) < count:
-            number += 1
-            name = f"added-{number}"
-            if name not in self.ids:
-                names.append(name)
+    def grown(self, names: Sequence[str], template: int) -> Cluster:
+        """Return the cluster with copies more of a node of the instance (its index)."""
+        count = len(names)
         base, leaving = (*self.base, *[template] * count), (*self.leaving, *[False] * count)
-        return Cluster((*self.ids, *names), base, leaving, number)
+        return Cluster((*self.ids, *names), base, leaving)
 
     def marked(self, nodes: Iterable[int], leaving: bool = True) -> Cluster:
         """Return the cluster with nodes marked for removal, or recalled."""
@@ -72,21 +63,26 @@ class Cluster:
         new[keep] = np.arange(len(keep))
         rows: Any = ([column[i] for i in keep] for column in (self.ids, self.base, self.leaving))
         ids, base, leaving = map(tuple, rows)
-        return replace(self, ids=ids, base=base, leaving=leaving), new
+        return Cluster(ids, base, leaving), new
 
 
 def on_cluster(
-    period: Instance, cluster: Cluster, load: Floats, node: NDArray[np.int64], limits: Any
+    instance: Instance,
+    cluster: Cluster,
+    load: Floats,
+    node: NDArray[np.int64],
+    limits: Limits,
+    slot: Ints | None = None,
 ) -> Instance:
-    """Return a period's instance on the nodes there are now.
+    """Return an instance on the nodes there are now.
 
-    Added nodes are like the one they are copies of: its capacity and background of the period, and
-    a key group allowed there is allowed on them. Links keep the nodes they list.
+    Added nodes are like the one they are copies of: its capacity and background, and a task allowed
+    there is allowed on them. Links keep the nodes they list.
 
     Parameters
     ----------
-    period
-        As recorded.
+    instance
+        As recorded, or as it was before its nodes changed.
     cluster
         The nodes.
     load
@@ -94,14 +90,17 @@ def on_cluster(
     node
         (T,) current place, index in the cluster.
     limits
-        Budgets of the replay, an `optim.format.tables.Limits`.
+        With the budgets that hold.
+    slot
+        (T,) current slot; none where left out.
     """
     base = np.array(cluster.base, dtype=np.int64)
+    slot = np.full(len(node), -1, dtype=np.int32) if slot is None else slot
     return replace(
-        period,
-        nodes=_nodes(period.nodes, cluster, base),
-        tasks=_tasks(period.tasks, base, load, node),
-        links=_links(period.links, cluster, base),
+        instance,
+        nodes=_nodes(instance.nodes, cluster, base),
+        tasks=_tasks(instance.tasks, base, load, node, slot),
+        links=_links(instance, cluster, base),
         limits=limits,
     )
 
@@ -120,7 +119,7 @@ def _nodes(table: NodeTable, cluster: Cluster, base: NDArray[np.int64]) -> NodeT
 
 
 def _tasks(
-    table: TaskTable, base: NDArray[np.int64], load: Floats, node: NDArray[np.int64]
+    table: TaskTable, base: NDArray[np.int64], load: Floats, node: NDArray[np.int64], slot: Ints
 ) -> TaskTable:
     allowed_indptr, allowed_indices = _now(table.allowed_indptr, table.allowed_indices, base)
     copies_indptr, copies_indices = _now(table.copies_indptr, table.copies_indices, base)
@@ -128,7 +127,7 @@ def _tasks(
         table,
         load=load.copy(),
         node=node.astype(np.int32),
-        slot=np.full(len(node), -1, dtype=np.int32),
+        slot=slot,
         allowed_indptr=allowed_indptr,
         allowed_indices=allowed_indices,
         copies_indptr=copies_indptr,
@@ -147,10 +146,11 @@ def _now(indptr: Ints, indices: Ints, base: NDArray[np.int64]) -> tuple[Ints, In
     )
 
 
-def _links(table: LinkTable, cluster: Cluster, base: NDArray[np.int64]) -> LinkTable:
+def _links(instance: Instance, cluster: Cluster, base: NDArray[np.int64]) -> LinkTable:
+    table = instance.links
     if not len(table.ids):
         return table
-    own = [i for i, name in enumerate(cluster.ids) if not name.startswith("added-")]
+    own = [i for i, name in enumerate(cluster.ids) if name == instance.nodes.ids[base[i]]]
     index = {int(base[i]): i for i in own}
     members, indptr = [], [0]
     for link in range(len(table.ids)):

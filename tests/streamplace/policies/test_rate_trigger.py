@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from experiments.replay.deployment import Deployment
-from experiments.replay.policies import Planned, read_policy
 from experiments.replay.run import ReplayOptions, run_replay
-from experiments.replay.triggers import SINCE_PLAN, RateTrigger
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+from streamplace.policies.policy import Planned
+from streamplace.policies.registry import read_planner, read_policy
+from streamplace.policies.triggers import SINCE_PLAN, RateTrigger
 
 
 def period(where: str, load: float = 4.0, name: str = "p", **limits: Any) -> Instance:
@@ -31,11 +31,9 @@ def period(where: str, load: float = 4.0, name: str = "p", **limits: Any) -> Ins
 
 
 def planned(made: Instance, text: str = "", since: float | None = None) -> Planned:
-    policy = read_policy(f"rate-trigger:method=balance-milp{text}", 0)
-    assert isinstance(policy, RateTrigger)
-    whole = Deployment.whole(made.tasks.node)
-    memory = {} if since is None else {SINCE_PLAN: [since]}
-    return policy.plan(made, Deployment(whole.places, whole.share, memory=memory), 0)
+    planner = read_planner(f"rate-trigger:method=balance-milp{text}", 0)
+    assert isinstance(planner, RateTrigger)
+    return planner.plan(made, {} if since is None else {SINCE_PLAN: since}, 0, 0.0)
 
 
 def moves(made: Instance, plan: Planned) -> int:
@@ -48,8 +46,7 @@ def test_short_headroom_is_mended() -> None:
     plan = planned(made)
     assert moves(made, plan) == 1
     assert "carries 0.8333 times the rate, the plan 1.25" in plan.note
-    assert plan.deployment is not None
-    assert plan.deployment.memory[SINCE_PLAN] == [0.0]
+    assert plan.memory[SINCE_PLAN] == 0
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from experiments.replay.deployment import Deployment
-from experiments.replay.policies import Planned, read_policy
-from experiments.replay.triggers import PLANNED_LOAD, ChangeTrigger
 from optim.errors import InvalidInput
-from tests.experiments.replay.test_rate_trigger import moves, period
+from streamplace.policies.policy import Planned
+from streamplace.policies.registry import read_planner, read_policy
+from streamplace.policies.triggers import PLANNED_LOAD, ChangeTrigger
+from tests.streamplace.policies.test_rate_trigger import moves, period
 
 
 def planned(load: float, before: float | None, text: str = "") -> tuple[Any, Planned]:
     made = period("0001", load)
-    policy = read_policy(f"change-trigger:method=balance-milp{text}", 0)
-    assert isinstance(policy, ChangeTrigger)
-    whole = Deployment.whole(made.tasks.node)
-    memory = {} if before is None else {PLANNED_LOAD: [before]}
-    return made, policy.plan(made, Deployment(whole.places, whole.share, memory=memory), 0)
+    planner = read_planner(f"change-trigger:method=balance-milp{text}", 0)
+    assert isinstance(planner, ChangeTrigger)
+    memory = {} if before is None else {PLANNED_LOAD: before}
+    return made, planner.plan(made, memory, 0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +34,7 @@ def planned(load: float, before: float | None, text: str = "") -> tuple[Any, Pla
 def test_a_change_sets_it_off(before: float | None, text: str, count: int) -> None:
     made, plan = planned(2.0, before, text)
     assert moves(made, plan) == count
-    assert plan.deployment is not None
-    assert plan.deployment.memory[PLANNED_LOAD] == [8.0 if count else before]
+    assert plan.memory[PLANNED_LOAD] == (8.0 if count else before)
 
 
 def test_what_is_no_method_is_refused() -> None:

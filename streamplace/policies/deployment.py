@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -30,14 +30,11 @@ class Deployment:
         (T,) part of a key group's tuples that goes to its first place.
     merge
         (N,) load that merging partial states costs on each node, or ``None`` for none.
-    memory
-        What a policy remembers from one period to the next.
     """
 
     places: Integers
     share: Floats
     merge: Floats | None = None
-    memory: Mapping[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def whole(cls, node: Any) -> Deployment:
@@ -72,7 +69,7 @@ class Deployment:
             keep = np.flatnonzero(new_index >= 0)
             merge = np.zeros(len(keep))
             merge[new_index[keep]] = self.merge[keep]
-        return Deployment(new_index[self.places], self.share, merge, self.memory)
+        return Deployment(new_index[self.places], self.share, merge)
 
 
 @dataclass(frozen=True)

@@ -6,33 +6,35 @@ running schedule is replaced
 - at most once in `interval` seconds, when a fresh schedule lowers the traffic between nodes by more
   than `gain` percent.
 
-Periods last `period` seconds. Whatever keeps a node overloaded, `interval` also spaces the attempts
-after an overload, so that a cluster without a better schedule is not scheduled anew every period.
+A load is taken to have lasted since the look before; at the first look, for `period` seconds, the
+length of a period of a recording. Whatever keeps a node overloaded, `interval` also spaces the
+attempts after an overload, so that a cluster without a better schedule is not scheduled anew at
+every look.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.replay.deployment import collocated_traffic
-from experiments.replay.policies import Trigger, triggering
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import node_loads
 from optim.options import Option
+from streamplace.policies.deployment import Deployment, collocated_traffic
+from streamplace.policies.planners import Trigger
+from streamplace.policies.policy import remembered
+from streamplace.policies.registry import triggering
 
 if TYPE_CHECKING:
-    from experiments.replay.deployment import Deployment
-    from experiments.replay.policies import Planned
     from optim.format.instance import Instance
+    from streamplace.policies.planners import Memory
+    from streamplace.policies.policy import Planned
 
-OVERLOADED, SINCE_SCHEDULE = "overloaded_for", "since_schedule"
-"""What is remembered: seconds of overload without a break (of each node), and since the last
-schedule was made."""
-
-_LONGEST = 1e300
+OVERLOADED, SINCE_SCHEDULE, LOOKED = "overloaded_for", "since_schedule", "looked"
+"""What is remembered: seconds of overload without a break (of each node that is overloaded),
+seconds since the last schedule was made, and when the last look was."""
 
 
 @dataclass(frozen=True)
@@ -58,34 +60,46 @@ class StormTrigger(Trigger):
             reason, remedy = "is given for no node", "storm-trigger needs it"
             raise InvalidInput(Problem(name, None, reason, remedy))
 
-    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+    def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Look at the measured loads, and schedule anew if they ask for it."""
-        over = self._overloaded_for(instance, deployment)
-        since = deployment.memory.get(SINCE_SCHEDULE, [np.inf])[0] + self.period
-        memory = {OVERLOADED: over.tolist(), SINCE_SCHEDULE: [min(since, _LONGEST)]}
-        if since < self.interval:
+        last = remembered(memory, LOOKED)
+        elapsed = self.period if last is None else max(0.0, now - last)
+        over = self._overloaded_for(instance, memory, elapsed)
+        since = remembered(memory, SINCE_SCHEDULE)
+        since = None if since is None else since + elapsed
+        lasting = {
+            name: seconds
+            for name, seconds in zip(instance.nodes.ids, over.tolist(), strict=True)
+            if seconds
+        }
+        seen = {OVERLOADED: lasting, LOOKED: now}
+        if since is not None and since < self.interval:
             why = "overloaded, but " if (over > self.window).any() else ""
             note = f"{why}{self.interval - since:g} s to wait for the next schedule"
-            return self.keep(instance, replace(deployment, memory=memory), note)
+            return self.keep(instance, {**seen, SINCE_SCHEDULE: since}, note)
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
-            reason = self._why(instance, deployment, fresh, over)
+            reason = self._why(instance, fresh, over)
             return reason is not None, reason or "the fresh schedule is not worth it"
 
-        memory = {**memory, SINCE_SCHEDULE: [0.0]}
-        anew = {**memory, OVERLOADED: [0.0] * len(over)}
-        return self.replan(instance, replace(deployment, memory=memory), seed, judge, anew)
+        otherwise = {**seen, SINCE_SCHEDULE: 0.0}
+        return self.replan(instance, seed, judge, {**otherwise, OVERLOADED: {}}, otherwise)
 
-    def _overloaded_for(self, instance: Instance, deployment: Deployment) -> Any:
+    def _overloaded_for(self, instance: Instance, memory: Memory, elapsed: float) -> Any:
         """(N,) seconds for which each node has been at or above its capacity without a break."""
-        loads = node_loads(instance, deployment.placement)[:, 0]
-        known = deployment.memory.get(OVERLOADED, [])
-        before = np.array(known) if len(known) == len(loads) else np.zeros(len(loads))
+        loads = node_loads(instance, instance.tasks.node)[:, 0]
+        known = memory.get(OVERLOADED, {})
+        if not isinstance(known, dict):
+            remedy = "begin a new state"
+            raise InvalidInput(Problem(f"state.{OVERLOADED}", known, "is no object", remedy))
+        where = f"state.{OVERLOADED}"
+        before = np.array([remembered(known, n, 0.0, where) or 0.0 for n in instance.nodes.ids])
         full = (loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)) & (loads > 0)
-        return np.where(full, before + self.period, 0.0)
+        return np.where(full, before + elapsed, 0.0)
 
-    def _why(self, instance: Instance, old: Deployment, new: Deployment, over: Any) -> str | None:
+    def _why(self, instance: Instance, new: Deployment, over: Any) -> str | None:
         """Say why the fresh schedule is taken; ``None`` when it is not."""
+        old = Deployment.whole(instance.tasks.node)
         late = np.flatnonzero(over > self.window)
         if len(late):
             before, after = (node_loads(instance, d.placement)[:, 0] for d in (old, new))
@@ -121,6 +135,6 @@ STORM_TRIGGER = triggering(
             minimum=0.0,
         ),
         Option("interval", "float", 180.0, "P: seconds between two schedules", minimum=0.0),
-        Option("period", "float", 60.0, "seconds a period lasts", minimum=1e-9),
+        Option("period", "float", 60.0, "seconds of a period, and of a first look", minimum=1e-9),
     ),
 )  # fmt: skip

@@ -1,0 +1,180 @@
+"""``streamplace decide``: one step of an adaptation policy, for a controller of the user's own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from optim.errors import InvalidInput, Problem
+from streamplace.policies.guard import Guarded
+from streamplace.policies.policy import decide, figures_of, judged
+from streamplace.policies.registry import CHOSEN, read_policy
+from streamplace.policies.state_file import StateFile
+from streamplace.present.arguments import (
+    add_json,
+    amount,
+    count,
+    delay,
+    growth,
+    load_instance,
+    output_file,
+    seconds,
+    whole,
+)
+from streamplace.present.console import printable
+from streamplace.present.numbers import plural
+from streamplace.present.streams import print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from optim.format.instance import Instance
+    from streamplace.policies.policy import Decision, Policy
+
+EXAMPLES = """\
+examples:
+  streamplace decide cluster.json --policy balance-search --state state.json --json
+  streamplace decide cluster.json --policy algorithm-1:method=flux,upper=0.7 --state state.json
+  streamplace decide cluster.json --policy ./mine.py --state state.json -o plan.json
+
+Each call takes what runs, decides, and remembers in the state file. That the decision is carried
+out before the next call is taken for granted, except with --dry-run. exit code: 0 whatever is
+decided, 2 refused.
+
+docs/loop.md says more."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "instance", metavar="INSTANCE", help="what runs, with its loads; - is standard input"
+    )
+    parser.add_argument(
+        "--state", metavar="FILE", required=True, help="what the policy remembers; made if absent"
+    )
+    add_policy(parser.add_argument_group("policy"))
+    parser.add_argument(
+        "--now", metavar="S", type=amount, help="seconds from any beginning; default the clock's"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="remember that nothing is carried out"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="PLAN", type=output_file, help="where the plan goes, if any"
+    )
+    add_json(parser)
+
+
+def add_policy(group: argparse._ArgumentGroup) -> None:
+    """Declare which policy decides, and when a change is carried out."""
+    group.add_argument(
+        "--policy", metavar="P", default=CHOSEN,
+        help="a method, a policy, FILE.py or module:NAME, with options as "
+        "algorithm-1:method=flux,upper=0.7; default what `solve` chooses",
+    )  # fmt: skip
+    group.add_argument(
+        "--gain", metavar="SHARE", type=growth, default=0.1,
+        help="improvement from which on a plan is worth its moves; default 0.1",
+    )  # fmt: skip
+    group.add_argument(
+        "--cool-down", metavar="S", type=delay, default=3600.0,
+        help="from one change to the next; default 3600",
+    )  # fmt: skip
+    group.add_argument(
+        "--confirm", metavar="N", type=count, default=1,
+        help="looks in a row that want a change before one is made; default 1",
+    )  # fmt: skip
+    group.add_argument(
+        "--time-limit", metavar="S", type=seconds, default=30.0, help="of a plan; default 30"
+    )
+    group.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+
+
+def guarded(args: argparse.Namespace) -> Guarded:
+    """Return the policy that the arguments name."""
+    policy = read_policy(args.policy, args.seed, args.time_limit)
+    return Guarded(policy, args.gain, args.cool_down, args.confirm)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Decide once."""
+    policy, file = guarded(args), StateFile(args.state, args.policy)
+    instance = load_instance(args.instance)
+    with file.held():
+        state = file.load()
+        policy.check(instance)
+        decision = step(policy, state, instance, time.time() if args.now is None else args.now)
+        if args.output and decision.plan is not None:
+            plan = decision.plan_on(instance)
+            assert plan is not None
+            plan.save(args.output)
+        file.save(left(decision, state, carried_out=not args.dry_run))
+    if args.json:
+        print_json(answer(decision, instance, args.policy), indent=None)
+    else:
+        sys.stdout.write(printable(line(decision, instance)) + "\n")
+    return 0
+
+
+def step(policy: Policy, state: dict[str, Any], instance: Instance, now: float) -> Decision:
+    """Ask a policy for what a plan can hold.
+
+    Raises
+    ------
+    InvalidInput
+        It splits key groups.
+    """
+    decision = decide(policy, state, instance, now)
+    planned = decision.planned
+    if planned is not None and planned.deployment and not planned.deployment.is_whole:
+        reason, remedy = "splits tasks, which no plan holds", "it is for `streamplace replay`"
+        raise InvalidInput(Problem("--policy", None, reason, remedy))
+    return decision
+
+
+def left(decision: Decision, state: dict[str, Any], carried_out: bool) -> dict[str, Any]:
+    """Return what the policy is to be given the next time."""
+    if carried_out:
+        return decision.state
+    return state if decision.otherwise is None else decision.otherwise
+
+
+def line(decision: Decision, instance: Instance) -> str:
+    """Return a decision as a line."""
+    moved = plural(len(decision.moved(instance)), "move")
+    kind = decision.kind(instance)
+    reason = decision.reason or "no reason given"
+    return f"{kind}: {reason}" + ("" if kind == "keep" else f"; {moved}")
+
+
+def answer(decision: Decision, instance: Instance, policy: str) -> dict[str, Any]:
+    """Return a decision as ``--json`` prints it."""
+    there = decision.instance or instance
+    kind = decision.kind(instance)
+    plan = None if kind == "keep" else decision.plan_on(instance)
+    moves = []
+    if plan is not None and decision.plan is not None:
+        names = instance.nodes.ids
+        at = dict(zip(instance.tasks.ids, instance.tasks.node.tolist(), strict=True))
+        for t in decision.moved(instance):
+            task = there.tasks.ids[t]
+            now = at.get(task, -1)
+            source = names[now] if now >= 0 else None
+            moves.append({"task": task, "from": source, "to": plan.assignment[task]})
+    return {
+        "decision": kind,
+        "reason": decision.reason,
+        "policy": policy,
+        "instance": instance.name,
+        "instance_sha256": instance.sha256,
+        "plan": None if plan is None else plan.to_dict(),
+        "moves": moves,
+        "add": [{"id": one.id, "like": one.like} for one in decision.add],
+        "mark": list(decision.mark),
+        "recall": list(decision.recall),
+        "release": list(decision.release),
+        "parallelism": dict(decision.parallelism),
+        "before": figures_of(judged(instance)),
+        "after": None if decision.plan is None else figures_of(judged(there, decision.plan)),
+    }

@@ -1,0 +1,245 @@
+"""The adaptation framework (Madsen, Zhou, Cao 2016, Algorithm 1) as a policy.
+
+At each look: release marked nodes that are empty; plan on the measured loads; decide on nodes by
+the planned loads; plan again if that changed the nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+from optim.figures.measures import distance_of_loads
+from streamplace.policies.deployment import CostModel, Deployment, crossing_load, node_loads
+from streamplace.policies.nodes import Cluster, on_cluster
+from streamplace.policies.policy import Added, Decision, Policy, remembered
+from streamplace.policies.scaling import NoScaling, ScalingDecision, ScalingView
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools
+    from streamplace.policies.planners import Planner
+    from streamplace.policies.policy import Planned, State
+    from streamplace.policies.scaling import ScalingRule
+
+_NEVER = 1_000_000
+_LISTS = ("marked", "recalled", "released")
+
+
+@dataclass(frozen=True)
+class Algorithm1(Policy):
+    """Plans with a planner, and adds and removes nodes by a rule.
+
+    Attributes
+    ----------
+    planner
+        Says what is to run on the nodes there are.
+    rule
+        Of nodes; a planner with which that makes no sense goes without.
+    costs
+        Of serialisation, which the loads that are planned with do not have where nothing crosses.
+    seed
+        Look n plans with seed + n.
+    plan_first
+        Whether the rule sees the planned loads, as in the paper, or those that run.
+    """
+
+    planner: Planner
+    rule: ScalingRule = field(default_factory=NoScaling)
+    costs: CostModel = field(default_factory=CostModel)
+    seed: int = 0
+    plan_first: bool = True
+
+    @property
+    def period(self) -> float:  # type: ignore[override]
+        """Seconds that a period of a recording stands for."""
+        return self.planner.period
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that cannot be planned."""
+        self.planner.check(instance)
+
+    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Return the deployment as it stands under other loads."""
+        return self.planner.meets(instance, deployment)
+
+    def decide(self, state: State, instance: Instance, now: float) -> Decision:
+        """Take one step of Algorithm 1."""
+        looks = int(remembered(state, "looks", 0))
+        lists = {name: _names(state, name, instance) for name in _LISTS}
+        memory = state.get("planner", {})
+        if not isinstance(memory, dict):
+            raise InvalidInput(
+                Problem("state.planner", memory, "is no object", "begin a new state")
+            )
+        state = {**state, **lists, "looks": looks + 1}
+        there, release = _released(_flagged(instance, lists["marked"], lists["recalled"]))
+        names = there.nodes.ids
+        state["template"] = names[_template(there, state.get("template"))]
+        planned = self.planner.plan(there, memory, self.seed + looks, now)
+        scaling = self._scaling(there, planned, state, looks) if self.planner.scales else None
+        otherwise = {**state, "planner": _after(planned, memory, carried_out=False)}
+        add: tuple[Added, ...] = ()
+        mark = recall = ()
+        if scaling:
+            mark = tuple(names[n] for n in scaling.mark)
+            recall = tuple(names[n] for n in scaling.recall)
+            add = self._added(state, scaling.add, names)
+            there = _scaled(there, scaling, add)
+            planned = self.planner.plan(there, memory, self.seed + looks, now)
+            marked = sorted({*lists["marked"], *mark} - {*recall})
+            recalled = sorted({*lists["recalled"], *recall} - {*mark})
+            added = remembered(state, "added", 0)
+            state |= {"marked": marked, "recalled": recalled, "changed": looks}
+            state["added"] = added + len(add)
+        fresh = tuple(name for name in release if name not in lists["released"])
+        state |= {"planner": _after(planned, memory, carried_out=True)}
+        state["released"] = otherwise["released"] = sorted(release)
+        return Decision(
+            state,
+            _reason(planned, add, mark, recall, fresh),
+            planned.plan,
+            there if there is not instance else None,
+            add,
+            mark,
+            recall,
+            fresh,
+            objective=planned.aim,
+            planned=planned,
+            otherwise=otherwise,
+        )
+
+    def _scaling(
+        self, instance: Instance, planned: Planned, state: State, looks: int
+    ) -> ScalingDecision:
+        """Show the rule the planned loads, serialisation counted anew."""
+        before = Deployment.whole(instance.tasks.node)
+        target = (planned.deployment or before) if self.plan_first else before
+        recorded = instance
+        if target.is_whole and (self.costs.serialise or self.costs.deserialise):
+            load = instance.tasks.load.copy()
+            load[:, 0] -= crossing_load(instance, before, self.costs).sum(axis=1)
+            recorded = replace(instance, tasks=replace(instance.tasks, load=load))
+        loads = node_loads(recorded, target, self.costs)
+        changed = remembered(state, "changed", -_NEVER)
+        template = _template(instance, state["template"])
+        return self.rule(
+            ScalingView(
+                period=looks,
+                since_change=looks - changed,
+                load=loads,
+                capacity=instance.nodes.capacity[:, 0],
+                leaving=instance.nodes.leaving,
+                may_leave=may_leave(instance),
+                load_distance=distance_of_loads(recorded, loads) or 0.0,
+                template_capacity=float(instance.nodes.capacity[template, 0]),
+            )
+        )
+
+    def _added(self, state: State, count: int, names: tuple[str, ...]) -> tuple[Added, ...]:
+        """Return nodes to add; names are never used twice."""
+        number, added = int(remembered(state, "added", 0)), []
+        while len(added) < count:
+            number += 1
+            if f"added-{number}" not in names:
+                added.append(Added(f"added-{number}", state["template"]))
+        return tuple(added)
+
+
+def _after(planned: Planned, memory: dict[str, Any], carried_out: bool) -> dict[str, Any]:
+    """Return what the planner remembers."""
+    if carried_out or planned.plan is None:
+        return dict(planned.memory)
+    return dict(memory if planned.otherwise is None else planned.otherwise)
+
+
+def _names(state: State, name: str, instance: Instance) -> list[str]:
+    """Return a list of nodes of the state, those that are still there."""
+    value = state.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        remedy = "begin a new state"
+        raise InvalidInput(Problem(f"state.{name}", value, "is no list of nodes", remedy))
+    return [entry for entry in value if entry in instance.nodes.ids]
+
+
+def _flagged(instance: Instance, marked: list[str], recalled: list[str]) -> Instance:
+    """Return the instance with nodes leaving that are marked, and staying that were recalled."""
+    nodes, flags = instance.nodes, instance.nodes.leaving.copy()
+    for names, leaving in ((marked, True), (recalled, False)):
+        flags[[nodes.ids.index(name) for name in names]] = leaving
+    same = (flags == nodes.leaving).all()
+    return instance if same else replace(instance, nodes=replace(nodes, leaving=flags))
+
+
+def _released(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
+    """Lines 1 to 3 of Algorithm 1: marked nodes that carry nothing are let go."""
+    empty = instance.nodes.leaving.copy()
+    node = instance.tasks.node
+    empty[np.unique(node[node >= 0])] = False
+    if not empty.any():
+        return instance, ()
+    cluster, new_index = Cluster.of(instance).without(empty)
+    table = instance.tasks
+    moved = np.where(node >= 0, new_index[node], -1)
+    left = on_cluster(instance, cluster, table.load, moved, instance.limits, table.slot)
+    return left, tuple(instance.nodes.ids[n] for n in np.flatnonzero(empty).tolist())
+
+
+def _scaled(instance: Instance, scaling: ScalingDecision, add: tuple[Added, ...]) -> Instance:
+    flags = instance.nodes.leaving.copy()
+    flags[list(scaling.recall)] = False
+    flags[list(scaling.mark)] = True
+    instance = replace(instance, nodes=replace(instance.nodes, leaving=flags))
+    if not add:
+        return instance
+    like, table = instance.nodes.ids.index(add[0].like), instance.tasks
+    cluster = Cluster.of(instance).grown([one.id for one in add], like)
+    return on_cluster(instance, cluster, table.load, table.node, instance.limits, table.slot)
+
+
+def _template(instance: Instance, name: Any) -> int:
+    """Added nodes are like the first one there was that stays and has a capacity."""
+    nodes = instance.nodes
+    if name in nodes.ids:
+        return nodes.ids.index(name)
+    return int((~nodes.leaving * (1 + (nodes.capacity[:, 0] > 0))).argmax())
+
+
+def may_leave(instance: Instance) -> Bools:
+    """(N,) nodes that may leave together: each task keeps a staying node that it may be on.
+
+    Of those that restricted tasks may be on, the fewest stay that a greedy search finds.
+    """
+    table, stay = instance.tasks, instance.open_nodes
+    sets = {
+        tuple(nodes[stay[nodes]].tolist())
+        for nodes in np.split(table.allowed_indices, table.allowed_indptr[1:-1])
+    } - {()}
+    free = np.ones(instance.num_nodes, dtype=np.bool_)
+    while sets:
+        uses = np.bincount([n for nodes in sets for n in nodes], minlength=instance.num_nodes)
+        kept = int(uses.argmax())
+        free[kept] = False
+        sets = {nodes for nodes in sets if kept not in nodes}
+    return free
+
+
+def _reason(
+    planned: Planned,
+    add: tuple[Added, ...],
+    mark: tuple[str, ...],
+    recall: tuple[str, ...],
+    release: tuple[str, ...],
+) -> str:
+    parts = [
+        f"{what} {', '.join(names)}"
+        for what, names in (
+            ("add", [one.id for one in add]), ("mark", mark), ("recall", recall),
+            ("release", release),
+        )
+        if names
+    ]  # fmt: skip
+    return "; ".join([*parts, planned.note or planned.termination])

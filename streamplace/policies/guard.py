@@ -1,0 +1,134 @@
+"""When a decision is carried out: if it is worth it, not too often, and not at the first sign.
+
+A plan is worth its moves if it breaks no rule more than what runs now, and makes the objective
+better by at least `gain` of what it is, or what is broken now less by as much: partial relief
+counts, whether or not the plan keeps every rule yet. Between two changes `cool_down` seconds pass,
+and a change is made once `confirm` looks in a row have wanted one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from optim.errors import InvalidInput, Problem
+from optim.figures.catalogue import find_objective
+from optim.rules.excess import excess_of, rounding_of, worsened
+from streamplace.policies.policy import Decision, Policy, judged, remembered
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.referee.evaluation import Evaluation
+    from streamplace.policies.deployment import Deployment
+    from streamplace.policies.policy import State
+
+
+@dataclass(frozen=True)
+class Guarded(Policy):
+    """A policy whose changes have to be worth it.
+
+    Attributes
+    ----------
+    policy
+        That decides.
+    gain
+        Least improvement, as a share of what is.
+    cool_down
+        Seconds from one change to the next.
+    confirm
+        Looks in a row that want a change before one is made.
+    """
+
+    policy: Policy
+    gain: float = 0.1
+    cool_down: float = 3600.0
+    confirm: int = 1
+
+    @property
+    def period(self) -> float:  # type: ignore[override]
+        """Seconds that a period of a recording stands for."""
+        return self.policy.period
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the policy cannot decide on."""
+        self.policy.check(instance)
+
+    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Return the deployment as it stands under other loads."""
+        return self.policy.meets(instance, deployment)
+
+    def decide(self, state: State, instance: Instance, now: float) -> Decision:
+        """Ask the policy, and hold back what is not worth it, or too early."""
+        inner, wanted = state.get("policy", {}), int(remembered(state, "wanted", 0))
+        changed = remembered(state, "changed")
+        if not isinstance(inner, dict):
+            raise InvalidInput(Problem("state.policy", inner, "is no object", "begin a new state"))
+        decision = self.policy.decide(inner, instance, now)
+        after = {"policy": decision.state, "wanted": 0, "changed": changed}
+        scales = decision.add or decision.mark or decision.recall or decision.parallelism
+        if not scales and not decision.moved(instance):
+            return replace(decision, state=after, otherwise=None)
+        otherwise = inner if decision.otherwise is None else decision.otherwise
+        held = {"policy": otherwise, "wanted": wanted + 1, "changed": changed}
+        why_not, figures = self._worth(decision, instance)
+        reason = "; ".join(filter(None, (decision.reason, figures)))
+        if why_not is not None:
+            held["wanted"] = 0
+        elif wanted + 1 < self.confirm:
+            why_not = f"wanted at {wanted + 1} of {self.confirm} looks in a row"
+        elif changed is not None and 0 <= now - changed < self.cool_down:
+            why_not = f"cooling down, {self.cool_down - (now - changed):.0f} s more"
+        if why_not is not None:
+            return Decision(held, f"{reason}; {why_not}", release=decision.release)
+        return replace(decision, state={**after, "changed": now}, reason=reason, otherwise=held)
+
+    def _worth(self, decision: Decision, instance: Instance) -> tuple[str | None, str]:
+        """Return why a change is not worth it, or ``None``, and its figures in words."""
+        if decision.plan is None or decision.parallelism:
+            return None, ""  # nothing that could be compared
+        there = decision.instance or instance
+        then, now = judged(there, decision.plan), judged(there)
+        assert then is not None
+        if now is None:
+            return None, "tasks without a node get one"
+        if worse := worsened(now.violations, then.violations):
+            return f"the plan breaks {worse[0]}", ""
+        told, best = [], 0.0
+        excess = [excess_of(there, e.violations) for e in (now, then)]
+        if excess[0] > 0:
+            told.append(f"excess {excess[0]:.4g} now, {excess[1]:.4g} planned")
+            less = excess[0] - excess[1]
+            if less > rounding_of(there, now.violations):
+                best = less / excess[0]
+        gain = gain_of(decision.objective, now, then)
+        if gain is not None:
+            before, value, share = gain
+            told.append(
+                f"{decision.objective} {before:.6g} now, {value:.6g} planned ({share:+.1%})"
+            )
+            best = max(best, share)
+        elif not told:
+            return None, ""
+        scales = decision.add or decision.mark or decision.recall
+        enough = scales or (best > 0 and best >= self.gain)
+        why_not = None if enough else "not worth the moves"
+        return why_not, ", ".join(told)
+
+
+def gain_of(
+    name: str | None, now: Evaluation, then: Evaluation
+) -> tuple[float, float, float] | None:
+    """Return an objective's value now and then, and by which share of itself it gets better.
+
+    That is 0 where it does not, and 1 where it was 0; ``None`` where there is no objective, or it
+    is unknown.
+    """
+    if name is None:
+        return None
+    before, after = now.objective(name), then.objective(name)
+    if before is None or after is None:
+        return None
+    better = after - before if str(find_objective(name).sense) == "max" else before - after
+    if better <= 0:
+        return before, after, 0.0
+    return before, after, better / abs(before) if before else 1.0

@@ -1,0 +1,216 @@
+"""What plans for a policy: any method, nothing at all, and triggers that ask a method.
+
+A planner looks at what runs, and says what is to run. `streamplace.policies.algorithm1` makes a
+policy of it, which adds and removes nodes as well.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from optim.errors import StreamplaceError
+from optim.methods.choose import check_suitable
+from optim.methods.registry import get_method
+from optim.referee.evaluate import evaluate_indices
+from optim.rules import limits_set, without_limits
+from streamplace.policies.deployment import Deployment
+from streamplace.policies.policy import Planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
+
+    Memory = Mapping[str, Any]
+
+
+def ignored_limits(instance: Instance, method: str) -> tuple[str, ...]:
+    """Return the limits that are set and that a method does not honour."""
+    honours = get_method(method).honours
+    return tuple(n for n in limits_set(instance) if n not in honours and n != "capacity")
+
+
+def attempt(
+    instance: Instance, method: str | None, seed: int, **settings: Any
+) -> tuple[Result | None, str]:
+    """Solve without the limits that the method ignores: its result, or none, and why no plan.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        It was interrupted.
+    """
+    from optim.methods.solve import solve
+
+    ignore = () if method is None else ignored_limits(instance, method)
+    try:
+        result = solve(instance, method, seed=seed, ignore=ignore, **settings)
+    except StreamplaceError as error:
+        return None, str(error)
+    if str(result.termination) == "interrupted":
+        raise KeyboardInterrupt
+    told = "; ".join(map(str, result.reasons)) or "; ".join(result.notes)
+    return result, told if result.plan is None else ""
+
+
+def kept(instance: Instance, termination: str, note: str = "") -> Planned:
+    """Go on with what runs."""
+    now = instance.tasks.node
+    feasible = bool((now >= 0).all()) and evaluate_indices(instance, now).feasible
+    return Planned(Deployment.whole(now), termination, feasible, note)
+
+
+class Planner(ABC):
+    """Says what is to run on the nodes there are.
+
+    Attributes
+    ----------
+    scales
+        Whether adding and removing nodes makes sense with it.
+    period
+        Seconds that a period of a recording stands for.
+    """
+
+    scales: bool
+    period: float = 60.0
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that cannot be planned, before anything starts.
+
+        Raises
+        ------
+        UnsuitableMethod, InvalidInput
+            It lacks what the method cannot do without.
+        """
+        return
+
+    @abstractmethod
+    def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
+        """Plan for measured loads.
+
+        Parameters
+        ----------
+        memory
+            What the last call left.
+        seed, now
+            Of everything random; seconds.
+        """
+
+    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Return the deployment as it stands under other loads: routing may follow at once."""
+        return deployment
+
+
+@dataclass(frozen=True)
+class Static(Planner):
+    """Never moves anything."""
+
+    scales: bool = False
+
+    def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
+        """Keep what runs."""
+        return kept(instance, "static")
+
+
+@dataclass(frozen=True)
+class ByMethod(Planner):
+    """Plans with a registered method.
+
+    Limits that the instance sets and the method does not honour are ignored: COLA knows no budget.
+
+    Attributes
+    ----------
+    method
+        Its name; ``None`` to choose by the instance, as `solve` does.
+    solve
+        ``objective``, ``solver``, ``time_limit`` and ``gap`` of each plan.
+    options
+        Of the method.
+    """
+
+    method: str | None
+    solve: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    scales: bool = True
+
+    def check(self, instance: Instance) -> None:
+        """Refuse what the method cannot do without."""
+        if self.method is not None:
+            relaxed = without_limits(instance, ignored_limits(instance, self.method))
+            check_suitable(get_method(self.method), relaxed)
+
+    def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
+        """Solve; a failure keeps what runs, and is told."""
+        result, why = attempt(instance, self.method, seed, **self.solve, **self.options)
+        if result is None:
+            return Planned(None, "error", False, why)
+        if result.plan is None:
+            return Planned(None, str(result.termination), False, why)
+        ignored = () if self.method is None else ignored_limits(instance, self.method)
+        told = [f"ignored: {', '.join(ignored)}"] if ignored else []
+        if result.mending is not None:
+            told.append(str(result.mending))
+        return Planned(
+            Deployment.whole(result.plan.node_indices(instance)),
+            str(result.termination),
+            result.feasible,
+            "; ".join(told),
+            objective=result.objective.value if result.objective else None,
+            bound=result.bound if result.bound_of == "problem" else None,
+            plan=result.plan,
+            aim=result.objective.name if result.objective else None,
+        )
+
+
+@dataclass(frozen=True)
+class Trigger(Planner):
+    """What planners share that have a method plan once something calls for it.
+
+    Attributes
+    ----------
+    planner
+        Makes the fresh plan.
+    """
+
+    planner: ByMethod
+    scales: ClassVar[bool] = False
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the method cannot plan."""
+        self.planner.check(instance)
+
+    def keep(self, instance: Instance, memory: Memory, note: str = "") -> Planned:
+        """Go on with what runs, and remember."""
+        return replace(kept(instance, "kept", note), memory=memory)
+
+    def replan(
+        self,
+        instance: Instance,
+        seed: int,
+        judge: Callable[[Deployment], tuple[bool, str]],
+        memory: Memory,
+        otherwise: Memory,
+    ) -> Planned:
+        """Make a fresh plan, and take it if it is worth it.
+
+        Parameters
+        ----------
+        judge
+            Says of a fresh deployment whether it is taken, and why.
+        memory, otherwise
+            What is remembered where it is carried out, and where it is not.
+        """
+        fresh = self.planner.plan(instance, {}, seed, 0.0)
+        if fresh.deployment is None:
+            now = Deployment.whole(instance.tasks.node)
+            return Planned(now, fresh.termination, False, fresh.note, memory=otherwise)
+        taken, why = judge(fresh.deployment)
+        if not taken:
+            return self.keep(instance, otherwise, why)
+        note = "; ".join(filter(None, (why, fresh.note)))
+        return replace(
+            fresh, note=note, objective=None, bound=None, memory=memory, otherwise=otherwise
+        )

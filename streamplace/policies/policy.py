@@ -1,0 +1,359 @@
+"""What a policy is, and what it decides.
+
+A policy holds no state of its own: what it remembers is a small object of JSON values that it is
+given and gives back, so that a decision can be repeated, stored, and made by another process.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.figures.catalogue import FIGURES
+from optim.format.plan import Plan
+from optim.referee.evaluate import evaluate
+from streamplace.policies.deployment import Deployment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from optim.format.instance import Instance
+    from optim.options import Option
+    from optim.referee.evaluation import Evaluation
+
+State = dict[str, Any]
+"""What a policy remembers: JSON values; ``{}`` before the first decision."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """A node to add: its name in the plan, and the node that it is like."""
+
+    id: str
+    like: str
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """What a planner wants deployed.
+
+    Attributes
+    ----------
+    deployment
+        ``None`` when there is no plan; what runs then goes on.
+    termination, feasible
+        As in the result of a method; ``None`` where split key groups leave no placement to judge.
+    note
+        Why there is no plan, or what was ignored.
+    objective, bound
+        What the method's objective comes to on what it planned with, and a proven bound on it;
+        ``None`` where unknown.
+    plan
+        The method's own, where it made one: with slots, if it decides them.
+    aim
+        Name of the objective.
+    memory, otherwise
+        What the planner remembers where this is carried out, and where it is not; ``None``: what it
+        was given.
+    """
+
+    deployment: Deployment | None
+    termination: str
+    feasible: bool | None
+    note: str = ""
+    objective: float | None = None
+    bound: float | None = None
+    plan: Plan | None = None
+    aim: str | None = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    otherwise: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What is to change now, and why; nothing, where only `state` and `reason` are given.
+
+    Attributes
+    ----------
+    state
+        What the policy is to be given the next time.
+    reason
+        In words.
+    plan
+        Where everything goes, all tasks of `instance`; ``None``: what runs goes on.
+    instance
+        What the plan is for: the instance that was decided on, with its changes of nodes and of
+        parallelism; ``None`` for the very instance.
+    add
+        Nodes to add.
+    mark, recall, release
+        Names of nodes to empty, to go on using, and to turn off, as they are empty.
+    parallelism
+        Operator to its new number of tasks; operators that keep theirs may be left out.
+    objective
+        Name of the figure that was optimised; ``None`` where none was.
+    planned
+        What the planner said of it, where one planned.
+    otherwise
+        What the policy is to be given in place of `state` where the change is not carried out;
+        ``None``: the state of before.
+    """
+
+    state: State
+    reason: str = ""
+    plan: Plan | None = None
+    instance: Instance | None = None
+    add: tuple[Added, ...] = ()
+    mark: tuple[str, ...] = ()
+    recall: tuple[str, ...] = ()
+    release: tuple[str, ...] = ()
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    objective: str | None = None
+    planned: Planned | None = None
+    otherwise: State | None = None
+
+    @property
+    def scales(self) -> bool:
+        """Whether nodes or numbers of tasks change."""
+        nodes = self.add or self.mark or self.recall or self.release
+        return bool(nodes or self.parallelism)
+
+    def moved(self, instance: Instance) -> list[int]:
+        """Return the tasks of the plan's instance that run elsewhere now, or nowhere."""
+        if self.plan is None:
+            return []
+        there = self.instance or instance
+        node = self.plan.node_indices(there)
+        names = instance.nodes.ids
+        now = {
+            task: names[n] if n >= 0 else None
+            for task, n in zip(instance.tasks.ids, instance.tasks.node.tolist(), strict=True)
+        }
+        return [
+            t
+            for t, (task, n) in enumerate(zip(there.tasks.ids, node.tolist(), strict=True))
+            if now.get(task) != there.nodes.ids[n]
+        ]
+
+    def kind(self, instance: Instance) -> str:
+        """Return ``scale``, ``move`` or ``keep``."""
+        if self.scales:
+            return "scale"
+        return "move" if self.moved(instance) else "keep"
+
+    def plan_on(self, instance: Instance) -> Plan | None:
+        """Return the plan as one of the instance that was decided on, where that has all of it."""
+        plan, there = self.plan, self.instance
+        if plan is None or there is None or there is instance:
+            return plan
+        index = {name: n for n, name in enumerate(instance.nodes.ids)}
+        node = [index.get(there.nodes.ids[n], -1) for n in plan.node_indices(there).tolist()]
+        if there.tasks.ids != instance.tasks.ids or -1 in node:
+            return plan
+        return Plan.from_indices(
+            instance, node, plan.slot_indices(there), plan.method, plan.versions
+        )
+
+    def deployment(self, instance: Instance) -> Deployment:
+        """Return what runs then, by nodes of the plan's instance."""
+        if self.planned is not None and self.planned.deployment is not None:
+            return self.planned.deployment
+        if self.plan is not None:
+            return Deployment.whole(self.plan.node_indices(self.instance or instance))
+        return Deployment.whole((self.instance or instance).tasks.node)
+
+
+def judged(instance: Instance, plan: Plan | None = None) -> Evaluation | None:
+    """Return the referee's verdict on a plan, or on what runs; ``None`` where a task has no node.
+
+    Raises
+    ------
+    InvalidInput
+        The plan is of another instance.
+    """
+    if plan is None:
+        if (instance.tasks.node < 0).any():
+            return None
+        plan = Plan.from_indices(instance, instance.tasks.node)
+    return evaluate(instance, plan)
+
+
+def figures_of(evaluation: Evaluation | None) -> dict[str, Any] | None:
+    """Return feasibility and the figures that are one number each."""
+    if evaluation is None:
+        return None
+    named = {figure.name: getattr(evaluation, figure.name) for figure in FIGURES}
+    numbers = {
+        name: value
+        for name, value in named.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    return {"feasible": evaluation.feasible, **numbers}
+
+
+class Registered(ABC):
+    """What an entry point of ``streamplace.policies``, or a file, holds: a policy, or its factory.
+
+    Attributes
+    ----------
+    name, summary
+        Its name and one line.
+    options
+        Typed, with defaults.
+    passes_on
+        Whether options it does not declare go on to a method that it plans with, as texts.
+    """
+
+    name: str
+    summary: str
+    options: tuple[Option, ...]
+    passes_on: bool
+
+    @abstractmethod
+    def make(self, options: Mapping[str, Any], seed: int, time_limit: float | None) -> Any:
+        """Return a `Policy`, or a planner that `Algorithm1` asks.
+
+        Parameters
+        ----------
+        options
+            Typed values.
+        seed
+            Of everything random.
+        time_limit
+            Seconds of a plan.
+        """
+
+
+@dataclass(frozen=True)
+class PolicyFactory(Registered):
+    """Makes a policy from options; see `Registered`."""
+
+    name: str
+    summary: str
+    maker: Callable[[Mapping[str, Any], int, float | None], Any]
+    options: tuple[Option, ...] = ()
+    passes_on: bool = False
+
+    def make(self, options: Mapping[str, Any], seed: int, time_limit: float | None) -> Any:
+        """Return what the maker makes."""
+        return self.maker(options, seed, time_limit)
+
+
+class Policy(Registered):
+    """Decides what to change.
+
+    A policy of one's own derives from it: its `decide` is all that it needs, and a `name` where it
+    is registered. `check` refuses instances that it cannot decide on.
+    """
+
+    name = ""
+    summary = ""
+    options = ()
+    passes_on = False
+    period: float = 60.0
+    """Seconds that a period of a recording stands for."""
+
+    def make(self, options: Mapping[str, Any], seed: int, time_limit: float | None) -> Any:
+        """Return the policy itself."""
+        return self
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the policy cannot decide on, before anything starts.
+
+        Raises
+        ------
+        UnsuitableMethod, InvalidInput
+            It lacks what the policy, or a method that plans, cannot do without.
+        """
+        return
+
+    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Return the deployment as it stands under other loads: routing may follow at once."""
+        return deployment
+
+    @abstractmethod
+    def decide(self, state: State, instance: Instance, now: float) -> Decision:
+        """Decide.
+
+        Parameters
+        ----------
+        state
+            What the last decision left; ``{}`` at first. It is not to be changed.
+        instance
+            What runs, with its measured loads: the current placement is `instance.tasks.node`.
+        now
+            Seconds, from any beginning.
+
+        Raises
+        ------
+        InvalidInput
+            The state is none of this policy, by path.
+        """
+
+
+def remembered(
+    memory: Mapping[str, Any], name: str, default: float | None = None, where: str = "state"
+) -> Any:
+    """Return a number of a policy's memory.
+
+    Raises
+    ------
+    InvalidInput
+        What stands there is none.
+    """
+    value = memory.get(name, default)
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise InvalidInput(Problem(f"{where}.{name}", value, "is no number", "begin a new state"))
+
+
+def decide(policy: Policy, state: State, instance: Instance, now: float) -> Decision:
+    """Ask a policy, and check what it says: whoever wrote it, nothing else is carried out.
+
+    Raises
+    ------
+    InvalidInput
+        It fails, or decides what cannot be: by name, with the reason.
+    """
+    try:
+        decision = policy.decide(copy.deepcopy(state), instance, now)
+        fault = _fault(decision, instance)
+    except (StreamplaceError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if type(policy).__module__.partition(".")[0] in ("streamplace", "optim"):
+            raise
+        fault = f"fails: {type(error).__name__}: {error}"
+    if fault is None:
+        return decision
+    name = policy.name or type(policy).__name__
+    raise InvalidInput(Problem(f"policy {name}", None, fault, "mend it; nothing was changed"))
+
+
+def _fault(decision: Any, instance: Instance) -> str | None:
+    """Say what is wrong with a decision; ``None`` where nothing is."""
+    if not isinstance(decision, Decision):
+        return f"returns {type(decision).__name__}, not a Decision"
+    for state in (decision.state, decision.otherwise or {}):
+        try:
+            json.dumps(state, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            return f"remembers what is no JSON: {error}"
+    unknown = {*decision.mark, *decision.recall, *decision.release} - {*instance.nodes.ids}
+    unknown |= {one.like for one in decision.add} - {*instance.nodes.ids}
+    unknown |= {*decision.parallelism} - {*instance.operators.ids}
+    if unknown:
+        return f"names {', '.join(sorted(map(str, unknown))[:5])}, of which there is none"
+    if decision.plan is not None:
+        there = decision.instance or instance
+        node = decision.plan.node_indices(there)
+        missing = [there.tasks.ids[t] for t in np.flatnonzero(node < 0)[:5].tolist()]
+        if missing:
+            return f"leaves {', '.join(missing)} without a node that there is"
+    return None
