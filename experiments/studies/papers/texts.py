@@ -56,7 +56,13 @@ def _cell(value: Any) -> str:
 
 
 LONG = 12
-"""Rows of a table that a page shows; of a longer one it has a link."""
+CELLS = 80
+"""Rows and cells of a table that a page shows; of a larger one it has a link."""
+
+
+def is_long(table: pd.DataFrame) -> bool:
+    """Whether a page has a link in place of the table."""
+    return len(table) > LONG or table.size > CELLS
 
 
 def page(
@@ -83,17 +89,17 @@ def page(
     parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`{size}"]
     if reduced:
         parts.append(f"**This is a {REDUCED}.**")
-    parts += ["## What the paper says", figure.words, "## What we measure"]
+    parts += ["## The paper", figure.words, "## Measured"]
     if measured:
         parts.append("\n".join(f"- {sentence}" for sentence in measured))
     title = f"{figure.title} (reduced)" if reduced else figure.title
     shown = to_markdown(table).rstrip()
-    if link and len(table) > LONG:
+    if link and is_long(table):
         shown = f"[The table]({link}): {len(table)} rows."
     parts += [f"![{title}](plot.svg)", shown]
     if figure.readings:
         readings = "\n".join(f"- {reading}" for reading in figure.readings)
-        parts += ["## Readings and differences", readings]
+        parts += ["## Readings", readings]
     if made:
         parts += ["## How it was made", made]
     return "\n\n".join(parts) + "\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from experiments.studies.papers.claims.claim import VERDICTS, read_section
 from experiments.studies.papers.claims.tables import PAPERS, has_table, load_table
 from experiments.studies.papers.claims.verdicts import judgements, shown_tables
-from experiments.studies.papers.texts import LONG, to_csv, to_markdown
+from experiments.studies.papers.texts import is_long, to_csv, to_markdown
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
         if has_table(paper, name, root):
             table = load_table(paper, name, root)
             long = f"[The table]({stored_table(paper, name)}): {len(table)} rows."
-            shown = long if len(table) > LONG else to_markdown(table).rstrip()
+            shown = long if is_long(table) else to_markdown(table).rstrip()
             parts += [f"### {title}", shown]
     return "\n\n".join(parts)
 
