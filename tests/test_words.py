@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, NamedTuple
+import tomllib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+
+from experiments.studies.papers.claims.claim import FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +17,6 @@ if TYPE_CHECKING:
 
 PACKAGES = ("optim", "formulations", "heuristics", "streamplace", "experiments")
 STUDIES = "experiments/studies/"
-PAPERS = ("docs/papers/", "docs/gallery.md")  # written by the studies from their stored tables
 # a line of a numpydoc section that names parameters, and code in back quotes
 NAMES = re.compile(r"^\s*\w+(?:, \w+)*$")
 CODE = re.compile(r"``.*?``|`[^`]*`")
@@ -52,18 +54,31 @@ def current(changelog: str) -> str:
     return head + "".join(versions[:newest])
 
 
+def texts_of(claim: dict[str, Any]) -> Iterator[str]:
+    """Yield what a page says of a claim, without the expressions in it."""
+    causes = claim.get("cause", [])
+    texts = [causes] if isinstance(causes, str) else [cause["text"] for cause in causes]
+    keys = ("words", "setup", "predicate", "text", "left_out_why", "not_checkable")
+    texts += [claim.get(key, "") for key in keys]
+    yield from (FIELD.sub("", text) for text in texts)
+
+
 def public_lines(repository: Path) -> Iterator[Line]:
     files = [file for name in PACKAGES for file in sorted((repository / name).rglob("*.py"))]
     for file in files:
         name = file.relative_to(repository).as_posix()
-        if not name.startswith(STUDIES):
-            yield from (Line(f"{name}:{at}", line) for at, line in strings(file.read_text()))
+        yield from (Line(f"{name}:{at}", line) for at, line in strings(file.read_text()))
+    for file in sorted((repository / STUDIES).rglob("claims.toml")):
+        name = file.relative_to(repository).as_posix()
+        claims = tomllib.loads(file.read_text(encoding="utf-8"))
+        for section in ("setups", "shown"):
+            yield from (Line(name, text) for text in claims.get(section, {}).values())
+        for claim in claims["claim"]:
+            yield from (Line(f"{name}:{claim['id']}", text) for text in texts_of(claim))
     pages = sorted(repository.glob("docs/**/*.md"))
     pages += [repository / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     for file in pages:
         name = file.relative_to(repository).as_posix()
-        if name.startswith(PAPERS):
-            continue
         text = current(file.read_text()) if file.name == "CHANGELOG.md" else file.read_text()
         yield from (Line(f"{name}:{at}", line) for at, line in enumerate(text.splitlines(), 1))
 

@@ -1,6 +1,6 @@
 """Asking for plans: a function of the user's, a command, or a registered method.
 
-Whatever they do is told as what came of one case, and the next case is run: only Ctrl-C and a name
+Their outcome is reported as that of one case, and the next case is run: only Ctrl-C and a name
 that there is not end it all.
 """
 
@@ -50,7 +50,7 @@ class Asked:
     seconds
         On the clock, until the end.
     said
-        Trajectory in the method's own words.
+        Trajectory as the method reports it.
     result
         Of a registered method.
     problem

@@ -1,7 +1,7 @@
 """Baselines of the open benchmark: solvers, partitioners, a rebalancer, published heuristics, ours.
 
 Run: ``python -m experiments.studies.bench.baselines [NAME …] [--cases TEXT …] [--seconds 60]``.
-Rows are kept in ``--rows FILE`` as they come; started again, what is there is not run again.
+Rows are stored in ``--rows FILE`` as they come; started again, what is there is not run again.
 ``--table`` prints what they come to. ``STREAMPLACE_REBALANCER`` names the Python that has Meta's
 `rebalancer`.
 """
@@ -177,7 +177,7 @@ Row = dict[str, Any]
 def measured(
     names: Sequence[str], cases: Sequence[Case], limit: float, kept: Path
 ) -> Iterator[tuple[str, Row]]:
-    """Yield name and row of each run: those that are kept, and the others as they are made."""
+    """Yield name and row of each run: those that are stored, and the others as they are made."""
     known = {(name, row["case"]): row for name, row in stored(kept)}
     made = baselines()
     for case in cases:

@@ -45,7 +45,7 @@ class Case:
         known.
     claimed, claimed_by
         The tightest bound on the value that a method states, as an exact text, an integer or
-        ``p/q``, and whose word it is; ``None`` where none does.
+        ``p/q``, and who proves it; ``None`` where none does.
     certified
         The bound that a checked certificate proves, a text as well, maybe weaker; ``None`` where
         there is none.
@@ -118,10 +118,10 @@ class Case:
         return instance
 
     def judged(self, instance: Instance, plan: Plan) -> tuple[Evaluation, tuple[Violation, ...]]:
-        """Have the referee judge a plan; return what it tells, and the rules that count and break.
+        """Have the referee judge a plan; return its findings, and the rules that count and break.
 
         Of a plan for the sustainable rate, what is too much at the current input breaks none: it is
-        what the rate tells.
+        what the rate says.
         """
         from optim import evaluate
         from optim.figures.catalogue import OBJECTIVES

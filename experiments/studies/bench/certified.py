@@ -5,7 +5,7 @@ table a set: what the method claims, what the certificate proves, the gap that i
 processor's seconds of solving, of writing the certificate and of checking it, and its size. Without
 a set, all.
 
-Each row is told on stderr as it comes and kept in ``--rows``; started again, what is kept there is
+Each row is printed on stderr as it comes and stored in ``--rows``; started again, what is there is
 not measured again. ``--only TEXT`` takes the cases that have it in their name.
 """
 
@@ -178,7 +178,7 @@ def storm() -> Iterator[Asked]:
 
 
 def measured(name: str, cases: Iterator[Asked], kept: Path, only: str) -> Iterator[Row]:
-    """Yield the rows of a set: those that are kept, and the others as they are measured."""
+    """Yield the rows of a set: those that are stored, and the others as they are measured."""
     records = Records(kept)
     known = {values[0]: Row(*values) for of, *values in records.read() if of == name}
     for asked in cases:

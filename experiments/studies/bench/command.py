@@ -34,7 +34,7 @@ better ones; a command reads the instance from its standard input and writes {ta
 one a line, on its output. The referee judges what comes back.
 
 exit codes: 0 every plan is feasible; 2 invalid input; 4 a plan is missing, or breaks a rule;
-130 interrupted: what was done is kept"""
+130 interrupted: what was done is stored"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -34,7 +34,7 @@ class Run:
     row
         As `streamplace.bench/1` has it.
     points
-        The trajectory: plans that the referee took, or the method's own words up to the last.
+        The trajectory: plans that the referee took, or the method's own report up to the last.
     evaluation, plan
         Of the best plan, and that itself; ``None`` without one.
     """

@@ -35,7 +35,7 @@ CERTIFICATES = Path(__file__).with_name("certificates")
 PLANS = Path(__file__).with_name("plans")
 """Where the plans of the best known values are, packed, by the names of their cases."""
 MOST_KEPT = 20_000
-"""Plans of more tasks are not kept."""
+"""Plans of more tasks are not stored."""
 METHODS: dict[str, tuple[str, ...]] = {
     "imc_gain": ("imc-exact", "imc-search", "partition"),
     "internode_traffic": ("storm-milp", "imc-exact", "imc-search"),
@@ -80,7 +80,7 @@ def closed(case: Case) -> bool:
 
 
 def kept(case: Case) -> bool:
-    """Whether the certificate of a certified bound is at hand; true where there is none to keep."""
+    """Whether the certificate of a certified bound is available; true where none is needed."""
     return case.certified is None or certificate_of(case).is_file()
 
 
@@ -134,7 +134,7 @@ def with_certificate(case: Case, bound: Fraction, certificate: dict[str, Any]) -
 
 
 def text_of(certificate: dict[str, Any]) -> str:
-    """Return a certificate as the text that is hashed and kept."""
+    """Return a certificate as the text that is hashed and stored."""
     return json.dumps(certificate, sort_keys=True)
 
 

@@ -2,7 +2,7 @@
 
 A run has the key of its case, method and limit: run again, it takes the place of the one before.
 The set itself is a contestant, "best known", with its values and certified bounds. Contestants are
-told apart by objective: reports say of each what it optimises.
+distinguished by objective: reports say of each what it optimises.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def primal_integral(points: Iterable[Point], best: float, sense: str, limit: flo
 
 
 def kept(points: Iterable[Point], final: Point, sense: str) -> list[Point]:
-    """Return a trajectory in a method's own words, as far as its last plan bears them out.
+    """Return a trajectory as a method reports it, as far as its last plan bears them out.
 
-    Nothing on the way counts for more than the plan that was handed over at the end and judged, and
+    Nothing on the way counts for more than the plan returned at the end and judged, and
     nothing after it.
     """
     worse = min if sense == "max" else max

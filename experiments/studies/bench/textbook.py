@@ -1,7 +1,7 @@
-"""The textbook's models, handed to a solver as they are: what a reader would write first.
+"""The textbook's models, passed to a solver as they are: what a reader would write first.
 
 A binary a task and node, every task on one node, capacities and budgets, products of pairs; no
-symmetry is broken, nothing is started from, no bound of ours is told. The load distance is a
+symmetry is broken, nothing is started from, no bound of ours is given. The load distance is a
 variable above all distances; nodes in use have a binary each; the rate is bisected, a feasibility
 problem a step.
 """

@@ -90,7 +90,7 @@ class _Operator(_Page):
 def read_graph(
     graph: DotGraph, source: str, ledger: Ledger
 ) -> tuple[dict[str, Operator], dict[str, Host], list[tuple[str, str]]]:
-    """Tell operators from hosts, and streams from the edges that say where instances are."""
+    """Distinguish operators from hosts, and streams from the edges that say where instances are."""
     operators: dict[str, Operator] = {}
     hosts: dict[str, Host] = {}
     names = UniqueNames()

@@ -86,7 +86,7 @@ class Bench:
         self._plans: dict[str, tuple[Instance, Sheet, float]] = {}
 
     def prepare(self) -> None:
-        """Start the clusters; that of the plans last, as the others tell what to plan for."""
+        """Start the clusters; that of the plans last, as the others decide what to plan for."""
         others = [mode for mode in MODES if mode != _PLANNED]
         for mode in others:
             self._cluster(mode)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RUNS = Path(__file__).with_name("bench-runs.csv")
-"""The runs that the documentation tells of."""
+"""The runs of the documentation."""
 _PLAN = POLICIES[-1].name
 _HEAD = (
     "shape",
@@ -52,7 +52,7 @@ def _cells(rows: Rows) -> Iterable[str]:
 
 
 def _versus(shape: str, rows: Rows) -> str:
-    """Tell the means of the plan by that of the default, and by the best of all others."""
+    """Return the means of the plan over that of the default, and by the best of all others."""
     means = {
         policy.name: fmean(found)
         for policy in POLICIES

@@ -36,7 +36,7 @@ class Row:
     measured, predicted
         Orders/s: as counted, and at which the imported instance says that something is full.
     full
-        What is full first, by the instance.
+        The bottleneck, by the instance.
     apart
         Share of traffic that crosses between machines, by the instance.
     load, busy

@@ -1,4 +1,4 @@
-"""Whose word the optima of a figure are, and what certificates prove of them."""
+"""Who proves the optima of a figure, and what certificates prove of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of_result(instance: Instance, result: Result) -> dict[str, Any]:
 
 
 def summed_up(rows: pd.DataFrame, by: str = BY, gap: str = GAP) -> dict[str, Any]:
-    """Say of rows of optima whose word they are, and how far the worst is from its certificate.
+    """Say of rows of optima who proves them, and how far the worst is from its certificate.
 
     Empty where the rows were made without: the head of the column of optima says so then. The gap
     is unknown as soon as one row has no certificate at all.
@@ -46,6 +46,6 @@ def summed_up(rows: pd.DataFrame, by: str = BY, gap: str = GAP) -> dict[str, Any
 
 
 def sentence(line: Mapping[Any, Any]) -> str:
-    """Say whose word the optima of a line of a table are: one solver's, where it does not tell."""
+    """Say who proves the optima of a line of a table: one solver, where it does not say."""
     told = line.get(TOLD)
-    return f"by {told}" if isinstance(told, str) and told else "by one solver's word"
+    return f"by {told}" if isinstance(told, str) and told else "by one solver"

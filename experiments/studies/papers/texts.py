@@ -23,14 +23,14 @@ def to_csv(table: pd.DataFrame) -> str:
 
 def to_markdown(table: pd.DataFrame) -> str:
     """Return the table for reading: four significant digits, unknown as a dash."""
-    told = "by" in table.columns  # whose word each is stands in a column of its own
+    told = "by" in table.columns  # a column says who proves each
     heads = [by_whom(str(name), told=told) for name in table.columns]
     right = [head for head, kind in zip(heads, table.dtypes, strict=True) if kind.kind in "iuf"]
     return markdown(heads, [[*map(_cell, row)] for row in table.itertuples(index=False)], right)
 
 
 def by_whom(head: str, *, told: bool = False) -> str:
-    """Say of a column of proofs whose word they are: one solver's, unless that is `told` apart."""
+    """Say of a column of proofs who gives them: one solver, unless a column says (`told`)."""
     if "prove" not in head:
         return head
     if head.startswith(("proved", "proven (")) or head == "proven":

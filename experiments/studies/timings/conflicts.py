@@ -1,7 +1,7 @@
 """Planted conflicts: whether `explain` names exactly the rules that clash, each one needed.
 
 Run: ``python -m experiments.studies.timings.conflicts [COUNT [NODES TASKS]]``; 200 of 60 × 1,200 by
-default. Each instance sets twelve rules, all kept by its current placement; then a conflict of
+default. Each instance sets twelve rules, all satisfied by its current placement; then a conflict of
 one to three rules is planted by one of `PLANTS`. Named right means: one conflict, of these rule
 instances and no others, and of each a placement that keeps the rest.
 """

@@ -125,7 +125,7 @@ class State:
 
 
 class Goals:
-    """The soft goals that are kept so far, and the one that is being worked on."""
+    """The soft goals that hold so far, and the one that is being worked on."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -141,7 +141,7 @@ class Goals:
         return k, low * state.capacity[:, k], high * state.capacity[:, k]
 
     def accepts(self, source: int, target: int, change: Floats) -> bool:
-        """Whether hard goals and the soft ones kept so far take `change` from source to target."""
+        """Whether hard goals and soft ones reached so far take `change` from source to target."""
         state, width = self.state, len(RESOURCES)
         after, left = state.load[target] + change, state.load[source] - change
         for b, new, grows in ((target, after, change > 0), (source, left, change < 0)):
@@ -274,7 +274,7 @@ class Goals:
 
 
 def optimise(cluster: Cluster, goals: tuple[str, ...] = PUBLISHED) -> State:
-    """Work through the goals; the cluster's racks and capacities are kept before it begins."""
+    """Work through the goals; the cluster's racks and capacities hold before it begins."""
     state = State(cluster)
     working = Goals(state)
     for name in goals:

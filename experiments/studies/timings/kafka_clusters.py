@@ -1,4 +1,4 @@
-"""Kafka clusters drawn from a seed: racks and capacities are kept, loads are uneven.
+"""Kafka clusters drawn from a seed: racks and capacities hold, loads are uneven.
 
 Replicas are dealt out as Kafka does, sizes and rates are log-normal, by topic and by partition;
 in every other cluster some brokers are new and empty.
@@ -24,7 +24,7 @@ EACH = (15, 40)
 
 
 def cluster_of(seed: int) -> Cluster:
-    """Return a cluster whose racks and capacities are kept, and whose loads are uneven."""
+    """Return a cluster whose racks and capacities hold, and whose loads are uneven."""
     rng = np.random.default_rng(seed)
     count, racks = SIZES[seed % len(SIZES)]
     new = int(rng.integers(0, 3)) * (seed % 2)  # empty brokers in every other cluster

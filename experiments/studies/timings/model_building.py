@@ -33,7 +33,7 @@ def problem_of(nodes: int, key_groups: int) -> BalanceProblem:
 
 
 def with_arrays(problem: BalanceProblem) -> csr_array:
-    """Build the model as the method does, up to the arrays handed to a solver."""
+    """Build the model as the method does, up to the arrays passed to a solver."""
     return build_full(problem).model.freeze().matrix
 
 

@@ -19,7 +19,7 @@ FORMULAS = {"linear": 1, "squares": 2, "ideal": 4}
 def peak_megabytes() -> float:
     """Return the peak memory of this process, nan if unknown.
 
-    `resource` would tell that of the process it was forked from where this was greater.
+    `resource` would report that of the process it was forked from where this was greater.
     """
     status = Path("/proc/self/status")
     if not status.exists():

@@ -2,7 +2,7 @@
 
 Run: ``python -m experiments.studies.timings.rebalancing [PART]… [--seeds N] [--limit S]``; the
 parts are ``search``, ``proof``, ``solvers``, ``flux`` and ``peer``, all by default. Instances come
-from the recipe by seed; those handed down are taken too where the folder that
+from the recipe by seed; those given are taken too where the folder that
 ``STREAMPLACE_SHARED`` names holds them. The peer needs a Python of its own, named by
 ``STREAMPLACE_REBALANCER``; its table is left out where there is none.
 """
@@ -61,7 +61,7 @@ def proved_at(result: Result, gap: float = 1e-3) -> float:
 
 
 def figures(case: Case, instance: Instance) -> dict[str, Any]:
-    """Run `balance-search` on an instance; return what the table tells."""
+    """Run `balance-search` on an instance; return its row."""
     result = solve(instance, "balance-search", time_limit=case.limit)
     assert result.objective is not None
     return {
@@ -74,7 +74,7 @@ def figures(case: Case, instance: Instance) -> dict[str, Any]:
 
 
 def run_case(case: Case, seed: int | None) -> dict[str, Any] | None:
-    """Return the figures of a case for a seed, or (``None``) for the instance handed down."""
+    """Return the figures of a case for a seed, or (``None``) for the instance given."""
     if case.nodes * case.per_node > OWN_PROCESS and seed is not None:
         command = [sys.executable, "-m", __spec__.name, "--one", str(CASES.index(case)), str(seed)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -85,12 +85,12 @@ def run_case(case: Case, seed: int | None) -> dict[str, Any] | None:
 
 
 def search_table(seeds: int) -> None:
-    """Tell what is reached, when, and what is proved: handed down, and the median over seeds."""
+    """Return what is reached, when, and what is proved: given, and the median over seeds."""
     rows: list[list[object]] = []
     for case in CASES:
         given = run_case(case, None)
         if given is not None:
-            rows.append([case.name, "handed down", *_told(case, [given]), case.aim])
+            rows.append([case.name, "given", *_told(case, [given]), case.aim])
         made = [found for seed in range(seeds) if (found := run_case(case, seed)) is not None]
         if made:
             label = f"median of {len(made)} seeds"
@@ -112,7 +112,7 @@ def _told(case: Case, runs: list[dict[str, Any]]) -> list[str]:
 
 
 def proof_table(seeds: int) -> None:
-    """Tell how soon `balance-milp` and `balance-search` prove the small clusters."""
+    """Return how soon `balance-milp` and `balance-search` prove the small clusters."""
     rows: list[list[object]] = []
     for case in CASES[:2]:
         for method in ("balance-milp", "balance-search"):
@@ -127,7 +127,7 @@ def proof_table(seeds: int) -> None:
                     proved = sum(at <= case.limit for at, _ in told)
                     median = statistics.median(at for at, _ in told)
                     value = statistics.median(d for _, d in told)
-                    which = "handed down" if given else f"{len(told)} seeds"
+                    which = "given" if given else f"{len(told)} seeds"
                     shown = f"{median:.2f}" if median < float("inf") else "not in time"
                     rows.append(
                         [case.name, which, method, value, f"{proved} of {len(told)}", shown]
@@ -147,7 +147,7 @@ def _proof(instance: Instance, method: str, limit: float) -> tuple[float, float]
 
 
 def solvers_table(limit: float) -> None:
-    """Tell what the paper's full model reaches cold, by each solver, beside Flux and ours."""
+    """Return what the paper's full model reaches cold, by each solver, beside Flux and ours."""
     rows: list[list[object]] = []
     for case in SOLVED:
         instance = case.given() or case.made(0)
@@ -174,7 +174,7 @@ def solvers_table(limit: float) -> None:
 
 
 def flux_table(seeds: int) -> None:
-    """Tell how far Flux stays off at varies 60 when every key group may move."""
+    """Return how far Flux stays off at varies 60 when every key group may move."""
     rows: list[list[object]] = []
     for seed in range(seeds):
         case = Case("ample", 60, 20, 60.0, 1_200, (), 5.0, "")
@@ -187,7 +187,7 @@ def flux_table(seeds: int) -> None:
 
 
 def peer_table() -> None:
-    """Tell what Meta's `rebalancer` reaches with its formulas, beside ours."""
+    """Return what Meta's `rebalancer` reaches with its formulas, beside ours."""
     python = find_peer()
     if python is None:
         print("### rebalancer: left out, STREAMPLACE_REBALANCER names no Python that has it\n")

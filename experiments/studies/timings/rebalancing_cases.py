@@ -1,4 +1,4 @@
-"""The instances of the rebalancing benchmark: by name where at hand, else by the recipe."""
+"""The instances of the rebalancing benchmark: by name where available, else by the recipe."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Case:
     Attributes
     ----------
     name
-        Of the instance handed down, and of the row.
+        Of the instance given, and of the row.
     nodes, per_node, varies, budget
         Of the recipe; the budget ``None`` is one and a half times what a load distance of 0.5
         takes at least.
     looks
-        Seconds at which the best load distance so far is told.
+        Seconds at which the best load distance so far is reported.
     limit
         Time limit, s.
     aim
@@ -45,7 +45,7 @@ class Case:
     aim: str
 
     def given(self) -> Instance | None:
-        """Return the instance handed down under this name, if it is at hand."""
+        """Return the instance given under this name, if there is one."""
         shared = os.environ.get("STREAMPLACE_SHARED")
         if not shared:
             return None

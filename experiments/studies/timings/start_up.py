@@ -2,7 +2,7 @@
 
 Run: ``python -m experiments.studies.timings.start_up [--cold] [METHOD …]``, after ``streamplace
 warm`` where not ``--cold``. Cold is a copy of the sources without machine code or bytecode, as
-after a clone; the libraries have their bytecode, as pip leaves it. Python's own cache is kept in a
+after a clone; the libraries have their bytecode, as pip leaves it. Python's own cache is put in a
 folder of this benchmark, since some machines forbid Python to write any.
 """
 

@@ -34,7 +34,7 @@ WAYS: tuple[Policy, ...] = (
     (FINISHED, "balance-search", {}),
     ("scale-in first", FIRST, {"gap": GAP}),
 )
-"""Names, methods and what these are told. None has a time limit, so that a run repeats."""
+"""Names, methods and their settings. None has a time limit, so that a run repeats."""
 
 
 def measure(folder: Path, reduced: bool) -> pd.DataFrame:

@@ -23,7 +23,7 @@ PROOF = "balance_gap=5"
 """ALBIC stops proving within 5 points in Real Jobs 3 and 4, where a proof takes long."""
 
 MILP = "balance-milp:gap=0.1,time_limit=20"
-"""In Real Job 1: within 0.1 % of the mean load, a tenth of the point that the paper tells."""
+"""In Real Job 1: within 0.1 % of the mean load, a tenth of the point of the paper."""
 
 POLICIES = {
     1: (MILP, "balance-search", "flux", "potc", "albic", "cola"),

@@ -87,7 +87,7 @@ def frame(rows: list[Row]) -> Any:
 
 
 FOLDER = Path("build/papers/albic/claims")
-"""Where finished runs are kept."""
+"""Where finished runs are stored."""
 
 
 def rows_of(

@@ -143,8 +143,8 @@ CONTROL_FIGURE = Figure(
     source="Madsen, Zhou and Cao 2016, sections 5.2 (the job) and 5.4 (its collocation)",
     words=(
         "Its three partitionings have nothing to do with one another and its rates are very even: "
-        "collocation ends at about 5 %, too little to tell from the fluctuation of the load. "
-        "Balancing it, the MILP keeps the load distance below 1 %, Flux comes up to 7 %."
+        "collocation ends at about 5 %, too little to distinguish from the fluctuation of the "
+        "load. Balancing it, the MILP keeps the load distance below 1 %, Flux comes up to 7 %."
     ),
     rows=Replaying("real_job_1.toml", POLICIES, prepare=write_edits),
     table=table_of(POLICIES),

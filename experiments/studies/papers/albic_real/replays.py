@@ -209,7 +209,7 @@ def line(table: pd.DataFrame, policy: str) -> dict[str, Any] | None:
 
 
 def climbing(table: pd.DataFrame) -> list[str]:
-    """Return what the paper tells of ALBIC and COLA, with our figures."""
+    """Return what the paper says of ALBIC and COLA, with our figures."""
     rows = table.attrs[SERIES]
     cola = line(table, "COLA")
     ours = {

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["same", "in part", "different", "not shown"]
-"""Whether the predicate holds, holds for a part that is told, does not, or was not computed."""
+"""Whether the predicate holds, holds for a part that is named, does not, or was not computed."""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -339,7 +339,7 @@ def _claim(paper: str, entry: Mapping[str, Any], judge: Query | ClaimsQuery | No
 def read_section(path: Path, name: str) -> dict[str, str]:
     """Return a table of names and texts of ``claims.toml``.
 
-    ``setups`` tells what the capital letters of set-ups mean, ``shown`` the titles of stored tables
+    ``setups`` says what the capital letters of set-ups mean, ``shown`` the titles of stored tables
     that the page shows whole.
     """
     return dict(_read(path).get(name, {}))

@@ -90,7 +90,7 @@ def run_tables(args: argparse.Namespace) -> int:
         table = f"{paper}/{name}"
         if (args.reduced and has_table(paper, name, root)) or table in made:
             where = journal.path if journal else root
-            sys.stderr.write(f"{table}: kept, {where} has it\n")
+            sys.stderr.write(f"{table}: skipped, {where} has it\n")
             continue
         began = time.monotonic()
         path = tables.make_table(paper, name, one, args.reduced, root)

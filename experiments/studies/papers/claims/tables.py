@@ -88,7 +88,7 @@ def store_table(
     paper, name
         The paper's folder, as ``task_allocation``; the table, as ``graphs``.
     frame
-        Rows with plain columns; the index is not kept.
+        Rows with plain columns; the index is not stored.
     command, seeds, left_out, left_out_why, reduced, said, seconds
         As in `About`.
     root
@@ -236,8 +236,8 @@ def table_rows(paper: str, *names: str) -> Rows:
     paper
         Its folder.
     names
-        Tables of its ``measurements.TABLES``; the frame has their rows one after the other, told
-        apart by the column ``table``.
+        Tables of its ``measurements.TABLES``; the frame has their rows one after the other, with
+        the name in the column ``table``.
     """
 
     def rows(folder: Path, reduced: bool) -> pd.DataFrame:

@@ -226,7 +226,7 @@ def _day(seed: int, entry: Entry) -> list[dict[str, Any]]:
                 "workload": rate,
                 "moves": moved,
                 "kept": anew["kept"],
-                "kept, as at the peak": not kept.violations,
+                "limits met, as at the peak": not kept.violations,
             }
             | {name: anew[name] for name in _SHOWN}
             | {f"{name}, as at the peak": still[name] for name in _SHOWN}

@@ -87,7 +87,7 @@ def formulas_table(reduced: bool) -> pd.DataFrame:
                 "links, greatest difference": np.abs(links - seen).max(),
                 "rows of U that do not sum to 1": int((np.abs(sums[sent > 0] - 1) > 1e-9).sum()),
                 "nodes that send or receive nothing": int((sent <= 0).sum()),
-                "overloaded operators told": _overloads(seed),
+                "overloaded operators reported": _overloads(seed),
                 "highest link use": row["bandwidth, highest"],
                 **hand,
             }
@@ -136,7 +136,7 @@ def _by_hand() -> dict[str, float]:
 
 
 def _overloads(seed: int) -> float:
-    """Share of two operators, one with r/s = 0.5 and one with 2, that are told as they should."""
+    """Share of two operators, one with r/s = 0.5 and one with 2, reported as they should be."""
     from heuristics.elastic.gma import overloaded
     from optim import Instance
 

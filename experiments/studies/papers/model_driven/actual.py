@@ -37,7 +37,7 @@ NOISES = (0.0, 0.05)
 
 
 def reached_table(reduced: bool) -> pd.DataFrame:
-    """Make one row a DAG, rate, pair, machine and seed: the rate that is kept."""
+    """Make one row a DAG, rate, pair, machine and seed: the rate that is sustained."""
     import pandas as pd
 
     from experiments.studies.papers.model_driven.simulation import Machines, Simulation

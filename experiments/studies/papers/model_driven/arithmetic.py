@@ -16,7 +16,7 @@ TOLD = (
     ("file_write", 1, 60_000), ("file_write", 3, 45_000), ("azure_blob", 1, 2),
     ("azure_blob", 50, 30), ("azure_table", 1, 3), ("azure_table", 60, 60),
 )  # fmt: skip
-"""(task, threads, tuples/s) as section 5.3 tells them."""
+"""(task, threads, tuples/s) of section 5.3."""
 
 
 def models_table(reduced: bool) -> pd.DataFrame:
@@ -101,7 +101,7 @@ def worked_table(reduced: bool) -> pd.DataFrame:
     """Make one row a slot of the worked example (Figure 4): what each mapping puts there.
 
     Tasks B, O, Y, G with 5, 4, 3, 5 threads on three machines of two slots; full bundles of
-    2, 3, 3, 4 threads. What the threads need is not told: the partial bundles fit one slot.
+    2, 3, 3, 4 threads. What the threads need is not given: the partial bundles fit one slot.
     """
     import pandas as pd
 

@@ -164,12 +164,12 @@ MICRO_FIGURE = Figure(
     readings=(
         "Linear at 50: MBA's own bundles fit 4 slots, Algorithm 6 to the letter takes 6; neither "
         "gives the paper's 4 + 1. Linear at 200: MBA asks for 14 slots (1,388.17 % CPU) and SAM "
-        "takes one more, 15 in all, which is proven to be the fewest; the paper tells 15.",
+        "takes one more, 15 in all, which is proven to be the fewest; the paper has 15.",
         "LSA asks for 25 slots at 200 and RSM takes 2 more; the paper's 28 is what is proven "
         "fewest when CPU is bound in each slot (`slots-milp`, `cpu=slot`). With CPU over a "
         "machine's slots, as RSM books it, 26 do.",
         "The star's hub is XML, fed by blob and table, with Pi and file behind it: so the plan for "
-        "five machines of four slots is for 240 tuples/s, and XML's share 480, as the paper tells.",
+        "five machines of four slots is for 240 tuples/s, and XML's share 480, as in the paper.",
         "Which slot of a machine RSM takes is left open: the first with the memory. A machine of "
         "which the job uses fewer slots still has all of its cores: with this reading linear and "
         "star at 50 need no extra slots, as in the paper, else one.",
@@ -305,7 +305,7 @@ MACHINES_FIGURE = Figure(
     plot=machines_plot,
     measured=machines_measured,
     readings=(
-        "Predicted as 8.5.1 tells: the slots' peak rates, interpolated linearly between measured "
+        "Predicted as in 8.5.1: the slots' peak rates, interpolated linearly between measured "
         "thread counts, added up; the paper's prediction does not see shuffle grouping. Beside it "
         "the same at the *nearest* measured count, by which nearly the paper's own figures come "
         "out (200, 310 and 280), and *shuffled*, where every thread gets the same share.",
@@ -395,7 +395,7 @@ def rates_measured(table: pd.DataFrame) -> list[str]:
 
 RATES_FIGURE = Figure(
     name="model-driven/rates",
-    title="Rates kept by the plans of the micro and application DAGs",
+    title="Rates sustained by the plans of the micro and application DAGs",
     source="Shukla and Simmhan, JPDC 2018, Figures 7 and 8 (right axes), section 8.4",
     words=(
         "The rate seen falls up to 30 % short for LSA+RSM and up to 10 % for MBA+SAM on micro "

@@ -37,7 +37,7 @@ _STRETCHES = 20
 
 @dataclass(frozen=True)
 class Machines:
-    """What the performance models do not tell; chosen, not measured.
+    """What the performance models do not say; chosen, not measured.
 
     Attributes
     ----------

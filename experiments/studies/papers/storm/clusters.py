@@ -14,7 +14,7 @@ ALPHA = 0.2
 """Of both schedulers of the paper, which gives no value."""
 
 OPTIMUM_LIMIT = 60.0
-"""Seconds for an optimum; one that is not proved by then is told so."""
+"""Seconds for an optimum; one that is not proved by then is reported so."""
 
 SETUPS: dict[str, list[dict[str, Any]]] = {
     "stages": [{"stages": n, "replication": "2"} for n in range(1, 9)],

@@ -55,7 +55,7 @@ def rules(reduced: bool) -> pd.DataFrame:
 
 
 def built(reduced: bool) -> pd.DataFrame:
-    """One line a scheduler: two edges, of which the offline one cannot tell the near-idle."""
+    """One line a scheduler: two edges, of which the offline one cannot recognise the near-idle."""
     import pandas as pd
 
     from optim import solve

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def examples(reduced: bool) -> pd.DataFrame:
-    """One line a run on Figure 2's job: links of pairs 1 to 3 that are kept, and nodes of each."""
+    """One line a run on Figure 2's job: links of pairs 1 to 3 inside nodes, and nodes of each."""
     import pandas as pd
 
     from experiments.generators import generate

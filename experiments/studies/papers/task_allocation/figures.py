@@ -116,7 +116,7 @@ def split_measured(table: pd.DataFrame) -> list[str]:
     return [
         f"From {first[TASKS]:.0f} to {last[TASKS]:.0f} tasks TD goes from {first['TD']:.3g} to "
         f"{last['TD']:.3g} MB/s, the optimum from {first['optimum']:.3g} to {last['optimum']:.3g}.",
-        f"TL's fall is a matter of the order of the task pairs, which the paper does not tell: "
+        f"TL's fall is a matter of the order of the task pairs, which the paper does not give: "
         f"along the diagonal from {first[DIAGONAL]:.3g} to {last[DIAGONAL]:.3g} MB/s; row by row "
         f"it gains {first[ROW]:.3g} to {last[ROW]:.3g} throughout.",
     ]
@@ -156,7 +156,7 @@ JOBS_METHODS = ("TD", "TL", "Storm", "imc-search", "optimum")
 """Of Figures 6 and 7."""
 
 STORM_READING = (
-    "Storm's default spreads tasks over as many workers as it is told. Here it gets the fewest "
+    "Storm's default spreads tasks over as many workers as are configured. Here it gets the fewest "
     "for which no node is overloaded, found by trying 1 to 100 at every capacity: the choice that "
     "is best for it."
 )
@@ -242,7 +242,7 @@ def compared(table: pd.DataFrame, total: float) -> list[str]:
         f"{tl[0]:.0f} % better than TL (at {tl[1]:g} %); at its worst "
         f"{_signed(below[0])} and {_signed(below[1])}.",
         f"It keeps up to {saved:.0f} % of the job's traffic more inside nodes than Storm does.",
-        f"The optimum is known, by one solver's word, at {table['optimum'].notna().sum()} of "
+        f"The optimum is known, by one solver, at {table['optimum'].notna().sum()} of "
         f"{len(table)} capacities." + (reached if len(known) else ""),
     ]
 

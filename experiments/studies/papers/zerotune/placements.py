@@ -135,7 +135,7 @@ PLACED_PLAN = "planned, Flink's slots (%)"
 
 
 def rows(folder: Path, reduced: bool) -> pd.DataFrame:
-    """Plan every query again; a finished one is kept as a file and not repeated."""
+    """Plan every query again; a finished one is stored as a file and not repeated."""
     import pandas as pd
 
     from optim.util.store import remembered
@@ -180,7 +180,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _whose(rows: pd.DataFrame) -> dict[str, Any]:
-    """Whose word each bound is, and how far the plan is from what is certified, where rows say."""
+    """Who proves each bound, and how far the plan is from what is certified, where rows say."""
     if f"even.{certified.BY}" not in rows:
         return {}
     return {
@@ -270,7 +270,7 @@ FIGURE = Figure(
     size=(
         f"46 graphs, {SECONDS:g} s for the exact method; reduced: every {EVERY_REDUCED}th, "
         f"{SECONDS_REDUCED:g} s. How many optima are found depends on the machine: the figures "
-        "here are of two cores that other work kept busy (load 8 to 11)."
+        "here are of two cores that had other work (load 8 to 11)."
     ),
 )
 

@@ -3,7 +3,7 @@
 Run: ``python -m experiments.studies.timings.task_allocation.ctap FOLDER [SECONDS]``, FOLDER with
 the CTAP library's ``*D?.dat`` and ``.sol`` files. Their least cut is our most collocation: what is
 not inside nodes is cut. Each is given to `imc-exact` for at most SECONDS (60) on the clock, one
-thread; seconds told are those of the processor.
+thread; seconds are those of the processor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dense traffic: `imc-search` on complete graphs of unlike tasks, beside `partition`.
 
 Run: ``python -m experiments.studies.timings.task_allocation.dense [LIMIT…]``, limits in seconds (5
-and 60 unless told). One seed of each instance, `SEEDS` of the search; shares are beside the best
+and 60 by default). One seed of each instance, `SEEDS` of the search; shares are beside the best
 value that any of these runs found.
 """
 
