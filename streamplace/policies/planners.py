@@ -143,7 +143,7 @@ class ByMethod(Planner):
             check_suitable(get_method(self.method), relaxed)
 
     def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
-        """Solve; a failure keeps what runs, and is told."""
+        """Solve; a failure keeps what runs, and is reported."""
         result, why = attempt(instance, self.method, seed, **self.solve, **self.options)
         if result is None:
             return Planned(None, "error", False, why)

@@ -1,7 +1,7 @@
 """The whole loop on a Storm of its own: ``make lab-storm``.
 
 A topology is started as Storm places it, imported, planned, submitted and verified; a supervisor
-is killed with its workers, what Storm does is told, and a plan with a budget of moves is carried
+is killed with its workers, what Storm does is reported, and a plan with a budget of moves is carried
 out on what is left; then the supervisor comes back.
 """
 
