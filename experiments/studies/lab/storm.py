@@ -1,8 +1,8 @@
 """The whole loop on a Storm of its own: ``make lab-storm``.
 
 A topology is started as Storm places it, imported, planned, submitted and verified; a supervisor
-is killed with its workers, what Storm does is reported, and a plan with a budget of moves is carried
-out on what is left; then the supervisor comes back.
+is killed with its workers, what Storm does is reported, and a plan within a budget is carried out
+on what is left; then the supervisor comes back.
 """
 
 from __future__ import annotations
