@@ -23,6 +23,11 @@ METHODS = [method for method in all_methods() if method.decides == "nodes"]
 NODES: list[dict[str, Any]] = [
     {"id": f"n{i}", "capacity": {"cpu": 100.0}, "rack": f"r{i // 2}"} for i in range(3)
 ]
+NEAR: list[dict[str, Any]] = [
+    {"from": "a", "to": "b", "rate": 8.0, "pattern": "local_first", "sender_weights": [1, 3]},
+    {"from": "c", "to": "b", "rate": 3.0, "pattern": "local_first"},
+    {"from": "b", "to": "c", "rate": 4.0},
+]
 RULED: dict[str, dict[str, Any]] = {
     "capacity": {"nodes": [{**node, "capacity": {"cpu": 11.0}} for node in NODES]},
     "max_utilisation": {"limits": {"max_utilisation": {"cpu": 0.11}}},
@@ -70,6 +75,15 @@ RULED: dict[str, dict[str, Any]] = {
         ],
     },
     "exclusive_nodes": {"topologies": [{"id": "t", "exclusive_nodes": 1}], "alone": ["c"]},
+    "local_first": {
+        "nodes": [{**node, "capacity": {"cpu": 18.0}} for node in NODES],
+        "streams": NEAR,
+    },
+    "local_first_links": {
+        "nodes": [{**node, "capacity": {"cpu": 18.0}} for node in NODES],
+        "streams": NEAR,
+        "links": [{"id": "up", "nodes": ["n0"], "capacity": 5.0}],
+    },
     "max_tasks_per_slot": {
         "nodes": [{**node, "slots": 1} for node in NODES],
         "limits": {"max_tasks_per_slot": 2},

@@ -507,7 +507,8 @@ class LinkSums:
         instance = between.instance
         flows = instance.flows
         pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
-        return cls(between) if LINKS.present(instance) is not None and pairs <= MOST else None
+        known = pairs <= MOST and not flows.local  # else the referee is asked
+        return cls(between) if LINKS.present(instance) is not None and known else None
 
     def fits(self, step: Step, node: Ints) -> bool:
         """Whether a step keeps every link, beside any of the batch.

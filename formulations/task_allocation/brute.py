@@ -37,7 +37,7 @@ from optim.rules import (
     SLOTS,
     keeps_all,
 )
-from optim.rules.base import Form
+from optim.rules.base import MEASURED, Form
 from optim.rules.placement import Placement
 from optim.util.compiled import CALL, helper, kernel, warming
 from optim.util.progress import ProgressRecorder
@@ -210,7 +210,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         There are more than `MOST_ASSIGNMENTS`.
     """
     objective = request.objective or METHOD.objective
-    if objective != METHOD.objective or instance.crossing_cost.any():
+    by_pairs = objective == METHOD.objective and not instance.flows.local
+    if not by_pairs or instance.crossing_cost.any():
         return best_by_figure(instance, request, objective)
     instance = lowered(instance, METHOD.honours - {MAX_TASKS.name})
     request, compiled = request.warmed(_warm_up)
@@ -428,7 +429,8 @@ METHOD = Method(
     source="",
     forms=KNOWN_FORMS
     | LINEAR_FORMS
-    | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.CROSSING, Form.TASK_COUNT},
+    | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.TASK_COUNT}
+    | MEASURED,
     constants={"max_assignments": MOST_ASSIGNMENTS, "merge_tasks": True},
     starts=STARTS,
 )

@@ -17,7 +17,7 @@ import numpy as np
 from heuristics.elastic.state import board_of
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
-from optim.rules.base import Form
+from optim.rules.base import MEASURED, Form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +64,7 @@ METHOD = Method(
     summary="Round robin over the slots, knowing neither CPU nor bandwidth; a baseline",
     source="Elastic Allocator, SOSE 2014, section V (Storm's even scheduler)",
     needs=("tasks", "nodes", "capacity"),
-    forms=frozenset({Form.MASK, Form.LEAVING, Form.SLOTS, Form.CROSSING}),
+    forms=frozenset({Form.MASK, Form.LEAVING, Form.SLOTS}) | MEASURED,
     objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

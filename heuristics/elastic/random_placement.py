@@ -14,7 +14,7 @@ import numpy as np
 from optim.kernels.room import placing_masks
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
-from optim.rules.base import Form
+from optim.rules.base import MEASURED, Form
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -43,7 +43,7 @@ METHOD = Method(
     summary="Every task on a node drawn evenly from the seed, knowing no resources; a baseline",
     source="Elastic Allocator, SOSE 2014, section V",
     needs=("tasks", "nodes", "capacity"),
-    forms=frozenset({Form.MASK, Form.LEAVING, Form.CROSSING}),
+    forms=frozenset({Form.MASK, Form.LEAVING}) | MEASURED,
     objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

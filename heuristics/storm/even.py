@@ -20,7 +20,7 @@ import numpy as np
 from formulations.storm.problem import scheduled_jobs
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
-from optim.rules.base import Form
+from optim.rules.base import MEASURED, Form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ METHOD = Method(
     summary="Storm's default: executors round robin over workers, workers evenly over nodes",
     source="EvenScheduler of Apache Storm, as in Aniello et al., DEBS 2013, section 2",
     needs=("tasks", "nodes"),
-    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.CROSSING, Form.NODE_COUNT}),
+    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.NODE_COUNT}) | MEASURED,
     objectives=("imc_gain", "internode_traffic"),
     promises_feasibility=False,
 )

@@ -37,7 +37,7 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     "operators": """id topology role group max_load cpu_per_tuple service_rate model labels
     min_parallelism max_parallelism key_groups""",
     "tasks": "id operator load max_load state migration_cost node slot allowed copies labels",
-    "streams": "from to rate selectivity tuple_bytes pattern",
+    "streams": "from to rate selectivity tuple_bytes pattern sender_weights",
     "links": "id nodes capacity background direction",
     "topologies": "id workers exclusive_nodes",
     "group": "tasks load max_load state allowed",
@@ -45,9 +45,9 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     max_tasks_per_slot max_nodes_used max_inflow max_utilisation""",
 }
 DROPPED = f"""{FIELDS["limits"]} capacity max_load min_load max_tasks allowed leaving copies sets
-    links slots slot_sets exclusive_nodes crossing_cost"""  # what may be assumed away
+    links slots slot_sets exclusive_nodes crossing_cost local_first local_first_links"""  # to waive
 CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
-EXCESS, NOW = "excess", "no worse than now"  # the level before the objective, and what it assumes
+EXCESS, NOW, LOCAL = "excess", "no worse than now", {"local_first"}  # a level; it assumes NOW
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Doc = dict[str, Any]
 Pairs = list[tuple[int, int]]
@@ -117,12 +117,12 @@ def table(document: Doc, name: str) -> list[Doc]:
     return rows
 
 
-def receivers(pattern: str, i: int, a: int, b: int) -> range:
-    """Return which of b tasks the i-th of a sends to, as much to each."""
+def receivers(pattern: str, i: int, a: int, b: int, even: Any = ()) -> range:
+    """Return which of b tasks the i-th of a sends to, as much to each; to all where it is even."""
     start, end = -(-i * b // a), -(-(i + 1) * b // a)  # blocks, as Flink forms them
-    found = {"full": range(b), "rescale": range(min(start, end - 1), end)}
+    found = dict.fromkeys(["full", *even], range(b)) | {"rescale": range(min(start, end - 1), end)}
     found |= dict.fromkeys(["merge", "one_to_one"][: 1 + (a == b)], range(i % b, i % b + 1))
-    need(pattern in found, f"pattern {str(pattern)[:30]!r} of {a} and {b} tasks", Unreadable)
+    need(pattern in found, f"no pairs: {str(pattern)[:30]!r} of {a} and {b} tasks", Unreadable)
     return found[pattern]
 
 
@@ -228,7 +228,7 @@ class Instance:
         for source, target, rate in pairs:
             traffic[self.task[source], self.task[target]] = number(rate)
         need(len(traffic) == len(pairs), "a pair stands twice", Unreadable)
-        told = {(self.member[u], self.member[v]) for u, v in traffic}
+        told, even = {(self.member[u], self.member[v]) for u, v in traffic}, self.dropped & LOCAL
         for x in streams:
             left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
             if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
@@ -236,7 +236,7 @@ class Instance:
                 rate = sent * number(x["tuple_bytes"])
             spread = rate is not None and (x["from"], x["to"]) not in told and right
             for i, u in enumerate(left if spread else ()):
-                to = receivers(x.get("pattern", "full"), i, len(left), len(right))
+                to = receivers(x.get("pattern", "full"), i, len(left), len(right), even)
                 most = MOST_STEPS - (len(left) - i) * len(to)
                 need(len(traffic) <= most, "too many pairs", Unreadable)
                 for j in to:

@@ -152,7 +152,6 @@ def crossing_rates(instance: Instance, node: Ints) -> Floats:
     for layer in links.layers:
         side = np.zeros(instance.num_nodes, dtype=np.int32)  # 0 is outside of every link
         side[layer.nodes] = layer.side
-        place = np.where(node >= 0, side[node], -1)
-        out, into = flows.crossing(place, len(layer.links) + 1)
+        out, into = flows.crossing(node, instance.num_nodes, side, len(layer.links) + 1)
         add(layer.links, out[1:], into[1:])
     return loads

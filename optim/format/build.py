@@ -308,9 +308,30 @@ def _streams(
                 entry.pattern,
                 stands,
                 entry.rate is not None,
+                None if entry.sender_weights is None else tuple(entry.sender_weights),
             )
         )
+        _check_weights(i, entry, int(operators.num_tasks[source]), has_tasks, problems)
     return tuple(built)
+
+
+def _check_weights(
+    i: int, entry: Any, senders: int, has_tasks: bool, problems: list[Problem]
+) -> None:
+    weights = entry.sender_weights
+    if weights is None:
+        return
+    reason = remedy = ""
+    if entry.pattern != "local_first":
+        reason = f"is of local_first streams, and this one is {entry.pattern}"
+        remedy = "give task pairs in traffic"
+    elif has_tasks and len(weights) != senders:
+        reason = f"is {len(weights)} numbers for the {senders} tasks of {entry.source}"
+        remedy = "give one for each sending task, in their order"
+    elif not max(weights, default=0.0) > 0:
+        reason, remedy = "says of no task that it sends", "leave it out where all send alike"
+    if reason:
+        problems.append(Problem(f"streams[{i}].sender_weights", weights[:5], reason, remedy))
 
 
 def _check_ends(

@@ -32,7 +32,7 @@ Labels = dict[Identifier, Text]
 Count = Annotated[int, Field(ge=0, le=MAX_TASKS), Whole]
 PositiveCount = Annotated[int, Field(ge=1, le=MAX_TASKS), Whole]
 SmallCount = Annotated[int, Field(ge=1, le=1_000_000), Whole]
-Pattern = Literal["full", "one_to_one", "rescale", "merge"]
+Pattern = Literal["full", "one_to_one", "rescale", "merge", "local_first"]
 
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -205,6 +205,10 @@ class StreamDocument(BaseModel):
         None, description="size of a tuple: with the tuple rate it gives the rate"
     )
     pattern: Pattern = Field("full", description="how the rate spreads over pairs of tasks")
+    sender_weights: list[Amount] | None = Field(
+        None,
+        description="what each sending task sends, in proportion; of local_first streams",
+    )
 
 
 class LimitsDocument(BaseModel):

@@ -265,11 +265,12 @@ class Instance:
     @cached_property
     def flows(self) -> Traffic:
         """All traffic in the compact form the referee counts with."""
-        return Traffic.of(self.num_tasks, self.streams, self.traffic, self.tasks_of)
+        rack = self.nodes.rack
+        return Traffic.of(self.num_tasks, self.streams, self.traffic, self.tasks_of, rack)
 
     @cached_property
     def pairs(self) -> TaskPairs:
-        """All traffic as undirected task pairs u < v, both directions added.
+        """All traffic between pairs as undirected task pairs u < v, both directions added.
 
         Raises
         ------

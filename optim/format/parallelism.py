@@ -295,8 +295,14 @@ class _Change:
             for ends, s in patterns.items()
             if not s.replaced and any(end in self.changed for end in ends)
         }
+        for stream in self.document.get("streams", []):
+            o = self.instance.operators.index[stream["from"]]
+            if o in self.changed and stream.pop("sender_weights", None):
+                stream["sender_weights"] = self.weights[o].tolist()
         for (u, v), rate in {**rates, **totals}.items():
             known = patterns.get((u, v))
+            if known is not None and known.pattern == "local_first" and not known.replaced:
+                continue
             uneven = any(
                 o in self.weights and self.weights[o].min() < self.weights[o].max() for o in (u, v)
             )

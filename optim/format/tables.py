@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
-PatternName = Literal["full", "one_to_one", "rescale", "merge"]
+PatternName = Literal["full", "one_to_one", "rescale", "merge", "local_first"]
 
 NO_INDEX = -1
 """Stands for "none" in every index array."""
@@ -386,6 +386,7 @@ class Stream(NamedTuple):
 
     `rate` is the whole stream's; ``nan`` marks what the file does not give. `replaced` says that
     explicit task pairs stand for the spread; `given` that the rate stands in the file.
+    `sender_weights` are in proportion to what each sender of a `local_first` stream sends.
     """
 
     source: int
@@ -396,6 +397,7 @@ class Stream(NamedTuple):
     pattern: PatternName
     replaced: bool
     given: bool
+    sender_weights: tuple[float, ...] | None = None
 
 
 class ModelPoint(NamedTuple):

@@ -1,7 +1,8 @@
 """Streams and task pairs: how a stream's rate spreads, and what a placement collocates.
 
 A `full` stream between two groups of a and b tasks has a·b equal pairs. Those are stored as a block
-and counted per node, so that the referee costs O(tasks + nodes) and not O(a·b).
+and counted per node, so that the referee costs O(tasks + nodes) and not O(a·b). A `local_first`
+stream has no pairs: who receives depends on the placement.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,6 +44,17 @@ class FullBlock(NamedTuple):
     sources: Ints
     targets: Ints
     pair_rate: float
+
+
+class LocalBlock(NamedTuple):
+    """A `local_first` stream, or the part of it whose senders send alike.
+
+    Each of `sources` sends `rate` to those of `targets` that are nearest to it.
+    """
+
+    sources: Ints
+    targets: Ints
+    rate: float
 
 
 def point_pairs(pattern: PatternName, a: int, b: int) -> tuple[Ints, Ints, Floats]:
@@ -74,13 +86,19 @@ def point_pairs(pattern: PatternName, a: int, b: int) -> tuple[Ints, Ints, Float
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """All traffic of an instance, in two parts: single directed pairs and full blocks."""
+    """All traffic of an instance: single directed pairs, full blocks, and `local_first` streams.
+
+    Of the latter nothing is in `directed` and `pairs`: methods that know pairs only refuse them
+    (`optim.rules.local_first`). `rack` is (N,) the rack of each node, -1 for none.
+    """
 
     num_tasks: int
     source: Ints
     target: Ints
     rate: Floats
     blocks: tuple[FullBlock, ...]
+    local: tuple[LocalBlock, ...]
+    rack: Ints
 
     @classmethod
     def of(
@@ -89,12 +107,13 @@ class Traffic:
         streams: Sequence[Stream],
         explicit: TrafficTable,
         tasks_of: Callable[[int], Ints],
+        rack: Ints,
     ) -> Traffic:
         """Spread the streams over the tasks of their operators and add the explicit pairs."""
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]] = [
             (explicit.source, explicit.target, explicit.rate)
         ]
-        blocks = []
+        blocks, local = [], []
         for stream in streams:
             if stream.replaced or not stream.rate > 0:
                 continue
@@ -102,7 +121,14 @@ class Traffic:
             a, b = len(senders), len(receivers)
             if a == 0 or b == 0:
                 continue
-            if stream.pattern != "full":
+            if stream.pattern == "local_first":
+                sent = stream.rate * _shares(stream.sender_weights, a)
+                if b == 1:
+                    parts.append((senders, np.repeat(receivers, a), sent))
+                    continue
+                for rate in np.unique(sent[sent > 0]):
+                    local.append(LocalBlock(senders[sent == rate], receivers, float(rate)))
+            elif stream.pattern != "full":
                 i, j, share = point_pairs(stream.pattern, a, b)
                 parts.append((senders[i], receivers[j], stream.rate * share))
             elif a * b <= max(_ALWAYS_EXPANDED, 4 * (a + b)):
@@ -110,12 +136,12 @@ class Traffic:
             else:
                 blocks.append(FullBlock(senders, receivers, stream.rate / (a * b)))
         u, v, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return cls(num_tasks, u, v, rate, tuple(blocks))
+        return cls(num_tasks, u, v, rate, tuple(blocks), tuple(local), rack)
 
     def total(self) -> float:
         """Sum of all rates."""
         full = sum(b.pair_rate * len(b.sources) * len(b.targets) for b in self.blocks)
-        return float(self.rate.sum() + full)
+        return float(self.rate.sum() + full + sum(b.rate * len(b.sources) for b in self.local))
 
     def collocated(self, place: Ints, num_places: int) -> float:
         """Traffic between tasks at the same place; `parted` says what places are."""
@@ -150,14 +176,32 @@ class Traffic:
             gain += block.pair_rate * met
             if others:
                 rest += block.pair_rate * (len(block.sources) * len(block.targets) - met)
+        for near in self.local:  # all of it where a receiver is at the same place, else nothing
+            senders = _counts(place[near.sources], num_places)
+            here = float(senders @ (_counts(place[near.targets], num_places) > 0))
+            gain += near.rate * here
+            if others:
+                rest += near.rate * (len(near.sources) - here)
         return gain, rest
 
-    def crossing(self, place: Ints, num_places: int) -> tuple[Floats, Floats]:
+    def crossing(
+        self, node: Ints, num_nodes: int, side: Ints | None = None, num_sides: int = 0
+    ) -> tuple[Floats, Floats]:
         """Traffic that leaves the tasks at each place for others, and that enters from others.
 
         Only what crosses is added up: no difference of two large sums is taken, which would lose a
         little traffic beside much. A task that is nowhere (-1) neither sends nor receives.
+
+        Parameters
+        ----------
+        node, num_nodes
+            (T,) node of each task, -1 for none; how many there are.
+        side, num_sides
+            (N,) the place that each node is part of, and how many places there are; nodes are
+            places of their own if left out.
         """
+        num_places = num_nodes if side is None else num_sides
+        place = node if side is None else np.where(node >= 0, side[node], -1)
         at_source, at_target = place[self.source], place[self.target]
         apart = (at_source != at_target) & (at_source >= 0) & (at_target >= 0)
         rate = self.rate[apart]
@@ -168,16 +212,54 @@ class Traffic:
             receivers = _counts(place[block.targets], num_places)
             out += block.pair_rate * senders * (receivers.sum() - receivers)
             into += block.pair_rate * receivers * (senders.sum() - senders)
+        if self.local:
+            out_also, into_also = self.local_crossing(node, num_nodes, side, num_sides)
+            out, into = out + out_also, into + into_also
         return out, into
 
+    def local_crossing(
+        self, node: Ints, num_nodes: int, side: Ints | None = None, num_sides: int = 0
+    ) -> tuple[Floats, Floats]:
+        """Of `crossing`, what `local_first` streams are of it."""
+        num_places = num_nodes if side is None else num_sides
+        of = np.arange(num_nodes, dtype=np.int32) if side is None else side
+        out, into = np.zeros(num_places), np.zeros(num_places)
+        for near in self.local:
+            for sent, received in self._abroad(near, node, num_nodes):
+                at = np.bincount(of, sent, num_places)
+                share = np.bincount(of, received, num_places)
+                out += at * (1.0 - share)
+                into += share * (at.sum() - at)
+        return out, into
+
+    def _abroad(
+        self, near: LocalBlock, node: Ints, num_nodes: int
+    ) -> Iterator[tuple[Floats, Floats]]:
+        """Yield what leaves each node for receivers that are the nearest, and their shares of it.
+
+        That is what tasks send that have no receiver on their node: to those of their rack, where
+        there is one, else to all alike.
+        """
+        senders = near.rate * _counts(node[near.sources], num_nodes)
+        receivers = _counts(node[near.targets], num_nodes)
+        senders[receivers > 0] = 0.0
+        for rack in np.unique(self.rack[self.rack >= 0]).tolist():
+            inside = self.rack == rack
+            found = receivers[inside].sum()
+            if found and senders[inside].any():
+                yield np.where(inside, senders, 0.0), np.where(inside, receivers / found, 0.0)
+                senders[inside] = 0.0
+        if senders.any():
+            yield senders, receivers / len(near.targets)
+
     def directed(self) -> tuple[Ints, Ints, Floats]:
-        """Return everything as directed pairs: senders, receivers, rates."""
+        """Return all that is between pairs as directed ones: senders, receivers, rates."""
         parts = [(self.source, self.target, self.rate), *(_expand(b) for b in self.blocks)]
         source, target, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
         return source, target, rate
 
     def pairs(self) -> TaskPairs:
-        """Expand everything into undirected pairs.
+        """Expand all that is between pairs into undirected ones.
 
         Raises
         ------
@@ -201,6 +283,14 @@ class Traffic:
         u, v = np.divmod(key, max(1, self.num_tasks))
         keep = merged > 0
         return TaskPairs(u[keep].astype(np.int32), v[keep].astype(np.int32), merged[keep])
+
+
+def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
+    """(count,) parts of a whole that are in proportion to weights; equal ones without any."""
+    if weights is None:
+        return np.full(count, 1.0 / count)
+    given = np.array(weights) / max(weights)  # a sum of the largest numbers would be infinite
+    return np.asarray(given / given.sum())
 
 
 def _expand(block: FullBlock) -> tuple[Ints, Ints, Floats]:

@@ -306,6 +306,7 @@ def _streams(instance: Instance) -> list[dict[str, Any]]:
                 "selectivity": _number(s.selectivity),
                 "tuple_bytes": _number(s.tuple_bytes),
                 "pattern": None if s.pattern == "full" else s.pattern,
+                "sender_weights": None if s.sender_weights is None else [*s.sender_weights],
             }
         )
         for s in instance.streams

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SEED = 0x5F3759DF
 _DIGITS = 12
+_LOCAL = np.array([0x2545F4914F6CDD1D, 0x1D8E4E27C47D124F], dtype=np.uint64)
 _Words = NDArray[np.uint64]
 
 
@@ -244,6 +245,10 @@ def _row_hashes(instance: Instance) -> _Words:
         weight = _weights(np.array(block.pair_rate))
         for here, there in ((block.sources, block.targets), (block.targets, block.sources)):
             hashes[here] += weight * marks[there].sum(axis=0, dtype=np.uint64)
+    for number, near in enumerate(instance.flows.local):  # by block: no pair says who is alike
+        own = _mixed(np.array([[2 * number, 0], [2 * number + 1, 0]], dtype=np.uint64) + _LOCAL)
+        hashes[near.sources] += own[0]
+        hashes[near.targets] += own[1]
     return hashes
 
 

@@ -63,7 +63,8 @@ def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figur
     """
     if objective.name == "load_distance" and not instance.crossing_cost[:, 0].any():
         return _distances(instance, node, tasks)
-    if objective.name == "imc_gain" and instance.total_traffic > 0:
+    local = bool(instance.flows.local)
+    if objective.name == "imc_gain" and instance.total_traffic > 0 and not local:
         return _gains(instance, node, tasks)
     if objective.name == "migration_cost" and not instance.copy_nodes:
         cost = instance.tasks.migration_cost

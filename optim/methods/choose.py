@@ -18,7 +18,8 @@ from optim.figures.rate import carrying
 from optim.format.demand import find_cycle
 from optim.methods.reduce import lowered, slots_count_tasks
 from optim.methods.registry import NEEDS, get_method, method_names
-from optim.rules import CROSSING_COST, SLOTS, budgets, limits_set, without_limits
+from optim.rules import SLOTS, budgets, limits_set, rules_of, without_limits
+from optim.rules.base import MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -119,7 +120,7 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
     """Refuse a method that lacks what it needs, or would not keep a limit that is set.
 
     With `repair`, limits that are not honoured pass: the repair finishes the plan, and the referee
-    decides. Costs of crossing do not: they change what is measured. Capacity is never
+    decides. What changes how plans are measured does not. Capacity is never
     asked for: a method that overloads by design says so; of one that knows no capacity and promises
     nothing, the round robins, nor are links and slots.
 
@@ -173,8 +174,9 @@ def _remedy(need: str) -> str:
 def _unhonoured(method: Method, instance: Instance, *, repair: bool) -> Iterable[Problem]:
     overloads = "capacity" not in method.honours and not method.promises_feasibility
     passed = {"capacity", "links", "slots"} if overloads else {"capacity"}
+    measured = rules_of(MEASURED)
     for name, words in limits_set(instance).items():
-        mended = name != CROSSING_COST.name
+        mended = name not in measured
         if name not in method.honours and name not in passed and not (repair and mended):
             remedy = f"--ignore {name} drops the limit"
             if mended:

@@ -461,7 +461,8 @@ def scale_of(instance: Instance) -> Scale:
     """Choose the scale of an instance."""
     nodes, tasks = max(1, instance.num_nodes), max(1, instance.num_tasks)
     flows, cost = instance.flows, instance.tasks.migration_cost
-    rates = np.concatenate([flows.rate, [block.pair_rate for block in flows.blocks]])
+    several = [*(b.pair_rate for b in flows.blocks), *(near.rate for near in flows.local)]
+    rates = np.concatenate([flows.rate, several])
     loads = zip(instance.totals.tolist(), instance.tasks.load.T, strict=True)
     load, rate, cost_unit = _least_units(instance)
     return Scale(

@@ -21,6 +21,7 @@ from optim.rules.crossing_cost import CROSSING_COST
 from optim.rules.exclusive_nodes import EXCLUSIVE_NODES
 from optim.rules.leaving import LEAVING
 from optim.rules.links import LINKS
+from optim.rules.local_first import LOCAL_FIRST, LOCAL_FIRST_LINKS
 from optim.rules.max_inflow import MAX_INFLOW
 from optim.rules.max_load import MAX_LOAD
 from optim.rules.max_load_distance import MAX_LOAD_DISTANCE
@@ -81,6 +82,8 @@ RULES: tuple[Rule, ...] = (
     SLOT_SETS,
     EXCLUSIVE_NODES,
     CROSSING_COST,
+    LOCAL_FIRST,
+    LOCAL_FIRST_LINKS,
 )
 RULE_NAMES = tuple(rule.name for rule in RULES)
 """What methods may honour, and ``--ignore`` and `without_limits` drop."""

@@ -34,6 +34,8 @@ class Form(Enum):
     SHARE = "the share of capacities that counts, which capacities say as well"
     NODE_FLOOR = "a least load of each node"
     CROSSING = "loads that what crosses nodes adds to"
+    LOCAL_FIRST = "traffic that stays on a node where a receiver is there"
+    LOCAL_FIRST_LINKS = "what such traffic adds to links and to loads"
     LINK_CAPACITY = "a capacity for what crosses"
     SLOTS = "an assignment of each node's tasks to its slots"
     SLOT_COUNT = "most tasks in each slot"
@@ -50,6 +52,8 @@ LOADS = frozenset({Form.MASK, Form.LEAVING, Form.NODE_CAPACITY})
 """What nearly every engine knows: where tasks may be, and capacities."""
 OF_MOVES = frozenset({Form.BUDGET, Form.INFLOW, Form.FREE_MOVES})
 """What is of moves."""
+MEASURED = frozenset({Form.CROSSING, Form.LOCAL_FIRST, Form.LOCAL_FIRST_LINKS})
+"""What changes how plans are measured: no repair makes up for an engine that does not know it."""
 
 
 def _nothing(instance: Instance) -> tuple[Any, ...]:

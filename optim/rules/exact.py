@@ -37,7 +37,9 @@ def total(values: Floats, available: float) -> float:
 
 def terms_of(instance: Instance) -> int:
     """Return how many terms the load of a node or link has at most."""
-    return instance.num_tasks + len(instance.flows.rate) + len(instance.flows.blocks) + 1
+    flows = instance.flows
+    own = len(flows.rate) + len(flows.blocks) + (instance.num_nodes + 2) * len(flows.local)
+    return instance.num_tasks + own + 1
 
 
 def node_load(placement: Placement, n: int, r: int) -> float:
@@ -51,6 +53,8 @@ def node_load(placement: Placement, n: int, r: int) -> float:
         source, target = placement.node[source], placement.node[target]
         apart = (source != target) & (source >= 0) & (target >= 0)
         parts += [out * rate[apart & (source == n)], into * rate[apart & (target == n)]]
+        also = instance.flows.local_crossing(placement.node, instance.num_nodes)
+        parts.append(np.array([out * also[0][n], into * also[1][n]]))
     return math.fsum(np.concatenate(parts))
 
 

@@ -51,15 +51,18 @@ def _violations(placement: Placement) -> Iterator[Violation]:
 def _added_up(placement: Placement, link: int) -> float:
     """Return the load of a link, correctly rounded."""
     links = placement.instance.links
-    source, target, rate = placement.instance.flows.directed()
+    flows, count = placement.instance.flows, placement.instance.num_nodes
+    source, target, rate = flows.directed()
     listed = links.node_indices[links.node_indptr[link] : links.node_indptr[link + 1]]
-    inside = np.append(np.isin(np.arange(placement.instance.num_nodes), listed), False)
+    inside = np.append(np.isin(np.arange(count), listed), False)
     out, into = inside[placement.node[source]], inside[placement.node[target]]
     both = (placement.node[source] >= 0) & (placement.node[target] >= 0)
     counts = (out & ~into & (links.direction[link] != 2)) | (
         into & ~out & (links.direction[link] != 1)
     )
-    return math.fsum([*rate[counts & both], float(links.background[link])])
+    leaves, enters = flows.local_crossing(placement.node, count, inside[:-1].astype(np.int32), 2)
+    also = [leaves[1] * (links.direction[link] != 2), enters[1] * (links.direction[link] != 1)]
+    return math.fsum([*rate[counts & both], *also, float(links.background[link])])
 
 
 def _loosened(

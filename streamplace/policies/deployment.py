@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.rules.local_first import refuse_local_first
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -98,6 +100,7 @@ def crossing_load(instance: Instance, deployment: Deployment, costs: CostModel) 
     extra = np.zeros(deployment.places.shape)
     if costs.serialise == 0 and costs.deserialise == 0:
         return extra
+    refuse_local_first(instance, "costs of serialisation are of pairs of tasks")
     flows, places, shares = instance.flows, deployment.places, deployment.shares
     for a, b, part, same in _parts(instance, deployment):
         crossing = np.where(same, 0.0, part)
@@ -137,6 +140,7 @@ def collocated_traffic(instance: Instance, deployment: Deployment) -> float:
     flows = instance.flows
     if deployment.is_whole:
         return flows.collocated(deployment.placement, instance.num_nodes)
+    refuse_local_first(instance, "traffic of key groups that are split is of pairs of tasks")
     gain = 0.0
     for _, _, part, same in _parts(instance, deployment):
         gain += float(part[same].sum())

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tests.fuzz.reading import INF, Link, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass
@@ -73,7 +77,7 @@ def _loads(
     """(M, N, R) loads, and (M,) traffic that stays on a node, and that does not."""
     loads = reading.background + np.einsum("mtn,tr->mnr", here.astype(float), reading.load)
     gain, apart = np.zeros(len(at)), np.zeros(len(at))
-    for (u, v), rate in reading.pairs.items():
+    for u, v, rate in sent(reading, at):
         placed = (at[:, u] >= 0) & (at[:, v] >= 0)
         same = at[:, u] == at[:, v]
         gain += rate * (placed & same)
@@ -82,15 +86,36 @@ def _loads(
             cost = reading.crossing[side]
             if cost.any():
                 across = (placed & ~same)[:, None] & here[:, task]
-                loads += rate * across[:, :, None] * cost
+                loads += np.multiply(rate, across.T).T[:, :, None] * cost
     return loads, gain, apart
+
+
+def sent(reading: Reading, at: np.ndarray) -> Iterator[tuple[int, int, np.ndarray | float]]:
+    """Yield who sends how much to whom under (M, T) placements, nodes or places within them.
+
+    Of streams that go to the nearest that is (M,): to those at the same place, else in the same
+    rack, else to all.
+    """
+    for (u, v), rate in reading.pairs.items():
+        yield u, v, rate
+    racks = np.append(reading.rack, -1)
+    for u, rate, receivers in reading.near:
+        there, here = at[:, receivers], at[:, [u]]
+        same, rack = (there == here) & (here >= 0), racks[here]
+        near = (racks[there] == rack) & (rack >= 0)
+        chosen = np.ones_like(same)
+        for scope in (near, same):
+            chosen = np.where(scope.any(axis=1, keepdims=True), scope, chosen)
+        part = rate * chosen / chosen.sum(axis=1, keepdims=True)
+        for k, v in enumerate(receivers):
+            yield u, v, part[:, k]
 
 
 def _crossing(reading: Reading, at: np.ndarray, link: Link) -> np.ndarray:
     """(M,) background + traffic between a listed node and one that is not."""
     side = np.append(link.inside, False)[at]
     total = np.full(len(at), float(link.background))
-    for (u, v), rate in reading.pairs.items():
+    for u, v, rate in sent(reading, at):
         leaves, enters = side[:, u] & ~side[:, v], ~side[:, u] & side[:, v]
         counted = {"out": leaves, "in": enters, "both": leaves | enters}[link.direction]
         total += rate * (counted & (at[:, u] >= 0) & (at[:, v] >= 0))

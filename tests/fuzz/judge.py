@@ -132,6 +132,8 @@ def _compared(claim: Claim) -> Iterator[tuple[str, Any, Any, float]]:
     if claim.slot is not None and claim.node is not None:
         places = list(zip(claim.node, claim.slot, strict=True))
         inside = sum(r for (u, v), r in reading.pairs.items() if places[u] == places[v])
+        inside += sum(rate for u, rate, receivers in reading.near
+                      if any(places[u] == places[v] for v in receivers))  # fmt: skip
         yield "interslot", max(0.0, traffic - inside), told.interslot_traffic, traffic
         yield "slots_used", len(set(places)), told.slots_used, 0.0
 

@@ -40,6 +40,11 @@ PROBES: dict[str, Document] = {
     "max_load": {**_TWO, "tasks": [{"id": "t", "node": "n", "max_load": {"cpu": 1}}]},
     "slot_sets": {**_TWO, "sets": [{"id": "s", "rule": "apart", "over": "slot", "tasks": ["t"]}]},
     "exclusive_nodes": {**_TWO, "topologies": [{"id": "j", "exclusive_nodes": 1}]},
+    "local_first": {
+        **_TWO,
+        "operators": [{"id": x, "group": {"tasks": 2, "load": {"cpu": 1}}} for x in "gh"],
+        "streams": [{"from": "g", "to": "h", "rate": 1, "pattern": "local_first"}],
+    },
 }
 
 
@@ -181,6 +186,16 @@ def _add_crossing(draw: Draw, document: Document, reading: Reading, _ids: list[s
         }
 
 
+def _add_local_first(draw: Draw, document: Document, reading: Reading, _ids: list[str]) -> None:
+    for stream in document.get("streams", []):
+        if draw.chance(0.7):
+            stream["pattern"] = "local_first"
+            count = len(reading.members[stream["from"]])
+            weights = [draw.choice([0, 1, 1, 2.5]) for _ in range(count)]
+            if draw.chance(0.5) and any(weights):
+                stream["sender_weights"] = weights
+
+
 def add_max_load(draw: Draw, document: Document, _reading: Reading, _ids: list[str]) -> None:
     """Above the load as a rule, below it now and then; on operators, groups and tasks."""
     reading = Reading(document)  # what was added before may have changed groups
@@ -220,4 +235,5 @@ _ADD = {
     "max_load": add_max_load,
     "slot_sets": _add_slot_sets,
     "exclusive_nodes": _add_exclusive,
+    "local_first": _add_local_first,
 }

@@ -192,6 +192,7 @@ class Reading:
     def _sets(self) -> None:
         nodes = self.document.get("nodes", [])
         racks = sorted({str(x.get("rack")) for x in nodes})
+        self.rack = np.array([racks.index(x["rack"]) if x.get("rack") else -1 for x in nodes])
         places = {
             "node": np.arange(len(nodes)),
             "rack": np.array([racks.index(str(x.get("rack"))) for x in nodes], dtype=int),
@@ -215,6 +216,8 @@ class Reading:
         owner = {t: name for name, members in self.members.items() for t in members}
         found: dict[tuple[int, int], float] = defaultdict(float)
         told = set()
+        #: (sender, rate, receivers) of streams to whoever is nearest
+        self.near: list[tuple[int, float, list[int]]] = []
         for source, target, rate in self.document.get("traffic", []):
             u, v = self.task_index[source], self.task_index[target]
             found[u, v] += rate
@@ -229,10 +232,15 @@ class Reading:
             if not rate or (stream["from"], stream["to"]) in told:
                 continue
             left, right = self.members[stream["from"]], self.members[stream["to"]]
+            if stream.get("pattern") == "local_first":
+                weights = stream.get("sender_weights") or [1] * len(left)
+                self.near += [(i, rate * w / sum(weights), right)
+                              for i, w in zip(left, weights, strict=True) if w]  # fmt: skip
+                continue
             for i, j, share in shares(stream.get("pattern", "full"), len(left), len(right)):
                 found[left[i], right[j]] += rate * share
         self.pairs = {pair: rate for pair, rate in found.items() if rate > 0}
-        self.total_traffic = math.fsum(self.pairs.values())
+        self.total_traffic = math.fsum([*self.pairs.values(), *(rate for _, rate, _ in self.near)])
 
     def _topologies(self) -> None:
         listed = self.document.get("topologies", [])

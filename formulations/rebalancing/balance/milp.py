@@ -321,7 +321,7 @@ METHOD = Method(
     summary="ALBIC's MILP: least load distance within a budget of migrations, proven",
     source="Madsen, Zhou, Cao 2016, section 4.3.1",
     needs=("tasks", "nodes"),
-    forms=PUBLISHED | OF_MOVES | {Form.SETS, Form.NODE_COUNT},
+    forms=PUBLISHED | OF_MOVES | {Form.SETS, Form.NODE_COUNT, Form.LOCAL_FIRST},
     options=(
         Option(
             "form",

@@ -31,6 +31,7 @@ from formulations.rebalancing.joint.start import KERNELS, Effort, find
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.rules.base import Form
 from optim.solvers.backends import refuse_continuous
 from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
@@ -301,7 +302,7 @@ METHOD = Method(
     summary="Most collocated traffic within a load distance and a budget of migrations, proven",
     source="the model that Madsen, Zhou, Cao 2016, section 4.3.2, call too expensive",
     needs=("tasks", "nodes", "traffic"),
-    forms=BALANCE_MILP.forms,
+    forms=BALANCE_MILP.forms - {Form.LOCAL_FIRST},
     options=(
         Option(
             "max_load_distance",

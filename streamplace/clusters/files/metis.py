@@ -15,6 +15,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
 from optim.options import Option
+from optim.rules.local_first import refuse_local_first
 from streamplace.clusters.exchange.declarations import Exporter, Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
@@ -76,6 +77,7 @@ def write_graph(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
     """As `Exporter.write`: sizes where there is state, a weight a resource, undirected edges."""
+    refuse_local_first(instance, "a graph has edges between pairs of tasks")
     u, v, rate = instance.pairs
     weights = np.column_stack(
         [

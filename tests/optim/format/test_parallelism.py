@@ -183,3 +183,22 @@ def test_fields_survive_a_round_trip() -> None:
     told = (table.min_parallelism, table.max_parallelism, table.key_groups)
     assert [x.tolist() for x in told] == [[-1, 2, -1], [-1, 5, -1], [-1, 6, -1]]
     assert again.sha256 == read.sha256
+
+
+def test_weights_of_senders_follow_their_number() -> None:
+    document = {
+        "format": "streamplace.instance/1", "name": "near",
+        "nodes": [{"id": "n"}],
+        "operators": [
+            {"id": "a", "group": {"tasks": 2, "load": {"cpu": 4}}},
+            {"id": "b", "group": {"tasks": 2, "load": {"cpu": 4}}},
+        ],
+        "streams": [
+            {"from": "a", "to": "b", "rate": 8, "pattern": "local_first", "sender_weights": [3, 1]}
+        ],
+    }  # fmt: skip
+    scaled = at_parallelism(Instance.from_dict(document), {"a": 4, "b": 3})
+    (stream,) = scaled.streams
+    assert stream.pattern == "local_first"
+    assert stream.sender_weights == pytest.approx((0.25,) * 4)
+    assert [len(near.targets) for near in scaled.flows.local] == [3]
