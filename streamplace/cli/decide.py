@@ -150,10 +150,11 @@ def line(decision: Decision, instance: Instance) -> str:
 
 def answer(decision: Decision, instance: Instance, policy: str) -> dict[str, Any]:
     """Return a decision as ``--json`` prints it."""
-    there = decision.instance or instance
+    there = decision.there(instance)
     kind = decision.kind(instance)
     plan = None if kind == "keep" else decision.plan_on(instance)
     moves = []
+    base = decision.instance or instance
     if plan is not None and decision.plan is not None:
         names = instance.nodes.ids
         at = dict(zip(instance.tasks.ids, instance.tasks.node.tolist(), strict=True))
@@ -176,5 +177,5 @@ def answer(decision: Decision, instance: Instance, policy: str) -> dict[str, Any
         "release": list(decision.release),
         "parallelism": dict(decision.parallelism),
         "before": figures_of(judged(instance)),
-        "after": None if decision.plan is None else figures_of(judged(there, decision.plan)),
+        "after": None if decision.plan is None else figures_of(judged(base, decision.plan)),
     }

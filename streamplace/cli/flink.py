@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from streamplace.cli.submit import add_common, add_flink, submit_flink
-from streamplace.cli.watch import add_watch
-from streamplace.clusters.flink.watch import watch
+from streamplace.cli.watch import add_watch, watch
+from streamplace.execute.systems import Flink
 from streamplace.present.arguments import add_option
 
 if TYPE_CHECKING:
@@ -31,4 +31,4 @@ def run(args: argparse.Namespace) -> int:
     """Submit, or watch."""
     if not args.quiet:
         sys.stderr.write(f"`streamplace {args.verb} flink` is what this is called now\n")
-    return watch(args) if args.verb == "watch" else submit_flink(args)
+    return watch(args, Flink(args.url.rstrip("/"))) if args.verb == "watch" else submit_flink(args)

@@ -1,61 +1,149 @@
-"""``streamplace watch``: look at a running Flink again and again, and propose plans."""
+"""``streamplace watch``: the adaptation loop on a running Flink, Storm or Kafka."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamplace.clusters.flink.watch import watch
-from streamplace.present.arguments import add_json, add_option, count, growth, seconds
+from optim.errors import InvalidInput, Problem
+from streamplace.cli.decide import add_policy, answer, guarded, line, step
+from streamplace.execute.loop import Loop
+from streamplace.execute.systems import SYSTEMS
+from streamplace.present.arguments import add_json, add_option, count, delay, seconds
+from streamplace.present.console import printable
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
 
+    from streamplace.execute.loop import Told
+    from streamplace.execute.systems import System
+
 EXAMPLES = """\
 examples:
   streamplace watch flink http://localhost:8081 --every 300 --gain 0.1
-  streamplace watch flink http://localhost:8081 --apply ./roll-out.sh --cool-down 3600
+  streamplace watch flink http://localhost:8081 --policy rate-trigger --apply ./roll-out.sh
+  streamplace watch storm nimbus://localhost:6627 --policy storm-trigger --apply
 
-docs/flink.md says more."""
+Without --apply nothing is changed. With it a plan is carried out: on Storm by a rebalance, else by
+the command, which gets the exported file. One line a decision.
+
+docs/loop.md says more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("flink",), help="the kind of cluster")
-    parser.add_argument("url", metavar="URL", help="the job manager's REST address")
+    parser.add_argument("system", choices=tuple(SYSTEMS), help="the kind of cluster")
+    parser.add_argument("url", metavar="URL", help="as `streamplace import` takes it")
     parser.add_argument(
         "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
     )
+    parser.add_argument(
+        "--wait", metavar="S", type=delay, default=60.0,
+        help="until all runs as planned; default 60",
+    )  # fmt: skip
     add_json(parser)
     add_watch(parser.add_argument_group("watch"))
     add_option(parser, "an option of the import")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Watch."""
-    return watch(args)
-
-
 def add_watch(group: argparse._ArgumentGroup) -> None:
-    """Declare when to look, how to plan, and when to act."""
+    """Declare when to look, what decides, and when to act."""
     group.add_argument(
         "--every", metavar="S", type=seconds, default=300.0, help="from look to look; default 300"
     )
     group.add_argument("--rounds", metavar="N", type=count, help="looks; default without end")
-    group.add_argument("--method", metavar="NAME", help="that plans; default as `solve` chooses")
-    group.add_argument("--objective", metavar="NAME", help="default what the method optimises")
+    add_policy(group)
+    group.add_argument("--method", metavar="NAME", help="short for --policy NAME")
     group.add_argument(
-        "--time-limit", metavar="S", type=seconds, default=30.0, help="of a plan; default 30"
-    )
-    group.add_argument(
-        "--gain", metavar="SHARE", type=growth, default=0.1,
-        help="improvement from which on a plan is worth a restart; default 0.1",
-    )  # fmt: skip
-    group.add_argument(
-        "--cool-down", metavar="S", type=seconds, default=3600.0,
-        help="from one plan that is applied to the next; default 3600",
+        "--limit", metavar="K=V", action="append", default=[], type=_limit,
+        help="what a plan must keep, such as max_migrations=10; may be given again",
     )  # fmt: skip
     group.add_argument(
         "--apply",
         metavar="COMMAND",
-        help="run it with the sheet's file after it; without it nothing is done: a dry run",
+        nargs="?",
+        const="",
+        help="carry plans out; with COMMAND by running it with the exported file after it",
     )
+    group.add_argument(
+        "--state", metavar="DIR",
+        help="of journal, state and lock; default a folder of the system's in the user's own",
+    )  # fmt: skip
+
+
+def _limit(text: str) -> tuple[str, str]:
+    from streamplace.present.arguments import assignment
+
+    return assignment(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Watch."""
+    return watch(args, SYSTEMS[args.system](args.url.rstrip("/")))
+
+
+def watch(args: argparse.Namespace, system: System) -> int:
+    """Look at a system every so many seconds; a look that fails is told, the next one is made.
+
+    Raises
+    ------
+    InvalidInput
+        The first look fails, plans cannot be carried out, or another controller is there.
+    """
+    command = [] if args.apply is None else shlex.split(args.apply)
+    if args.apply and not command:
+        raise InvalidInput(Problem("--apply", args.apply, "is no command"))
+    system.options, system.limits, system.timeout = args.option, args.limit, args.timeout
+    system.wait, system.command = args.wait, command
+    if args.apply is not None:
+        system.check_apply()
+    if args.method is not None:
+        args.policy = args.method
+    folder = Path(args.state) if args.state else _folder(system)
+    loop = Loop(system, guarded(args), args.policy, folder, args.apply is not None, step)
+    told: set[str] = set()
+    done = 0
+    with loop.alone():
+        while args.rounds is None or done < args.rounds:
+            if done:
+                time.sleep(args.every)
+            try:
+                if (found := loop.recover()) is not None:
+                    sys.stderr.write(f"{printable(found)}\n")
+                _print(loop.look(), args)
+            except InvalidInput as error:
+                if not done:
+                    raise
+                sys.stderr.write(f"no look: {printable(str(error))}\n")
+            for text in [] if system.ledger is None else system.ledger.warnings:
+                if text not in told:
+                    sys.stderr.write(f"warning: {printable(text)}\n")
+                told.add(text)
+            done += 1
+    return 0
+
+
+def _folder(system: System) -> Path:
+    """Return the folder of a system, the same for every policy: one controller watches it."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    name = "".join(c if c.isalnum() or c in "-." else "_" for c in system.url.partition("://")[2])
+    mark = hashlib.sha256(system.url.encode()).hexdigest()[:8]
+    return Path(base) / "streamplace" / "watch" / f"{system.name}-{name[:40]}-{mark}"
+
+
+def _print(told: Told, args: argparse.Namespace) -> None:
+    if args.json:
+        content = answer(told.decision, told.instance, args.policy)
+        content |= {"at": told.at, "verdict": told.verdict, "applied": told.applied}
+        print_json(content, indent=None)
+    else:
+        clock = time.strftime("%H:%M:%S", time.localtime(told.at))
+        text = line(told.decision, told.instance)
+        sys.stdout.write(printable(f"{clock} {text}: {told.verdict}") + "\n")
+    sys.stdout.flush()

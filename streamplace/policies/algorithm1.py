@@ -83,7 +83,8 @@ class Algorithm1(Policy):
         scaling = self._scaling(there, planned, state, looks) if self.planner.scales else None
         otherwise = {**state, "planner": _after(planned, memory, carried_out=False)}
         add: tuple[Added, ...] = ()
-        mark = recall = ()
+        mark: tuple[str, ...] = ()
+        recall: tuple[str, ...] = ()
         if scaling:
             mark = tuple(names[n] for n in scaling.mark)
             recall = tuple(names[n] for n in scaling.recall)
@@ -141,7 +142,8 @@ class Algorithm1(Policy):
 
     def _added(self, state: State, count: int, names: tuple[str, ...]) -> tuple[Added, ...]:
         """Return nodes to add; names are never used twice."""
-        number, added = int(remembered(state, "added", 0)), []
+        number = int(remembered(state, "added", 0))
+        added: list[Added] = []
         while len(added) < count:
             number += 1
             if f"added-{number}" not in names:
@@ -197,7 +199,9 @@ def _scaled(instance: Instance, scaling: ScalingDecision, add: tuple[Added, ...]
         return instance
     like, table = instance.nodes.ids.index(add[0].like), instance.tasks
     cluster = Cluster.of(instance).grown([one.id for one in add], like)
-    return on_cluster(instance, cluster, table.load, table.node, instance.limits, table.slot)
+    return on_cluster(
+        instance, cluster, table.load, table.node.astype(np.int64), instance.limits, table.slot
+    )
 
 
 def _template(instance: Instance, name: Any) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from optim.errors import StreamplaceError
 from optim.methods.choose import check_suitable
@@ -74,7 +74,7 @@ class Planner(ABC):
         Seconds that a period of a recording stands for.
     """
 
-    scales: bool
+    scales: bool = False
     period: float = 60.0
 
     def check(self, instance: Instance) -> None:
@@ -107,8 +107,6 @@ class Planner(ABC):
 @dataclass(frozen=True)
 class Static(Planner):
     """Never moves anything."""
-
-    scales: bool = False
 
     def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Keep what runs."""
@@ -176,7 +174,6 @@ class Trigger(Planner):
     """
 
     planner: ByMethod
-    scales: ClassVar[bool] = False
 
     def check(self, instance: Instance) -> None:
         """Refuse an instance that the method cannot plan."""

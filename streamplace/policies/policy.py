@@ -16,6 +16,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.figures.catalogue import FIGURES
+from optim.format.parallelism import spoken_of
 from optim.format.plan import Plan
 from optim.referee.evaluate import evaluate
 from streamplace.policies.deployment import Deployment
@@ -89,7 +90,8 @@ class Decision:
         Where everything goes, all tasks of `instance`; ``None``: what runs goes on.
     instance
         What the plan is for: the instance that was decided on, with its changes of nodes and of
-        parallelism; ``None`` for the very instance.
+        parallelism; ``None`` for the very instance, and for a plan that states the parallelism,
+        which makes an instance of its own.
     add
         Nodes to add.
     mark, recall, release
@@ -124,11 +126,17 @@ class Decision:
         nodes = self.add or self.mark or self.recall or self.release
         return bool(nodes or self.parallelism)
 
+    def there(self, instance: Instance) -> Instance:
+        """Return what the plan is for."""
+        if self.instance is None and self.plan is not None and self.plan.parallelism is not None:
+            return spoken_of(instance, self.plan)[0]
+        return self.instance or instance
+
     def moved(self, instance: Instance) -> list[int]:
         """Return the tasks of the plan's instance that run elsewhere now, or nowhere."""
         if self.plan is None:
             return []
-        there = self.instance or instance
+        there = self.there(instance)
         node = self.plan.node_indices(there)
         names = instance.nodes.ids
         now = {
@@ -150,7 +158,7 @@ class Decision:
     def plan_on(self, instance: Instance) -> Plan | None:
         """Return the plan as one of the instance that was decided on, where that has all of it."""
         plan, there = self.plan, self.instance
-        if plan is None or there is None or there is instance:
+        if plan is None or there is None or there is instance or plan.parallelism is not None:
             return plan
         index = {name: n for n, name in enumerate(instance.nodes.ids)}
         node = [index.get(there.nodes.ids[n], -1) for n in plan.node_indices(there).tolist()]
@@ -165,8 +173,8 @@ class Decision:
         if self.planned is not None and self.planned.deployment is not None:
             return self.planned.deployment
         if self.plan is not None:
-            return Deployment.whole(self.plan.node_indices(self.instance or instance))
-        return Deployment.whole((self.instance or instance).tasks.node)
+            return Deployment.whole(self.plan.node_indices(self.there(instance)))
+        return Deployment.whole(self.there(instance).tasks.node)
 
 
 def judged(instance: Instance, plan: Plan | None = None) -> Evaluation | None:
@@ -351,7 +359,7 @@ def _fault(decision: Any, instance: Instance) -> str | None:
     if unknown:
         return f"names {', '.join(sorted(map(str, unknown))[:5])}, of which there is none"
     if decision.plan is not None:
-        there = decision.instance or instance
+        there = decision.there(instance)
         node = decision.plan.node_indices(there)
         missing = [there.tasks.ids[t] for t in np.flatnonzero(node < 0)[:5].tolist()]
         if missing:
