@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.replay.day import day_periods
 from experiments.replay.periods import find_files, load_periods, load_trace
 from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run_replay
-from formulations.rebalancing.balance.instance import bottleneck_of, resource_first
+from formulations.rebalancing.problem import bottleneck_of, resource_first
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.policies.deployment import CostModel

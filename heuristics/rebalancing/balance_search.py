@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
-from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
-from formulations.rebalancing.balance.milp import told_level
-from formulations.rebalancing.balance.prepare import impossible
+from formulations.rebalancing.balance.milp import least_changed, told_level
+from formulations.rebalancing.balance.model import BalanceAnswer, Settings
 from formulations.rebalancing.balance.search import (
     TRIES,
     Portfolio,
@@ -25,13 +24,13 @@ from formulations.rebalancing.balance.search import (
     start_at_home,
     warm_up,
 )
-from formulations.rebalancing.balance.solve import BalanceAnswer, Settings, least_changed
-from formulations.rebalancing.bounds.forced_moves import (
+from formulations.rebalancing.bound import (
     forced_moves_bound,
+    impossible,
     touched_bound,
     without_switches,
 )
-from formulations.rebalancing.progress import Watch
+from formulations.rebalancing.problem import Watch, balance_problem
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
@@ -133,7 +132,7 @@ class Run:
 
     def prove(self) -> None:
         """Refute load distances below the best one."""
-        from formulations.rebalancing.bounds.class_bound import Refuting
+        from formulations.rebalancing.class_bound import Refuting
 
         end = time.perf_counter() + PROOFS * self.watch.remaining()
         refuting = Refuting(
@@ -158,7 +157,7 @@ class Run:
 
     def search_on(self) -> None:
         """Rearrange some nodes exactly and let the level fall anew, in turn."""
-        from formulations.rebalancing.balance.neighbourhoods import SECONDS, rearrange
+        from heuristics.rebalancing.cheapest import SECONDS, rearrange
 
         rng = np.random.default_rng(self.request.seed)
         while self.value() - self.bound > self.gap and not self.watch.over():
@@ -211,7 +210,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Outcome:
     """Look for the cheapest moves within the greatest load distance."""
-    from formulations.rebalancing.balance.cheapest import cost_bound, search_cheapest
+    from heuristics.rebalancing.cheapest import cost_bound, search_cheapest
 
     recorder = ProgressRecorder("min", request.progress, request.started)
     limit = request.time_limit

@@ -8,15 +8,25 @@ followed by the next one, sorted anew, until the budget is spent or no pair can 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from formulations.rebalancing.balance.instance import balance_problem
+import numpy as np
+
+from formulations.rebalancing.balance.kernel import (
+    NOBODY,
+    away,
+    fits,
+    is_spent,
+    may_be,
+    pays_for,
+    relocate,
+)
 from formulations.rebalancing.balance.search import fixed_part, state_of
-from formulations.rebalancing.problem import writable
+from formulations.rebalancing.problem import balance_problem, writable
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules.base import LOADS, Form
-from optim.util.compiled import warming
+from optim.util.compiled import helper, kernel, warming
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints
@@ -41,7 +51,6 @@ def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tupl
     max_passes
         Passes over all pairs of nodes.
     """
-    from heuristics.rebalancing.flux_kernel import flux
 
     state = state_of(problem, problem.home)
     state.deviation[problem.leaving] = problem.base_load[problem.leaving]
@@ -93,3 +102,67 @@ METHOD = Method(
     constants={"passes": "as many as help"},
     promises_feasibility=False,
 )
+
+
+#: Loads are compared up to this part of the mean share: rounding must not cause a move.
+ROUNDING = 1e-12
+
+
+@kernel
+def flux(fixed: Any, state: Any, weight: Any, max_passes: Any) -> Any:
+    """Move key groups, in place, and return the number of passes.
+
+    Parameters
+    ----------
+    fixed, state
+        The problem, and where its key groups are: at home. A key group moves at most once.
+    weight
+        (N,) capacity weight.
+    max_passes
+        Passes over all pairs.
+    """
+    passes, some = 0, len(fixed.load) > 0
+    rounding = ROUNDING * (np.abs(fixed.share).max() + 1.0)
+    free = len(fixed.copies) > 0  # of key groups without a current node no budget counts the moves
+    while some and (free or not is_spent(fixed, state)) and passes < max_passes:
+        passes += 1
+        senders = np.argsort(-state.deviation / weight, kind="mergesort")
+        receivers = senders[::-1]
+        receivers = receivers[~fixed.leaving[receivers]]
+        some = False
+        for rank in range(len(receivers)):
+            a, b = senders[rank], receivers[rank]
+            gap = state.deviation[a] / weight[a] - state.deviation[b] / weight[b]
+            most = 2.0 * gap / (1.0 / weight[a] + 1.0 / weight[b])
+            if a == b or most <= rounding or not (free or not is_spent(fixed, state)):
+                break
+            k = _biggest(fixed, state, a, b, most - rounding)
+            if k != NOBODY:
+                relocate(fixed, state, k, b)
+                some = True
+    return passes
+
+
+@helper
+def _biggest(fixed: Any, state: Any, a: Any, b: Any, most: Any) -> Any:
+    """Return the biggest key group at home on a, of less than `most`, that may go to b."""
+    best, best_load = NOBODY, 0.0
+    k = state.first[a]
+    while k >= 0:
+        if (
+            best_load < fixed.load[k] < most
+            and fixed.home[k] == a
+            and _is_paid(fixed, state, k, b)
+            and may_be(fixed, k, b)
+            and fits(fixed, state, a, b, k, NOBODY)
+        ):
+            best, best_load = k, fixed.load[k]
+        k = state.after[k]
+    return best
+
+
+@helper
+def _is_paid(fixed: Any, state: Any, k: Any, b: Any) -> Any:
+    """Return whether the budgets are enough for k to move to b."""
+    price, budget = fixed.price, state.budget
+    return pays_for(price, budget, k, away(fixed, k, b), NOBODY, 0)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
-from formulations.rebalancing.balance.milp import PUBLISHED
-from formulations.rebalancing.balance.prepare import best_start, impossible, prepare_balance
-from formulations.rebalancing.balance.search import warm_up
-from formulations.rebalancing.balance.solve import BalanceAnswer, Settings, solve_balance
+from formulations.rebalancing.balance.milp import PUBLISHED, solve_balance
+from formulations.rebalancing.balance.model import BalanceAnswer, Settings
+from formulations.rebalancing.balance.search import best_start, prepare_balance, warm_up
+from formulations.rebalancing.bound import impossible
+from formulations.rebalancing.problem import balance_problem
 from optim.errors import InvalidInput, Problem
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination

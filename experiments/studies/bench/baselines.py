@@ -140,7 +140,7 @@ def rebalancer(limit: float) -> Asker:
     call = f"import sys; sys.path.insert(0, {folder_of!r}); import rebalancer_peer as p; p.main()"
 
     def ask(instance: Instance, _: str) -> Asked:
-        from formulations.rebalancing.balance.instance import balance_problem
+        from formulations.rebalancing.problem import balance_problem
         from optim import Plan
 
         found, began = Asked(), time.perf_counter()

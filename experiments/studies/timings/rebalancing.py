@@ -25,9 +25,9 @@ import numpy as np
 from experiments.studies.timings.rebalancer_peer import peak_megabytes
 from experiments.studies.timings.rebalancing_cases import CASES, Case
 from experiments.studies.timings.table import print_table
-from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.model import build_full
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+from formulations.rebalancing.bound import forced_moves_bound
+from formulations.rebalancing.problem import balance_problem
 from optim import solve
 from optim.solvers import SOLVERS, capabilities, solve_linear
 

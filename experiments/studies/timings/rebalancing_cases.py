@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.generators.rebalancing import CLUSTER, SCALE_IN
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.forced_moves import Needs
+from formulations.rebalancing.bound import Needs
+from formulations.rebalancing.problem import balance_problem
 from optim.format.instance import Instance
 
 #: Load distance that the budgets of the large clusters are made for, and how generous they are.

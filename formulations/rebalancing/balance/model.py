@@ -1,21 +1,27 @@
-"""A rebalancing model: the linear model, where its variables are, and how to read it.
+"""ALBIC's MILP (Madsen, Zhou, Cao 2016, section 4.3.1, constraints (1) to (5)): columns and rows.
 
-Both forms share everything but the variables that say where a key group goes: the *full* form of
+Two forms share everything but the variables that say where a key group goes: the *full* form of
 the paper has one for each key group and node, the *moves* form one for each real move (the
 variable of staying is eliminated).
 
-They hold for every placement within the distance cap of the aim
+Rows of forced moves hold for every placement within the distance cap of the aim
 (``docs/proofs/forced-moves-bound.md``, steps 1 and 2) and turn the fractional moves of the LP
 relaxation into whole ones.
 
-The two forms of ALBIC's MILP (Madsen, Zhou, Cao 2016, section 4.3.1, constraints (1)–(5)): the
-paper's full one, and one with variables for real moves only.
+Cuts: solvers keep rows to about 1e-6, the referee to 1e-9 of all there is. A plan in between is
+found by who stands where, and cut off by that: not all these key groups on this node, or one more.
+
+Moves that no better placement can make are left out, by reduced costs of the budget: for a target
+distance below the best known one, the LP relaxation gives the least budget any placement within
+the target spends. A move whose reduced cost lifts that above the budget is in no such placement,
+so the model without it has the same bound up to the target.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,15 +33,19 @@ from formulations.model_rows import (
     add_load_distance,
     load_left,
 )
-from formulations.rebalancing.bounds.forced_moves import Needs
+from formulations.rebalancing.bound import Needs
 from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem
+from optim.solvers.inprocess import solve_lp
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
     from formulations.rule_rows import RuleRows
     from optim.solvers.linear_model import VariableBlock
+    from optim.util.progress import Progress
 
 
 Goal = Literal["distance", "left", "sides", "weighted", "cost", "switches"]
@@ -197,7 +207,7 @@ def _add(
     model.add_rows(name, least, np.inf, row[kept], columns[kept], 1.0, num_rows=len(nodes), of=of)
 
 
-Form = Literal["moves", "full"]
+ModelForm = Literal["moves", "full"]
 
 #: Models beyond this many binaries are refused: they would need tens of gigabytes.
 MAX_BINARIES = 30_000_000
@@ -320,3 +330,278 @@ def _check_size(binaries: int, form: str) -> None:
         raise InvalidInput(
             Problem("balance-milp", binaries, f"binaries are more than {MAX_BINARIES}", remedy)
         )
+
+
+class Cut(NamedTuple):
+    """Of the key groups `task` on `node`, at least `least` and at most `most` are there."""
+
+    task: Ints
+    node: Ints
+    least: float
+    most: float
+
+
+def cuts_of(problem: BalanceProblem, placement: Ints) -> list[Cut]:
+    """Return cuts that every feasible placement keeps and this infeasible one does not."""
+    used = problem.node_usage(placement)
+    floor = np.where(problem.leaving[:, None], -np.inf, problem.floor)
+    found: list[Cut] = []
+    for e in range(problem.num_resources):
+        limits = (floor[:, e], problem.headroom[:, e])
+        found += _cuts(problem.usage[:, e], used[:, e], limits, placement)
+    load = problem.node_load(placement) - problem.background
+    room = problem.share - problem.background
+    reach = problem.most_distance
+    lower = np.where(problem.leaving, -np.inf, room - reach)
+    found += _cuts(problem.load, load, (lower, room + reach), placement)
+    over = problem.spent(placement) > problem.budget
+    found += [_stay(problem, placement, price) for price in problem.price.T[over]]
+    if not found:
+        every = np.arange(problem.num_tasks)
+        found.append(Cut(every, placement.copy(), -np.inf, problem.num_tasks - 1.0))
+    return found
+
+
+def _cuts(
+    load: Floats, used: Floats, limits: tuple[Floats, Floats], placement: Ints
+) -> Iterable[Cut]:
+    """Cut off nodes that hold more, or less, of a load than they may."""
+    lower, upper = limits
+    for node in np.flatnonzero(used > upper).tolist():
+        yield from _too_much(load, upper, node, np.flatnonzero(placement == node))
+    for node in np.flatnonzero(used < lower).tolist():
+        others = np.flatnonzero((placement != node) & (load > 0))
+        yield Cut(others, np.full(len(others), node), 1.0, np.inf)
+
+
+def _too_much(load: Floats, upper: Floats, node: int, there: Ints) -> Iterable[Cut]:
+    """Fewer of the key groups there, and of all as heavy, on every node with as little room."""
+    there = there[np.argsort(-load[there], kind="stable")]
+    there = there[load[there] > 0]
+    count = int(np.searchsorted(np.cumsum(load[there]), upper[node], side="right")) + 1
+    cover = there[:count]
+    heavy = np.flatnonzero(load >= load[cover].max())
+    tasks = np.union1d(cover, heavy)
+    for like in np.flatnonzero(upper <= upper[node]).tolist():
+        yield Cut(tasks, np.full(len(tasks), like), -np.inf, len(cover) - 1.0)
+
+
+def _stay(problem: BalanceProblem, placement: Ints, price: Floats) -> Cut:
+    """Ask one of the key groups that migrate to stay, or to go where there is a copy."""
+    rules = problem.rules
+    moved = np.flatnonzero(rules.migrates(placement) & (price > 0))
+    copied = np.concatenate(
+        [np.arange(rules.copies_indptr[k], rules.copies_indptr[k + 1]) for k in moved.tolist()]
+        or [np.zeros(0, np.int64)]
+    )
+    counts = rules.copies_indptr[moved + 1] - rules.copies_indptr[moved]
+    task = np.concatenate([moved, np.repeat(moved, counts)])
+    node = np.concatenate([problem.home[moved], rules.copies[copied]])
+    task, node = np.unique(np.stack([task, node]), axis=1)
+    return Cut(task, node, 1.0, np.inf)
+
+
+def add_cuts(model: LinearModel, cuts: list[Cut], placing: Placing) -> None:
+    """Add the rows of some cuts."""
+    if not cuts:
+        return
+    where, num_nodes = placing.where, placing.num_nodes
+    key = where.task * num_nodes + where.node
+    order = np.argsort(key, kind="stable")
+    for cut in cuts:
+        wanted = cut.task * num_nodes + cut.node
+        begin = np.searchsorted(key[order], wanted)
+        counts = np.searchsorted(key[order], wanted, side="right") - begin
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        entries = order[np.repeat(begin, counts) + within]
+        constant = float((where.base[cut.task] == cut.node).sum())
+        model.add_rows(
+            "cut", cut.least - constant, cut.most - constant, np.zeros(len(entries), np.int64),
+            where.column[entries], where.value[entries], num_rows=1,
+        )  # fmt: skip
+
+
+#: LP relaxations beyond this size take longer than they save.
+MOST_PRICED = 100_000
+
+#: An LP optimum is trusted up to this part of the budget.
+TRUST = 1e-5
+
+
+class Pruned(NamedTuple):
+    """Moves that are left, and whether the target is refuted altogether."""
+
+    task: Ints
+    node: Ints
+    refuted: bool
+
+
+def prune_moves(
+    problem: BalanceProblem, target: float, known: Ints, seconds: float | None = None
+) -> Pruned | None:
+    """Return the moves a placement with load distance ≤ `target` can make; ``None`` if not tried.
+
+    Parameters
+    ----------
+    problem
+        With a budget; without one nothing can be left out.
+    target
+        Load distance to stay within, below that of `known`.
+    known
+        A placement whose moves hold in any case.
+    seconds
+        For each LP; nothing is left out where that is too short.
+    """
+    if problem.num_tasks * problem.num_nodes > MOST_PRICED or target <= 0.0:
+        return None
+    task, node = candidate_moves(problem)
+    keep = np.ones(len(task), dtype=np.bool_)
+    for budget, price in ((budget.limit, budget.weight) for budget in problem.budgets):
+        least = _least_spending(problem, target, price, (task, node), seconds)
+        if least is None:
+            return None
+        value, reduced = least
+        allowed = budget + TRUST * max(1.0, budget)
+        if value > allowed:
+            return Pruned(task[:0], node[:0], refuted=True)
+        keep &= value + reduced <= allowed
+    keep |= known[task] == node
+    return Pruned(task[keep], node[keep], refuted=False)
+
+
+def _least_spending(
+    problem: BalanceProblem,
+    target: float,
+    price: Floats,
+    moves: tuple[Ints, Ints],
+    seconds: float | None,
+) -> tuple[float, Floats] | None:
+    """Return the LP's least spending within the target, and the reduced cost of each move.
+
+    An infeasible LP spends infinitely much. ``None`` when the LP was not solved.
+    """
+    free = replace(problem, budgets=())
+    built = build_moves(free, Aim(max_distance=target), moves)
+    arrays = built.model.freeze()
+    cost = np.zeros(arrays.num_variables)
+    placing = built.placing
+    pays = problem.rules.pays(placing.task, placing.node)
+    cost[placing.column] = np.where(pays, price[placing.task], 0.0)
+    answer = solve_lp(
+        cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper, seconds
+    )
+    if answer.termination == "infeasible":
+        return np.inf, np.zeros(len(moves[0]))
+    if answer.objective is None or answer.reduced_costs is None:
+        return None
+    return answer.objective, answer.reduced_costs[placing.column]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve.
+
+    Attributes
+    ----------
+    solver
+        Back end.
+    form
+        ``moves`` or ``full``.
+    objective
+        ``lexicographic``, or ``weighted``: w1·d − w2·(d_u + d_l) in one solve.
+    weights
+        (w1, w2).
+    drain_first
+        Whether load left on leaving nodes comes before the load distance, not after it.
+    sides
+        Whether both sides are tightened in the end.
+    gap
+        Difference to the bound at which a level may stop; optimal by default. Where it is wider,
+        the sides get no model: what the search made of them stands.
+    deadline
+        ``time.perf_counter()`` value; ``None`` for no limit.
+    seed, threads, options
+        Passed to the solver.
+    progress
+        Receives the load distance and its bound.
+    offer
+        Given each better placement.
+    started
+        ``time.perf_counter()`` value from which the trace counts.
+    """
+
+    solver: str = "highs"
+    form: ModelForm = "moves"
+    objective: Literal["lexicographic", "weighted"] = "lexicographic"
+    weights: tuple[float, float] = (1e4, 1.0)
+    drain_first: bool = False
+    sides: bool = True
+    gap: float | None = None
+    deadline: float | None = None
+    seed: int = 0
+    threads: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[Progress], None] | None = None
+    offer: Callable[[Any], None] | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def remaining(self) -> float | None:
+        """Seconds left, never negative; ``None`` without a limit."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - time.perf_counter())
+
+    def gap_of(self, problem: BalanceProblem) -> float:
+        """Difference to the bound at which a level may stop."""
+        return problem.optimal_gap if self.gap is None else self.gap
+
+    def goals(self, problem: BalanceProblem) -> list[Goal]:
+        """Levels in the order in which they are solved."""
+        if self.objective == "weighted":
+            return ["weighted"]
+        left: list[Goal] = ["left"] if problem.has_leaving else []
+        sides: list[Goal] = ["sides"] if self.sides else []
+        if self.drain_first:
+            return [*left, "distance", *sides]
+        return ["distance", *left, *sides]
+
+
+@dataclass
+class LevelAnswer:
+    """What is known of one level: the value reached, what is proven, and why it stopped.
+
+    `value` and `bound` are in the units of the goal, always minimised.
+    """
+
+    goal: Goal
+    value: float | None
+    bound: float | None
+    termination: str
+
+
+@dataclass
+class BalanceAnswer:
+    """What `solve_balance` found.
+
+    Attributes
+    ----------
+    placement
+        Best one, ``None`` if there is none.
+    levels
+        One answer for each level that was solved, in order.
+    start_accepted
+        Whether the solver took the start it was given at the first level.
+    cuts
+        What plans broke that a solver took for feasible; see `cuts_of`.
+    notes, trace, build_seconds, solver
+        For the result.
+    """
+
+    placement: Ints | None = None
+    levels: list[LevelAnswer] = field(default_factory=list)
+    start_accepted: bool | None = None
+    cuts: list[Cut] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    build_seconds: float = 0.0
+    solver: str | None = None

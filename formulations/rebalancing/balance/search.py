@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from formulations.rebalancing.balance.model import build_moves
-from formulations.rebalancing.problem import writable
-from formulations.rebalancing.progress import Watch
+from formulations.rebalancing.bound import forced_moves_bound
+from formulations.rebalancing.problem import Watch, kept_off, writable
 from optim.format.tables import APART
 from optim.kernels.guard import make_guard
 from optim.kernels.node_choice import nodes_of_parts
@@ -24,9 +25,10 @@ from optim.solvers.inprocess import solve_small_milp
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from formulations.rebalancing.balance.kernel import Fixed, State
+    from formulations.rebalancing.balance.model import Settings
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
     from optim.kernels.guard import Guard
 
@@ -234,7 +236,7 @@ def descend_from_all(
 @warming
 def warm_up() -> None:
     """Compile the kernels of search and bound, or load them from the disk: once a process."""
-    from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+    from formulations.rebalancing.bound import forced_moves_bound
     from formulations.rebalancing.problem import make_problem
 
     tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True], max_moves=1)
@@ -614,3 +616,95 @@ def state_of(problem: BalanceProblem, placement: Ints, seed: int = 1) -> State:
         place.astype(np.int64), deviation, room, spare, first, after, before, size, budget,
         guard.ints, random,
     )  # fmt: skip
+
+
+#: Share of the time left that bound and search may take; the rest is the solver's.
+SEARCH_SHARE = 0.5
+
+
+class Prepared(NamedTuple):
+    """A bound and placements to start from.
+
+    Attributes
+    ----------
+    bound
+        A load distance that no placement falls below.
+    starts
+        What the search found, if anything, then what was given.
+    interrupted
+        Whether Ctrl-C ended it: nothing further is to be tried.
+    """
+
+    bound: float
+    starts: list[Ints]
+    interrupted: bool
+
+
+def best_start(problem: BalanceProblem, starts: Sequence[Ints]) -> Ints | None:
+    """Return the best of some placements; ``None`` when none is feasible."""
+    best = None
+    for start in filter(problem.is_feasible, starts):
+        if best is None or problem.is_better(problem.levels(start), problem.levels(best)):
+            best = start
+    return best
+
+
+def prepare_balance(
+    problem: BalanceProblem, settings: Settings, starts: Sequence[Ints] = (), tries: int = TRIES
+) -> Prepared:
+    """Bound the load distance and search, for a share of the time or until Ctrl-C.
+
+    Parameters
+    ----------
+    problem, settings
+        As for `solve_balance`.
+    starts
+        Placements to search from, besides staying.
+    tries
+        Levels of the search that may fail one after the other; 0 for no search.
+    """
+    left = settings.remaining()
+    half = None if left is None else time.perf_counter() + SEARCH_SHARE * left
+    watch = Watch(half, offer=settings.offer)
+    bound, found = 0.0, None
+    try:
+        bound = forced_moves_bound(problem, watch)
+    except KeyboardInterrupt:
+        watch.interrupted = True
+    if not watch.interrupted and tries:
+        found = search_balance(problem, tuple(starts), settings.seed, bound, tries, watch)
+    return Prepared(bound, [*([] if found is None else [found]), *starts], watch.interrupted)
+
+
+#: Allowed sets of more entries than this are not made: the model would be far larger.
+MAX_ENTRIES = 50_000_000
+
+
+def drained_start(problem: BalanceProblem, settings: Settings, tries: int) -> Ints | None:
+    """Return a balanced placement that empties leaving nodes, the largest key groups first.
+
+    Parameters
+    ----------
+    problem
+        With leaving nodes.
+    settings
+        Whose seed and deadline count.
+    tries
+        Of the search.
+
+    Returns
+    -------
+    ndarray or None
+        (T,) a feasible placement; ``None`` if none was found.
+    """
+    from formulations.rebalancing.balance.kernel import drain
+
+    home = start_at_home(problem, settings.seed)
+    state = state_of(problem, home)
+    drain(fixed_part(problem), state, math.inf)
+    emptied = state.place
+    gone = np.flatnonzero(problem.leaving[problem.home] & ~problem.leaving[emptied])
+    if len(gone) * len(problem.staying) > MAX_ENTRIES:
+        return emptied if problem.is_feasible(emptied) else None
+    drained = kept_off(problem, gone)
+    return best_start(drained, prepare_balance(drained, settings, [emptied], tries).starts)

@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.prepare import (
-    cannot_be_emptied,
-    emptied,
-    impossible,
-    not_emptied,
-)
 from formulations.rebalancing.balance.search import LARGE, search_balance
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
-from formulations.rebalancing.progress import Watch
+from formulations.rebalancing.bound import cannot_be_emptied, forced_moves_bound, impossible
+from formulations.rebalancing.problem import Watch, balance_problem, emptied, not_emptied
 from optim.kernels.room import placing_slack
 
 if TYPE_CHECKING:

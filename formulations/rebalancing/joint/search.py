@@ -5,22 +5,35 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from formulations.rebalancing.balance.search import TRIES, Portfolio, changing_part
-from formulations.rebalancing.problem import writable
-from formulations.rebalancing.progress import Watch
+from formulations.rebalancing.joint.model import (
+    JointAim,
+    all_places,
+    backbone_of,
+    collocation_bound,
+    columns_of,
+    pruned_places,
+)
+from formulations.rebalancing.problem import Watch, writable
+from optim.solvers.duals import dual_bound
+from optim.solvers.inprocess import solve_lp, solve_small_milp
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formulations.rebalancing.joint.kernel import Arcs, JointFixed
+    from formulations.rebalancing.joint.model import JointModel
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.problem import Floats, Ints
 
+
 #: Steps of the first round and how many rounds by default; each round is twice as long.
-FIRST, ROUNDS = 200_000, 4
+FIRST_ROUND, ROUNDS = 200_000, 4
 
 #: Steps in one call of the kernel: between calls the clock and Ctrl-C are looked at. With more than
 #: so many pairs a key group a step takes longer, and a call has fewer.
@@ -68,7 +81,7 @@ def search_joint(
     *,
     target: float = math.inf,
     rounds: int = ROUNDS,
-    first: int = FIRST,
+    first: int = FIRST_ROUND,
     deadline: float | None = None,
     for_left: bool = False,
     arcs: Arcs | None = None,
@@ -139,11 +152,11 @@ def search_joint(
                 done += slice_
                 found.steps += slice_
                 if value > known:
-                    _take(problem, found, best, for_left, time.perf_counter() - began)
+                    _keep(problem, found, best, for_left, time.perf_counter() - began)
                 outside = done >= steps and not for_left and _is_outside(problem, place)
                 if outside:
                     ended = _levelled(problem, place, seed, deadline)
-                    _take(problem, found, ended, for_left, time.perf_counter() - began)
+                    _keep(problem, found, ended, for_left, time.perf_counter() - began)
             number += 1
     except KeyboardInterrupt:
         found.interrupted = True
@@ -195,7 +208,7 @@ def _over(deadline: float | None) -> bool:
     return deadline is not None and time.perf_counter() >= deadline
 
 
-def _take(
+def _keep(
     problem: JointProblem,
     found: JointFound,
     best: Ints,
@@ -262,3 +275,488 @@ def warm_up() -> None:
     tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True])
     ends = np.array([0, 1], np.int64), np.array([1, 2], np.int64)
     search_joint(JointProblem(tiny, *ends, np.ones(2)), (tiny.home,), rounds=1, first=8)
+
+
+#: Relaxations beyond this many places (and pairs × nodes) take longer than they help.
+LP_PLACES = 400_000
+
+#: Up to so many the relaxation of the whole comes at once; beyond, that of a pruned model first.
+SMALL_PLACES, MAX_PLACES = 30_000, 40_000_000
+
+#: Key groups of so many of the fullest nodes are offered so many of the emptiest ones.
+SPREAD = 4
+
+#: (columns at least, columns for each one in the LP's solution, relative gap, nodes) of the models.
+KERNELS = ((600, 8, 0.05, 20), (1_000, 14, 0.01, 50))
+
+#: Rounds of annealing where there are no small models beside it.
+PLAIN_ROUNDS = 3
+
+#: Steps for each task and node that a first round has, where these are fewer than asked for: of the
+#: few placements of a small problem all good ones are met.
+STEPS_A_PLACE = 100
+
+#: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
+POLISHING = 8
+
+#: Longest single model while the clock runs, or a quarter of what is left: Ctrl-C is heard only
+#: between two.
+LONGEST = 10.0
+
+#: With less than this share of what the relaxation promises, annealing along its moves has missed
+#: what balances and collocates at once. A small model may find it, or nothing: it has this share of
+#: the time left, and then annealing begins again from so many roundings of the relaxation.
+POOR, UNSURE, ROUNDINGS = 0.75, 0.7, 8
+
+#: Share of a pair's gain below which two values are the same.
+SAME = 1e-9
+
+
+@dataclass
+class Known:
+    """What is known of a problem so far.
+
+    Attributes
+    ----------
+    placement, value
+        Best feasible placement, and its collocated traffic (or minus the load left).
+    bound
+        Proven upper bound of the whole problem.
+    infeasible
+        Whether the relaxation of the whole problem has no solution.
+    built, relaxed
+        The last relaxation, and the model behind it.
+    interrupted
+        Whether Ctrl-C ended it.
+    trace
+        (seconds, value, bound).
+    steps, anneals, kernels
+        Proposals and calls of the annealing; small models solved.
+    """
+
+    placement: Ints | None = None
+    value: float = -math.inf
+    bound: float = math.inf
+    infeasible: bool = False
+    built: JointModel | None = None
+    relaxed: Relaxed | None = None
+    interrupted: bool = False
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    steps: int = 0
+    anneals: int = 0
+    kernels: int = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the value meets the bound."""
+        return self.value >= self.bound - SAME * max(1.0, abs(self.bound))
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to do.
+
+    Attributes
+    ----------
+    rounds, first
+        Rounds of annealing, at least `PLAIN_ROUNDS` without small models; steps of the first.
+    kernels
+        Small models, as `KERNELS`.
+    relaxing
+        Whether relaxations are solved at all; without, pairs by their traffic say what is worth
+        trying, there are no small models, and counting bounds.
+    deadline
+        ``time.perf_counter()`` value up to which to go on; ``None`` for none.
+    started
+        The same, from which the trace counts.
+    seed
+        Of the random choices.
+    offer
+        Given each better placement.
+    """
+
+    rounds: int = 1
+    first: int = 30_000
+    kernels: tuple[tuple[int, int, float, int], ...] = KERNELS
+    relaxing: bool = True
+    deadline: float | None = None
+    started: float = 0.0
+    seed: int = 0
+    offer: Callable[[Any], None] | None = None
+
+    def left(self) -> float | None:
+        """Seconds left, never negative; ``None`` without a deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+
+def find(
+    problem: JointProblem,
+    starts: list[Ints],
+    effort: Effort,
+    *,
+    for_left: bool = False,
+    go_on: bool = False,
+    told: Callable[[float | None, float | None], None] | None = None,
+) -> Known:
+    """Find a good placement and a bound of the whole problem.
+
+    Parameters
+    ----------
+    problem
+        What to place.
+    starts
+        Placements within budgets and allowed sets, whatever their loads.
+    effort
+        How much to do.
+    for_left
+        Empty leaving nodes instead of collocating.
+    go_on
+        Whether to use all the time there is.
+    told
+        Called with value and bound at every change.
+    """
+    finding = _Finding(problem, starts, effort, for_left, told)
+    try:
+        finding.go(go_on)
+    except KeyboardInterrupt:
+        finding.known.interrupted = True
+    return finding.known
+
+
+class _Finding:
+    """One search, with the arguments of `find`, and what is known so far."""
+
+    def __init__(
+        self,
+        problem: JointProblem,
+        starts: list[Ints],
+        effort: Effort,
+        for_left: bool,
+        told: Callable[[float | None, float | None], None] | None,
+    ) -> None:
+        self.problem, self.starts, self.for_left, self.told = problem, starts, for_left, told
+        self.backbone = backbone_of(problem)
+        #: What models are built of, and annealing mostly works on.
+        self.core = self.backbone.problem
+        #: Whether there is annealing only, beside what bounds.
+        self.plain = self.core.is_dense or not effort.relaxing
+        if self.plain:
+            effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
+        self.effort = effort
+        #: Whether the last relaxation is over all places, so that its models bound.
+        self.whole = False
+        self.known = Known(bound=-0.0 if for_left else collocation_bound(problem))
+
+    def go(self, go_on: bool) -> None:
+        """Search and bound; with `go_on`, until the time is up."""
+        known, effort, core = self.known, self.effort, self.core
+        for start in self.starts:
+            self.take(start)
+        size = (core.balance.num_tasks + core.num_pairs) * core.balance.num_nodes
+        if self.plain:
+            self.search(0)
+        elif size > SMALL_PLACES and not known.closed:
+            self.relax_promising()
+            self.search(1)
+        bounding = effort.relaxing and size <= LP_PLACES
+        if bounding and not (known.closed or known.interrupted or effort.over):
+            self.relax_whole()
+        if known.closed or known.infeasible or known.interrupted:
+            return
+        if not self.plain:
+            self.search(len(effort.kernels))
+        if go_on:
+            self.go_on()
+
+    def relax_whole(self) -> None:
+        """Solve the relaxation over all places, which bounds."""
+        known = self.known
+        columns = columns_of(self.core, all_places(self.core.balance))
+        built = self.backbone.build(columns, self.aim())
+        relaxed = relax(built, self.effort.left())
+        if relaxed is None:
+            return
+        if relaxed.bound == -math.inf:
+            known.infeasible = known.placement is None
+            return
+        known.built, known.relaxed, self.whole = built, relaxed, True
+        known.bound = max(known.value, min(known.bound, relaxed.bound))
+        self.note()
+
+    def relax_promising(self) -> None:
+        """Solve the relaxation over the places worth trying, which does not bound."""
+        core = self.core
+        places = core.balance.num_tasks * core.balance.num_nodes
+        if places > MAX_PLACES or core.num_pairs > LP_PLACES:
+            return
+        columns = columns_of(core, pruned_places(core, SPREAD, tuple(self.starts)))
+        if len(columns) > LP_PLACES:
+            return
+        built = self.backbone.build(columns, self.aim())
+        relaxed = relax(built, self.effort.left())
+        if relaxed is not None and relaxed.bound > -math.inf:
+            self.known.built, self.known.relaxed = built, relaxed
+
+    def aim(self) -> JointAim:
+        """Return what the models maximise."""
+        return JointAim("left" if self.for_left else "traffic")
+
+    def search(self, kernels: int) -> None:
+        """Anneal along promising moves, then solve the small models not solved yet."""
+        known, effort, arcs = self.known, self.effort, self.arcs()
+        if known.kernels == 0:
+            self.anneal(arcs)
+        for least, times, gap, nodes in effort.kernels[known.kernels : kernels]:
+            if known.closed or effort.over or known.interrupted or known.relaxed is None:
+                return
+            known.kernels += 1
+            self.solve_small(self.small(least, times), gap, nodes)
+            if known.kernels == 1 and self.is_poor:
+                self.round_relaxed(arcs)
+            self.anneal(arcs)
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether little is collocated, and rounding may help."""
+        known = self.known
+        if self.for_left or known.relaxed is None or self.core.balance.rules.restrict:
+            return False
+        return known.value < POOR * known.relaxed.bound
+
+    def round_relaxed(self, arcs: Arcs) -> None:
+        """Anneal from what the relaxation is when rounded."""
+        known, effort, core = self.known, self.effort, self.core
+        if known.built is None or known.relaxed is None:
+            return
+        rng = np.random.default_rng(effort.seed)
+        for _ in range(ROUNDINGS):
+            if effort.over or known.interrupted:
+                return
+            start = rounded(known.built, known.relaxed, rng)
+            self.anneal_on(core, arcs, 1, effort.first, start)
+
+    def go_on(self) -> None:
+        """Use the time that is left: longer annealing and larger models in turn."""
+        known, effort = self.known, self.effort
+        arcs, size, number = self.arcs(), 1_500, 0
+        while effort.deadline is not None:
+            if effort.over or known.closed or known.interrupted or known.infeasible:
+                return
+            number += 1
+            if known.relaxed is not None and not self.plain:
+                self.solve_small(size, 1e-3, 1_000)
+                size = min(2 * size, len(known.relaxed.order))
+            self.anneal(arcs, 2 ** min(number, 6))
+
+    def arcs(self) -> Arcs:
+        """Return the moves that annealing prefers."""
+        known = self.known
+        if known.built is None or known.relaxed is None or self.plain:
+            return partner_arcs(self.core)
+        return arcs_of(known.built, known.relaxed, self.small(*KERNELS[0][:2]))
+
+    def small(self, least: int, times: int) -> int:
+        """Return how many columns a small model keeps."""
+        assert self.known.relaxed is not None
+        return max(least, times * int((self.known.relaxed.worth > 0.5).sum()))
+
+    def solve_small(self, size: int, gap: float, nodes: int) -> None:
+        """Solve the model over the most promising columns."""
+        built, relaxed, left = self.known.built, self.known.relaxed, self.effort.left()
+        assert built is not None
+        assert relaxed is not None
+        if left is not None and self.is_poor:
+            left *= UNSURE
+        limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
+        whole = self.whole and size >= len(relaxed.order)
+        found, bound = solve_kernel(
+            built, relaxed.order, size, gap=0.0 if whole else gap, nodes=nodes, time_limit=limit
+        )
+        if found is not None:
+            self.take(found)
+        if whole and bound < self.known.bound:
+            self.known.infeasible = bound == -math.inf and self.known.placement is None
+            self.known.bound = max(self.known.value, bound)
+            self.note()
+
+    def anneal(self, arcs: Arcs, times: int = 1) -> None:
+        """Anneal from the best placement known and from the starts, on strong pairs first."""
+        places = self.problem.balance.num_tasks * self.problem.balance.num_nodes
+        rounds, first = self.effort.rounds, min(self.effort.first, STEPS_A_PLACE * places) * times
+        if self.backbone.is_whole:
+            self.anneal_on(self.problem, arcs, rounds, first)
+            return
+        self.anneal_on(self.core, arcs, rounds, first)
+        if not (self.for_left or self.known.interrupted):
+            self.anneal_on(self.problem, arcs, 1, max(1, first // POLISHING))
+
+    def anneal_on(
+        self, problem: JointProblem, arcs: Arcs, rounds: int, first: int, near: Ints | None = None
+    ) -> None:
+        """Anneal on all pairs, or on the strong ones; near a placement, or from the best ones."""
+        known, effort = self.known, self.effort
+        best = [] if known.placement is None else [known.placement]
+        found = search_joint(
+            problem,
+            (*best, *self.starts) if near is None else (near,),
+            effort.seed * 1024 + known.anneals,
+            target=known.bound if problem is self.problem else math.inf,
+            rounds=rounds,
+            first=first,
+            deadline=effort.deadline,
+            for_left=self.for_left,
+            arcs=arcs,
+            warm=near is not None,
+        )
+        known.steps += found.steps
+        known.anneals += 1
+        known.interrupted |= found.interrupted
+        if found.placement is not None:
+            self.take(found.placement)
+
+    def take(self, placement: Ints) -> None:
+        """Keep a placement that is feasible and better."""
+        problem, known = self.problem, self.known
+        if not problem.is_feasible(placement):
+            return
+        value = -problem.left(placement) if self.for_left else problem.collocated(placement)
+        if known.placement is None or value > known.value:
+            known.placement, known.value = np.asarray(placement, np.int64).copy(), value
+            # a start may use the referee's whole tolerance, which the models do not
+            known.bound = max(known.bound, value)
+            if self.effort.offer is not None:
+                self.effort.offer(known.placement)
+            self.note()
+
+    def note(self) -> None:
+        """Enter value and bound into the trace, and report them."""
+        known = self.known
+        value = None if known.placement is None else known.value
+        known.trace.append((time.perf_counter() - self.effort.started, value, known.bound))
+        if self.told is not None:
+            self.told(value, known.bound)
+
+
+#: LP values are trusted to this much, relative; mostly what the duals prove is nearer.
+LP_ERROR = 1e-7
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A solved relaxation.
+
+    Attributes
+    ----------
+    bound
+        No placement over the model's columns has more; ``-inf`` where there is none.
+    order
+        Columns, most promising first.
+    worth
+        What the order is by: minus the reduced cost, above 0 for those in the LP's solution.
+    """
+
+    bound: float
+    order: Ints
+    worth: Floats
+
+
+def relax(built: JointModel, time_limit: float | None = None) -> Relaxed | None:
+    """Solve the relaxation; ``None`` when time runs out or the LP solver fails."""
+    arrays = built.model.freeze()
+    program = (
+        -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper,
+    )  # fmt: skip
+    answer = solve_lp(*program, time_limit)
+    count = len(arrays.cost)
+    if str(answer.termination) == "infeasible":
+        return Relaxed(-np.inf, np.arange(count), np.zeros(count))
+    if answer.x is None or answer.objective is None:
+        return None
+    assert answer.reduced_costs is not None
+    assert answer.row_duals is not None
+    worth = np.where(answer.x > 1e-9, 1.0 + answer.x, -answer.reduced_costs)
+    bound = -answer.objective + arrays.offset
+    order = np.argsort(-worth, kind="stable")
+    proven = -dual_bound(*program, answer.row_duals) + arrays.offset
+    return Relaxed(min(proven, bound + LP_ERROR * max(1.0, abs(bound))), order, worth)
+
+
+def arcs_of(built: JointModel, relaxed: Relaxed, most: int) -> Arcs:
+    """Return the most promising moves, for the annealing."""
+    placing = built.placing
+    chosen = np.argsort(-relaxed.worth[placing.column], kind="stable")[:most]
+    # columns of staying pairs move only the partner: nothing to add for them
+    return make_arcs(
+        built.problem,
+        placing.task[chosen],
+        placing.node[chosen],
+        relaxed.worth[placing.column[chosen]],
+    )
+
+
+def rounded(built: JointModel, relaxed: Relaxed, rng: np.random.Generator) -> Ints:
+    """Return a placement near the relaxation's: its columns whole, while the budgets last.
+
+    The largest come first, blurred by half a column at most; key groups placed once stay there.
+    Loads may exceed what they may be.
+    """
+    balance, placing = built.problem.balance, built.placing
+    placement, free = balance.home.copy(), np.ones(balance.num_tasks, dtype=np.bool_)
+    value = np.where(relaxed.worth > 1.0, relaxed.worth - 1.0, 0.0)
+    chosen = np.flatnonzero(value[placing.column] > 0.0)
+    chosen = chosen[np.argsort(placing.column[chosen], kind="stable")]
+    parts = np.split(chosen, np.flatnonzero(np.diff(placing.column[chosen])) + 1)
+    blurred = [value[placing.column[part[0]]] + rng.random() / 2 for part in parts if len(part)]
+    left = np.array([budget.limit for budget in balance.budgets], dtype=np.float64)
+    for k in np.argsort(-np.array(blurred), kind="stable"):
+        tasks = placing.task[parts[k]]
+        taken = balance.price[tasks].sum(axis=0)
+        if free[tasks].all() and (taken <= left).all():
+            placement[tasks], free[tasks] = placing.node[parts[k]], False
+            left -= taken
+    return placement
+
+
+def solve_kernel(
+    built: JointModel,
+    order: Ints,
+    size: int,
+    *,
+    gap: float,
+    nodes: int,
+    time_limit: float | None = None,
+) -> tuple[Ints | None, float]:
+    """Solve the model over its `size` best columns; return a placement, if any, and its bound.
+
+    Parameters
+    ----------
+    built, order
+        Model, and its columns, most promising first.
+    size
+        Columns in the model; the others are 0.
+    gap, nodes
+        Relative gap and branch-and-bound nodes at which to stop: work that repeats.
+    time_limit
+        Seconds.
+    """
+    arrays = built.model.freeze()
+    # what says nothing of a key group's place stays in any case
+    keep = np.union1d(order[:size], np.arange(len(built.columns), len(arrays.cost)))
+    kernel = replace(
+        arrays, cost=arrays.cost[keep], lower=arrays.lower[keep], upper=arrays.upper[keep],
+        integrality=arrays.integrality[keep], matrix=arrays.matrix[:, keep],
+    )  # fmt: skip
+    limit = None if time_limit is None else max(0.01, time_limit)
+    answer = solve_small_milp(kernel, limit, gap=gap, node_limit=nodes)
+    bound = math.inf if answer.bound is None else answer.bound
+    bound = -math.inf if answer.termination == "infeasible" else bound
+    if answer.x is None:
+        return None, bound
+    x = np.zeros(len(arrays.cost))
+    x[keep] = answer.x
+    return built.read(x), bound

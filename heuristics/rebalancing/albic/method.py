@@ -16,17 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
-from formulations.rebalancing.balance.milp import PUBLISHED
-from formulations.rebalancing.balance.prepare import (
-    best_start,
-    impossible,
-    none_within,
-    prepare_balance,
-)
-from formulations.rebalancing.balance.search import warm_up
-from formulations.rebalancing.balance.solve import Settings, solve_balance
+from formulations.rebalancing.balance.milp import PUBLISHED, solve_balance
+from formulations.rebalancing.balance.model import Settings
+from formulations.rebalancing.balance.search import best_start, prepare_balance, warm_up
+from formulations.rebalancing.bound import impossible
+from formulations.rebalancing.problem import balance_problem, none_within
 from heuristics.rebalancing.albic.sets import Pins, beneficial_pairs, choose_pins, merge_pairs
 from heuristics.rebalancing.albic.split import PartLimits, split_sets
 from heuristics.rebalancing.albic.units import Units

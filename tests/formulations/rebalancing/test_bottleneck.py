@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from formulations.rebalancing.balance.instance import bottleneck_of, resource_first
+from formulations.rebalancing.problem import bottleneck_of, resource_first
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.instance import Instance

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.instance import with_homes
+from formulations.rebalancing.problem import with_homes
 from optim import Instance, solve
 from tests.formulations.rebalancing.ruled_cases import feasible, ruled_case
 

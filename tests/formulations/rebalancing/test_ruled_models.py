@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.model import build_full, build_moves
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+from formulations.rebalancing.bound import forced_moves_bound
 from formulations.rebalancing.joint.model import (
     all_places,
     build_joint,
@@ -17,6 +16,7 @@ from formulations.rebalancing.joint.model import (
     columns_of,
 )
 from formulations.rebalancing.joint.problem import joint_problem
+from formulations.rebalancing.problem import balance_problem
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 from tests.formulations.rebalancing.ruled_cases import ruled_case

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.problem import balance_problem
 from heuristics.rebalancing.albic.method import METHOD, UnitSolver, node_capacity, plan_rounds, run
 from heuristics.rebalancing.albic.sets import (
     DirectedPairs,

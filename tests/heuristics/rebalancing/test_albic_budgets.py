@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.problem import balance_problem
 from heuristics.rebalancing.albic.units import Units
 from optim import Instance, solve
 from optim.referee.result import Termination

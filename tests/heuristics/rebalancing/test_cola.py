@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.instance import ListScheduler
+from formulations.rebalancing.problem import ListScheduler
 from heuristics.rebalancing.cola import METHOD, run
 from optim.errors import InvalidInput
 from optim.format.instance import Instance

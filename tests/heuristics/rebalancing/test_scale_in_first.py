@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.problem import balance_problem
 from heuristics.rebalancing.scale_in_first import METHOD, run, spread_evenly
 from optim.errors import InvalidInput
 from optim.format.instance import Instance

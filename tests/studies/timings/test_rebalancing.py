@@ -9,7 +9,7 @@ import pytest
 
 from experiments.studies.timings.rebalancing import distance_at, find_peer, proved_at
 from experiments.studies.timings.rebalancing_cases import CASES
-from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.problem import balance_problem
 from optim import solve
 from tests.heuristics.rebalancing.cases import case
 

@@ -266,8 +266,8 @@ def node_weights(seed: int, way: str) -> list[Row]:
     import numpy as np
 
     from experiments.generators import generate
-    from formulations.rebalancing.balance.instance import balance_problem
     from formulations.rebalancing.balance.model import build_full
+    from formulations.rebalancing.problem import balance_problem
     from optim.solvers import solve_linear
 
     made = generate("cluster", nodes=5, key_groups=6, max_migrations=3, seed=seed)

@@ -27,8 +27,8 @@ def solving(seed: int, nodes: int, moves: int, way: str, seconds: float = SECOND
     machine less than its limit.
     """
     from experiments.generators import generate
-    from formulations.rebalancing.balance.instance import balance_problem
     from formulations.rebalancing.balance.model import build_full
+    from formulations.rebalancing.problem import balance_problem
     from optim import solve
     from optim.solvers import solve_linear
 

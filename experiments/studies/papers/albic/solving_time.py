@@ -113,9 +113,9 @@ def _read(trace: Sequence[Any], seconds: tuple[float, ...], place: int) -> list[
 
 def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ...]) -> list[Row]:
     """Solve the paper's model once and read its trace at each time."""
-    from formulations.rebalancing.balance.instance import balance_problem
     from formulations.rebalancing.balance.model import build_full
     from formulations.rebalancing.balance.search import search_balance
+    from formulations.rebalancing.problem import balance_problem
     from optim.solvers import solve_linear
 
     problem = balance_problem(instance)

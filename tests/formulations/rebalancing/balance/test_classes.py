@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.solve import Settings
-from formulations.rebalancing.problem import BalanceProblem, make_problem
+from formulations.rebalancing.balance.model import Settings
+from formulations.rebalancing.problem import BalanceProblem, balance_problem, make_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, budgeted, varied_problem
 

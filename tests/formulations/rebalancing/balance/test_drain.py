@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.prepare import drained_start, kept_off
-from formulations.rebalancing.balance.solve import Settings
-from formulations.rebalancing.problem import make_problem, ordered
+from formulations.rebalancing.balance.model import Settings
+from formulations.rebalancing.balance.search import drained_start
+from formulations.rebalancing.problem import kept_off, make_problem, ordered
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 
 

@@ -15,9 +15,8 @@ from formulations.rebalancing.balance.search import (
     search_balance,
     start_at_home,
 )
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
-from formulations.rebalancing.problem import make_problem
-from formulations.rebalancing.progress import Watch
+from formulations.rebalancing.bound import forced_moves_bound
+from formulations.rebalancing.problem import Watch, make_problem
 from tests.formulations.rebalancing.balance.cases import varied_problem
 
 if TYPE_CHECKING:

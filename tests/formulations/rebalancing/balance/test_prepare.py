@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance import prepare as balance_preparing
-from formulations.rebalancing.balance.prepare import best_start, prepare_balance
-from formulations.rebalancing.balance.solve import Settings
+from formulations.rebalancing.balance import search as balance_search
+from formulations.rebalancing.balance.model import Settings
+from formulations.rebalancing.balance.search import best_start, prepare_balance
 from optim import solve
 from optim.referee.result import Termination
 from tests.formulations.rebalancing.balance.cases import brute_force, random_problem
@@ -47,7 +47,7 @@ def test_ctrl_c_keeps_the_best_start(what: str, monkeypatch: pytest.MonkeyPatch)
     if what == "search_balance":  # Ctrl-C in the search is the search's to catch
         monkeypatch.setattr("formulations.rebalancing.balance.search.run_portfolio", interrupt)
     else:
-        monkeypatch.setattr(balance_preparing, what, interrupt)
+        monkeypatch.setattr(balance_search, what, interrupt)
     problem = random_problem(3)
     prepared = prepare_balance(problem, Settings(), [problem.home])
     assert prepared.interrupted
@@ -58,7 +58,7 @@ def test_ctrl_c_keeps_the_best_start(what: str, monkeypatch: pytest.MonkeyPatch)
 def test_methods_return_a_plan_on_ctrl_c(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = case("000111", [(0, 3, 1.0)], [3.0] * 3 + [1.0] * 3, "aaabbb", nodes=3)
     solve(instance, method)  # compiled
-    monkeypatch.setattr(balance_preparing, "forced_moves_bound", interrupt)
+    monkeypatch.setattr(balance_search, "forced_moves_bound", interrupt)
     result = solve(instance, method)
     assert result.termination is Termination.INTERRUPTED
     assert result.plan is not None

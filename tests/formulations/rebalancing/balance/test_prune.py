@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.model import Aim, build_moves, candidate_moves
-from formulations.rebalancing.balance.solve import prune_moves
+from formulations.rebalancing.balance.model import Aim, build_moves, candidate_moves, prune_moves
 from formulations.rebalancing.problem import BalanceProblem
 from tests.formulations.rebalancing.balance.cases import random_problem, varied_problem
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.prepare import impossible, least_spent
+from formulations.rebalancing.bound import impossible, least_spent
+from formulations.rebalancing.problem import balance_problem
 from optim import Instance, solve
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination

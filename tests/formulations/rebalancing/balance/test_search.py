@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.kernel import BEST, FIRST_STEP, lower
 from formulations.rebalancing.balance.search import (
     PARTNERS,
@@ -17,8 +16,8 @@ from formulations.rebalancing.balance.search import (
     search_balance,
     state_of,
 )
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
-from formulations.rebalancing.problem import make_problem
+from formulations.rebalancing.bound import forced_moves_bound
+from formulations.rebalancing.problem import balance_problem, make_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 

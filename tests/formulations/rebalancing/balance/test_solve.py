@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance import solve as solving
-from formulations.rebalancing.balance.solve import Settings, solve_balance, value_of
+from formulations.rebalancing.balance import milp as solving
+from formulations.rebalancing.balance.milp import solve_balance, value_of
+from formulations.rebalancing.balance.model import Settings
 from formulations.rebalancing.problem import make_problem, ordered
 from optim.solvers import solve_linear
 from tests.formulations.rebalancing.balance.cases import brute_force, random_problem, varied_problem
 from tests.slowly import product_of
 
 if TYPE_CHECKING:
-    from formulations.rebalancing.balance.model import Form
-    from formulations.rebalancing.balance.solve import BalanceAnswer
+    from formulations.rebalancing.balance.model import BalanceAnswer, ModelForm
     from formulations.rebalancing.problem import BalanceProblem, Levels
     from optim.solvers import LinearSolution
     from optim.solvers.linear_model import LinearModel
 
 SOLVERS = ("cbc", "highs", "scip")
-FORMS: tuple[Form, ...] = ("moves", "full")
+FORMS: tuple[ModelForm, ...] = ("moves", "full")
 
 Best = tuple["Levels", np.ndarray[Any, Any]] | None
 """What enumeration finds; None where there is no plan."""
@@ -68,7 +68,7 @@ def check_against_brute_force(
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(6))
-def test_five_nodes_equal_brute_force(solver: str, form: Form, seed: int) -> None:
+def test_five_nodes_equal_brute_force(solver: str, form: ModelForm, seed: int) -> None:
     settings = Settings(solver=solver, form=form)
     check_against_brute_force(varied_problem(seed), settings, best_of_varied(seed))
 
@@ -77,7 +77,7 @@ def test_five_nodes_equal_brute_force(solver: str, form: Form, seed: int) -> Non
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("drain", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-def test_many_problems_equal_brute_force(solver: str, drain: bool, form: Form) -> None:
+def test_many_problems_equal_brute_force(solver: str, drain: bool, form: ModelForm) -> None:
     for seed in range(100, 130):
         check_against_brute_force(
             varied_problem(seed), Settings(solver=solver, form=form, drain_first=drain)
@@ -152,7 +152,7 @@ def test_weighted_objective_equals_brute_force(solver: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_counterexample_to_the_lemmas(form: Form) -> None:
+def test_counterexample_to_the_lemmas(form: ModelForm) -> None:
     """A = {6,6}, {7}, {7}, B empty: 2.67 with a 6 moved onto B, 3.33 with B empty."""
     problem = make_problem([6, 6, 7, 7], [0, 0, 1, 2], 4, leaving=[False, False, False, True])
     settled = check_against_brute_force(problem, Settings(form=form))
@@ -228,7 +228,7 @@ def test_with_a_gap_no_model_is_solved_for_ties(monkeypatch: pytest.MonkeyPatch)
         solved.append(model.name)
         return solve_linear(model, *args, **options)
 
-    monkeypatch.setattr("formulations.rebalancing.balance.solve.solve_linear", counting)
+    monkeypatch.setattr("formulations.rebalancing.balance.milp.solve_linear", counting)
     answer = solve_balance(problem, Settings(gap=0.01), [problem.home])
     assert len(solved) == 1
     assert [level.goal for level in answer.levels] == ["distance", "sides"]

@@ -16,7 +16,7 @@ from formulations.rebalancing.joint.model import (
     columns_of,
 )
 from formulations.rebalancing.joint.problem import JointProblem, joint_problem
-from formulations.rebalancing.joint.start import Effort, find, relax
+from formulations.rebalancing.joint.search import Effort, find, relax
 from formulations.rebalancing.problem import budgets_of
 from optim import solve
 from optim.solvers.inprocess import solve_small_milp

@@ -17,7 +17,7 @@ from formulations.rebalancing.joint.model import (
     pruned_places,
 )
 from formulations.rebalancing.joint.problem import JointProblem
-from formulations.rebalancing.joint.start import Effort, find, relax, rounded, solve_kernel
+from formulations.rebalancing.joint.search import Effort, find, relax, rounded, solve_kernel
 from formulations.rebalancing.problem import budgets_of
 from optim.errors import InvalidInput
 from optim.solvers.inprocess import solve_small_milp
@@ -169,7 +169,7 @@ def test_a_whole_relaxation_is_rounded_to_itself() -> None:
 def test_search_from_roundings_is_feasible_and_bounded(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("formulations.rebalancing.joint.start.POOR", 2.0)
+    monkeypatch.setattr("formulations.rebalancing.joint.search.POOR", 2.0)
     problem = varied_joint(seed)
     best = most(problem)
     found = find(problem, [problem.balance.home], Effort(first=500))
@@ -222,13 +222,13 @@ def test_dense_traffic_gets_a_bound_from_the_relaxation_and_no_small_models(
 ) -> None:
     problem = next(p for p in map(varied_joint, SEEDS) if p.is_dense and most(p) is not None)
     starts = [next(placements(problem))]
-    monkeypatch.setattr("formulations.rebalancing.joint.start.solve_kernel", no_model)
-    monkeypatch.setattr("formulations.rebalancing.joint.start.collocation_bound", lambda _: np.inf)
+    monkeypatch.setattr("formulations.rebalancing.joint.search.solve_kernel", no_model)
+    monkeypatch.setattr("formulations.rebalancing.joint.search.collocation_bound", lambda _: np.inf)
     known = find(problem, starts, Effort(first=300))
     assert known.value == pytest.approx(most(problem))
     assert known.relaxed is not None
     assert known.value <= known.bound < np.inf
-    monkeypatch.setattr("formulations.rebalancing.joint.start.relax", no_model)
+    monkeypatch.setattr("formulations.rebalancing.joint.search.relax", no_model)
     counted = find(problem, starts, Effort(first=300, relaxing=False))
     assert counted.value == pytest.approx(known.value)
     assert counted.bound == np.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from formulations.rebalancing.joint.solve import JointSettings, solve_joint
+from formulations.rebalancing.joint.milp import JointSettings, solve_joint
 from tests.formulations.rebalancing.joint.cases import most, varied_joint
 
 
@@ -13,7 +13,7 @@ from tests.formulations.rebalancing.joint.cases import most, varied_joint
 def test_bounding_from_the_root_first(
     seed: int, gap: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("formulations.rebalancing.joint.solve.ROOT_PLACES", 0)
+    monkeypatch.setattr("formulations.rebalancing.joint.milp.ROOT_PLACES", 0)
     problem = varied_joint(seed)
     best = most(problem)
     answer = solve_joint(problem, JointSettings(gap=gap), None, [problem.balance.home])

@@ -1,6 +1,6 @@
 """A strong bound when time is given: load distances refuted one after the other by small MILPs.
 
-For a fixed distance the relaxation by classes (`formulations.rebalancing.bounds.class_bound`) is
+For a fixed distance the relaxation by classes (`formulations.rebalancing.class_bound`) is
 refuted within fractions of a second where branch and bound on the distance itself gets nowhere:
 fixed windows make whole counts bind. What cannot be refuted yields counts, and they a placement to
 go on from.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.bounds.counts import movable_key_groups
+from formulations.rebalancing.bound import movable_key_groups
 from optim.solvers import solve_linear
 from optim.solvers.linear_model import LinearModel
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.class_bound import Refuting, build_class_model, load_classes
-from formulations.rebalancing.problem import BalanceProblem, make_problem
+from formulations.rebalancing.class_bound import Refuting, build_class_model, load_classes
+from formulations.rebalancing.problem import BalanceProblem, balance_problem, make_problem
 from optim.format.instance import Instance
 from optim.solvers.inprocess import solve_small_milp
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound, without_switches
+from formulations.rebalancing.bound import forced_moves_bound, without_switches
+from formulations.rebalancing.problem import balance_problem
 from optim import Instance
 from optim.format.document import INSTANCE_FORMAT
 

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.forced_moves import (
-    Needs,
-    common_unit,
-    forced_moves_bound,
-    lattice_bound,
-)
-from formulations.rebalancing.problem import make_problem
+from formulations.rebalancing.bound import Needs, common_unit, forced_moves_bound, lattice_bound
+from formulations.rebalancing.problem import balance_problem, make_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,

@@ -12,11 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from experiments.generators.rebalancing import SCALE_IN
-from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.search import search_balance
-from formulations.rebalancing.bounds.counts import _Counting, counting_bound
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
-from formulations.rebalancing.problem import make_problem
+from formulations.rebalancing.bound import _Counting, counting_bound, forced_moves_bound
+from formulations.rebalancing.problem import balance_problem, make_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rebalancing.balance.cheapest import cost_bound, search_cheapest, undone
-from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.neighbourhoods import cheapen
-from formulations.rebalancing.progress import Watch
+from formulations.rebalancing.problem import Watch, balance_problem
+from heuristics.rebalancing.cheapest import cheapen, cost_bound, search_cheapest, undone
 from optim import solve
 from tests.formulations.rebalancing.balance.cases import budgeted
-from tests.formulations.rebalancing.bounds.test_copies import replicas
+from tests.formulations.rebalancing.test_bound_with_copies import replicas
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.neighbourhoods import rearrange
 from formulations.rebalancing.problem import make_problem
+from heuristics.rebalancing.cheapest import rearrange
 from tests.formulations.rebalancing.balance.cases import varied_problem
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+from formulations.rebalancing.bound import forced_moves_bound
 from formulations.rebalancing.problem import BalanceProblem, make_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,

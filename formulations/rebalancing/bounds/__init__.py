@@ -1,1 +1,0 @@
-"""Proven bounds that need no solver."""
