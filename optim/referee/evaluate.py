@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from optim.errors import InvalidInput, Problem, expect
 from optim.figures.catalogue import figures_of
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from optim.format.tables import Ints
+
+_current: WeakKeyDictionary[Instance, dict[str, Evaluation]] = WeakKeyDictionary()
+"""Evaluations of current placements, by what was asked for; instances do not change."""
 
 
 def evaluate(
@@ -99,8 +105,18 @@ def evaluate_indices(
 ) -> Evaluation:
     """Judge a placement given as (T,) node and, where decided, slot indices; -1 is unplaced.
 
-    Of the figures that are costly only the one that is asked for is reckoned.
+    Of the figures that are costly only the one that is asked for is reckoned. The current
+    placement, which a solve judges and then shows beside the plan, is evaluated once an instance.
     """
+    if slot is None and np.array_equal(node, instance.tasks.node):
+        known = _current.setdefault(instance, {})
+        if asked not in known:
+            known[asked] = _evaluated(instance, node, slot, asked)
+        return known[asked]
+    return _evaluated(instance, node, slot, asked)
+
+
+def _evaluated(instance: Instance, node: Ints, slot: Ints | None, asked: str) -> Evaluation:
     placement = Placement(instance, node, slot)
     violations = broken(placement)
     # What is nowhere has no share in a figure.

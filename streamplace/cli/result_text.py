@@ -154,7 +154,8 @@ def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]
     columns = [("plan", result.evaluation)]
     if instance.has_current:
         relaxed = without_limits(instance, result.ignored)
-        columns.insert(0, ("now", evaluate_indices(relaxed, instance.tasks.node)))
+        asked = result.objective.name if result.objective else ""
+        columns.insert(0, ("now", evaluate_indices(relaxed, instance.tasks.node, None, asked)))
     return columns
 
 

@@ -194,3 +194,21 @@ def test_a_proof_is_told(method: str, streamplace: Run, instance_file: Path) -> 
     # where the machine is so slow that a certificate costs little beside the solve
     certified = r"optimal \(certified\)  imc_gain 12 MB/s  certified bound 12 MB/s  gap 0 %\n"
     assert re.match(f"{told}|{certified}", done.stdout)
+
+
+def test_the_current_placement_is_evaluated_once(
+    streamplace: Run, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optim.referee import evaluate
+
+    judged, figures_of = list[Any](), evaluate.figures_of
+
+    def counting(placement: Any, asked: str) -> Any:
+        judged.append(placement)
+        return figures_of(placement, asked)
+
+    monkeypatch.setattr(evaluate, "figures_of", counting)
+    streamplace("solve", str(repository / "examples/capsys-q1.json"), "--method", "balance-milp")
+    current = [p for p in judged if (p.node == p.instance.tasks.node).all()]
+    assert len(current) == 1
+    assert len(judged) == 2  # and the plan
