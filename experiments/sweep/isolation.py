@@ -18,7 +18,6 @@ Anything may happen in a call, and all of it is an `Answer`.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import fcntl
 import importlib
@@ -40,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import StreamplaceError
 from optim.util import compilation
+from optim.util.process import die_with_parent, prctl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -408,7 +408,6 @@ def _describe(error: BaseException) -> str:
 # -- processes: signals, limits, descendants, memory --------------------------------------------
 
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _DATA_SLACK = 512 << 20
@@ -416,19 +415,9 @@ _KILL_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that forked it ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends, sessions notwithstanding."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def reset_signals() -> None:

@@ -3,12 +3,17 @@
 An exact first choice has the larger part of the time, so that what is small is proven at once and
 no clock decides between plans. Where it ends without a proof, searches and heuristics of the same
 objective follow; they end by themselves. The rest is the exact methods', from the best plan so far.
+
+With several cores the others run in forked processes meanwhile. Each returns its runs, whole or
+interrupted, as Ctrl-C would end them.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, SolverError, UnsuitableMethod
@@ -16,9 +21,11 @@ from optim.figures.catalogue import find_objective
 from optim.methods.choose import Choice, choices
 from optim.methods.registry import get_method
 from optim.referee.result import Result, Termination
+from optim.util.forked import Forked, may_fork
+from optim.util.process import usable_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
@@ -33,6 +40,12 @@ _FIRST = 0.6
 """Share of the time that an exact first choice has before others are tried."""
 _SEARCH = 0.35
 """Share of the time that each search has at most."""
+_DELAY = 0.3
+"""Seconds before other processes begin: what is small is proven by then, and they cost nothing."""
+_LATE = 3.0
+"""Seconds that another process may be late, for judging its plans."""
+_GRACE = 2.0
+"""Seconds that it has after an interrupt; solvers have 0.8 of them."""
 _DONE = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE)
 
 
@@ -42,6 +55,18 @@ class _Run(NamedTuple):
     name: str
     seconds: float
     result: Result
+
+
+class _Turn(NamedTuple):
+    """A method to run, for which share of the time, and what is added to the seed.
+
+    `again`: it ran before, and goes on only if its time was over.
+    """
+
+    choice: Choice
+    share: float
+    again: bool = False
+    seed: int = 0
 
 
 def run_portfolio(
@@ -54,10 +79,12 @@ def run_portfolio(
     relaxed
         The instance without the limits that are ignored.
     solve_one
-        Solves by one method: takes a `Choice`, `time_limit`, `warm_start` and `progress`.
+        Solves by one method: takes a `Choice`, `time_limit`, `warm_start` and `progress`, and what
+        else of `Settings` is to change.
     asked
         Only methods that can optimise its objective, by default that of the first choice; its time
-        limit, or `SECONDS`, is for all methods together.
+        limit, or `SECONDS`, is for all methods together. With more than one of its `threads`, by
+        default one a core, methods run side by side in processes.
 
     Returns
     -------
@@ -74,39 +101,144 @@ def run_portfolio(
     suited = _suited(relaxed, limit, objective, asked.prefer)
     if len(suited) < 2:
         return None
-    began = time.perf_counter()
-    runs: list[_Run] = []
     figure = find_objective(get_method(suited[0].name).aimed_at(objective or "").objective)
-    stopped = False
-    for choice, share, again in _order(suited):
-        spent = time.perf_counter() - began - sum(r.result.times.get("compile", 0) for r in runs)
-        # judging a plan takes its time after the method has ended: as long as it took the others
-        left = limit - spent - max((r.result.times.get("check", 0) for r in runs), default=0)
-        stopped = stopped or any(r.result.termination is Termination.INTERRUPTED for r in runs)
-        done = any(r.result.termination in _DONE or _fixed(figure, relaxed, r) for r in runs)
-        if left <= 0 or stopped or done:
-            break
-        if again and _idle(runs, choice):
-            continue
-        best = _best(figure, relaxed, runs)
-        start = None if best is None else best.result.plan
-        started = time.perf_counter()
-        try:
-            result = solve_one(
-                choice,
-                time_limit=min(left, share * limit),
-                warm_start=start if get_method(choice.name).takes_warm_start else None,
-                progress=_shifted(asked.progress, choice.name, spent),
+    portfolio = _Portfolio(relaxed, solve_one, asked, figure, limit)
+    workers = asked.threads or usable_cores()
+    if workers > 1 and may_fork():
+        portfolio.side_by_side(suited, workers)
+    else:
+        portfolio.in_turn(_order(suited), limit)
+    return _told(figure, relaxed, portfolio)
+
+
+class _Portfolio:
+    """The methods tried so far, and the clock that all of them share."""
+
+    def __init__(
+        self,
+        relaxed: Instance,
+        solve_one: Callable[..., Result],
+        asked: Settings,
+        figure: Figure,
+        limit: float,
+    ) -> None:
+        self.relaxed, self.asked, self.figure, self.limit = relaxed, asked, figure, limit
+        self._solve_one = solve_one
+        self.began = time.perf_counter()
+        self.runs: list[_Run] = []
+        self.stopped, self.workers = False, 1
+        self._compiled = 0.0  # seconds, in this process
+
+    @property
+    def done(self) -> bool:
+        """Whether no further run can change the answer."""
+        return any(
+            run.result.termination in _DONE or _fixed(self.figure, self.relaxed, run)
+            for run in self.runs
+        )
+
+    def in_turn(self, turns: Sequence[_Turn], until: float) -> None:
+        """Run methods one after another, each from the best plan so far, until so many seconds."""
+        for turn in turns:
+            spent = self._spent()
+            # judging a plan takes its time after the method has ended: as long as the others' took
+            left = (
+                until - spent - max((r.result.times.get("check", 0) for r in self.runs), default=0)
             )
-        except (UnsuitableMethod, InvalidInput):  # some find out only while they run
-            continue
+            if left <= 0 or self.stopped or self.done:
+                break
+            if turn.again and _idle(self.runs, turn.choice):
+                continue
+            try:
+                self._run(turn, left, spent)
+            except (UnsuitableMethod, InvalidInput):  # some find out only while they run
+                continue
+            except KeyboardInterrupt:
+                self.stopped = True
+                if not any(run.result.feasible for run in self.runs):
+                    raise
+
+    def _run(self, turn: _Turn, left: float, spent: float) -> None:
+        """Run one method, from the best plan so far where it takes one."""
+        best, choice = _best(self.figure, self.relaxed, self.runs), turn.choice
+        takes = best is not None and get_method(choice.name).takes_warm_start
+        changes: dict[str, Any] = {} if not turn.seed else {"seed": self.asked.seed + turn.seed}
+        started = time.perf_counter()
+        result = self._solve_one(
+            choice,
+            time_limit=min(left, turn.share * self.limit),
+            warm_start=best.result.plan if best is not None and takes else None,
+            progress=_shifted(self.asked.progress, choice.name, spent),
+            chosen=self.asked.chosen,
+            threads=self.asked.threads,
+            **changes,
+        )
+        self.stopped |= result.termination is Termination.INTERRUPTED
+        self._compiled += result.times.get("compile", 0.0)
+        self.runs.append(_Run(choice.name, time.perf_counter() - started, result))
+
+    def _spent(self) -> float:
+        """Seconds so far, without those of compiling kernels."""
+        return time.perf_counter() - self.began - self._compiled
+
+    def side_by_side(self, suited: list[Choice], workers: int) -> None:
+        """Run methods in so many processes: this one has the exact methods, where there are some.
+
+        In the first stage the first choice runs here and the others in forked processes; in the
+        second, from the best plan of all, exact methods here and searches from other seeds there.
+        What ends here with a proof, or before others begin, depends on no other process.
+        """
+        self.asked, self.workers = replace(self.asked, threads=1), workers
+        exact = any(get_method(choice.name).kind == "exact" for choice in suited)
+        self._stage(_lanes(suited, workers), self.limit * (_FIRST if exact else 1.0))
+        if exact:
+            self._stage(_further(suited, workers, self.runs), self.limit)
+
+    def _stage(self, lanes: list[list[_Turn]], until: float) -> None:
+        """Run each lane in a process, the first one here; no interrupt loses the others' plans."""
+        if self.done or self.stopped or self._spent() >= until:
+            return
+        others = [Forked(partial(self._lane, lane, until), _DELAY) for lane in lanes[1:] if lane]
+        try:
+            try:
+                self.in_turn(lanes[0], until)
+            except KeyboardInterrupt:
+                self.stopped = True
+            if self.done:
+                return
+            for other in others if self.stopped else ():
+                other.interrupt()
+            found = []
+            for other in others:
+                found += self._answer(other, until)
+            self.runs[:0] = found  # the end of what ran here says how the whole ended
+            self.stopped |= any(r.result.termination is Termination.INTERRUPTED for r in found)
+        finally:
+            for other in others:
+                other.end()
+        if self.stopped and not any(run.result.feasible for run in self.runs):
+            raise KeyboardInterrupt
+
+    def _answer(self, other: Forked[list[_Run]], until: float) -> list[_Run]:
+        """Wait for the runs of another process; what is late is interrupted, as by Ctrl-C."""
+        found = None
+        try:
+            if not self.stopped:
+                found = other.answer(max(0.0, until - self._spent()) + _LATE)
         except KeyboardInterrupt:
-            if best is None:
-                raise
-            stopped = True
-            continue
-        runs.append(_Run(choice.name, time.perf_counter() - started, result))
-    return _told(figure, relaxed, runs, time.perf_counter() - began, stopped=stopped)
+            self.stopped = True
+        if found is None:
+            other.interrupt()
+            found = other.answer(_GRACE)
+        return found or []
+
+    def _lane(self, turns: list[_Turn], until: float) -> list[_Run]:
+        """Run methods in a forked process, without a word, and return what came out."""
+        self.asked = replace(self.asked, progress=None, chosen=None)
+        known = len(self.runs)
+        with suppress(KeyboardInterrupt):
+            self.in_turn(turns, until)
+        return self.runs[known:]
 
 
 def _suited(
@@ -120,19 +252,58 @@ def _suited(
     return [c for c in found if get_method(c.name).aimed_at(objective or "").objective == aim]
 
 
-def _order(suited: list[Choice]) -> list[tuple[Choice, float, bool]]:
-    """Return whom to run, for which share of the time, and whether it ran before."""
+def _parted(suited: list[Choice]) -> tuple[list[Choice], list[Choice]]:
+    """Part exact methods from others; none where the first choice is another: all those first."""
     exact = [c for c in suited if get_method(c.name).kind == "exact"]
-    others = [c for c in suited if c not in exact]
+    return exact, [c for c in suited if c not in exact]
+
+
+def _order(suited: list[Choice]) -> list[_Turn]:
+    """Return the methods in the order in which they run one after another."""
+    exact, others = _parted(suited)
     if not others or suited[0] not in exact:
-        return [(c, _SEARCH if exact else 1.0, False) for c in others] + [
-            (c, 1.0, False) for c in exact
-        ]
+        searches = [_Turn(c, _SEARCH if exact else 1.0) for c in others]
+        return searches + [_Turn(c, 1.0) for c in exact]
     return [
-        (suited[0], _FIRST, False),
-        *((c, _SEARCH, False) for c in others),
-        *((c, 1.0, c is suited[0]) for c in exact),
+        _Turn(suited[0], _FIRST),
+        *(_Turn(c, _SEARCH) for c in others),
+        *(_Turn(c, 1.0, again=c is suited[0]) for c in exact),
     ]
+
+
+def _lanes(suited: list[Choice], workers: int) -> list[list[_Turn]]:
+    """Return what each process runs first: this one the first choice, the others the rest in turn.
+
+    A process that is through goes on with the first search from another seed, unless it has an
+    exact method that goes first: that has its time.
+    """
+    exact, others = _parted(suited)
+    lanes: list[list[_Turn]] = [[] for _ in range(workers)]
+    dealt = others
+    if suited[0] in exact:
+        lanes[0] = [_Turn(suited[0], _FIRST)]
+        dealt = others or exact[1:]
+    begin = len(lanes[0])
+    for i, choice in enumerate(dealt):
+        lane = lanes[begin + i % (workers - begin)]
+        lane.append(_Turn(choice, _SEARCH if exact else 1.0))
+    for i in range(1, workers):
+        lanes[i] += _restarts(others, i)
+    return lanes
+
+
+def _restarts(others: list[Choice], seed: int) -> list[_Turn]:
+    """Return the first search from another seed, for what is left of the time."""
+    searches = [c for c in others if get_method(c.name).kind == "search"]
+    return [_Turn(c, 1.0, seed=seed) for c in searches[:1]]
+
+
+def _further(suited: list[Choice], workers: int, runs: list[_Run]) -> list[list[_Turn]]:
+    """Return what each process runs after that: here the exact methods, elsewhere a search."""
+    exact, others = _parted(suited)
+    ran = {run.name for run in runs}
+    mine = [_Turn(c, 1.0, again=c.name in ran) for c in exact]
+    return [mine, *(_restarts(others, workers + i) for i in range(1, workers))]
 
 
 def _idle(runs: list[_Run], choice: Choice) -> bool:
@@ -184,10 +355,10 @@ def _value(run: _Run) -> float | None:
     return told.value if run.result.feasible and told is not None else None
 
 
-def _told(
-    figure: Figure, instance: Instance, runs: list[_Run], seconds: float, *, stopped: bool
-) -> Result | None:
+def _told(figure: Figure, instance: Instance, portfolio: _Portfolio) -> Result | None:
     """Return the best plan with the best proven bound of all, and what was tried."""
+    runs, stopped = portfolio.runs, portfolio.stopped
+    seconds = time.perf_counter() - portfolio.began
     best = _best(figure, instance, runs)
     for run in runs:
         if run.result.termination is Termination.INFEASIBLE:
@@ -214,7 +385,7 @@ def _told(
     notes = result.notes
     if len(runs) > 1:
         by = f"; the bound is that of {proof[1]}" if proof is not None else ""
-        notes = (*notes, _tried(figure, runs), f"best plan: {best.name}{by}")
+        notes = (*notes, _tried(figure, portfolio), f"best plan: {best.name}{by}")
     return replace(result, notes=notes, times={**result.times, "total": seconds}, **changes)
 
 
@@ -234,10 +405,11 @@ def _bound(figure: Figure, best: _Run, runs: list[_Run]) -> tuple[float, str, fl
     return bound, name, figure.gap(value, bound, reference)
 
 
-def _tried(figure: Figure, runs: list[_Run]) -> str:
+def _tried(figure: Figure, portfolio: _Portfolio) -> str:
     words = []
-    for run in runs:
+    for run in portfolio.runs:
         value = _value(run)
         found = "no plan" if value is None else f"{figure.name} {value:.6g}"
         words.append(f"{run.name} {run.seconds:.1f} s ({found})")
-    return "tried: " + ", ".join(words)
+    where = f" in {portfolio.workers} processes" if portfolio.workers > 1 else ""
+    return f"tried{where}: " + ", ".join(words)

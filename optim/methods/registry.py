@@ -150,8 +150,9 @@ class Settings:
         Stop at this gap to the bound: relative, or percent of the mean load for load distance;
         ``"1%"`` is one percent of either.
     seed, threads
-        Of everything random; of the solver. The same seed gives the same plan, unless a time limit
-        ends the method first.
+        Of everything random; of the solver of a named method, 1 by default. Without a method, so
+        many run side by side, by default one a core. The same seed gives the same plan, unless a
+        time limit ends the method first.
     warm_start
         A method's name, a plan, or a plan's file.
     starts
@@ -191,7 +192,7 @@ class Settings:
     time_limit: float | None = None
     gap: float | str | None = None
     seed: int = 0
-    threads: int = 1
+    threads: int | None = None
     warm_start: str | Path | Plan | None = None
     starts: str = OWN
     repair: bool = False

@@ -627,7 +627,7 @@ def _wrong_numbers(asked: Settings) -> list[Problem]:
         problems.append(Problem("--time-limit", limit, "must be a number of seconds above 0"))
     if not isinstance(seed, int) or not 0 <= seed < 2**31:
         problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
-    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
         problems.append(Problem("--threads", threads, "must be a whole number from 1 to 1024"))
     return problems
 
@@ -661,7 +661,7 @@ def _request(method: Method, asked: Settings) -> Request:
         time_limit=time_limit,
         gap=gap,
         seed=seed,
-        threads=asked.threads,
+        threads=1 if asked.threads is None else asked.threads,
         options=typed,
         progress=asked.progress,
     )

@@ -28,6 +28,7 @@ import numpy as np
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import TOLERANCE, LinearArrays, LinearModel
 from optim.solvers.row_scaling import conditioned
+from optim.util.forked import SOLVER_CALLS
 from optim.util.process import c_stdout_silenced
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ class _Caller:
 
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="solver calls", daemon=True).start()
+        threading.Thread(target=self._work, name=SOLVER_CALLS, daemon=True).start()
 
     def _work(self) -> None:
         while (order := self.calls.get()) is not None:

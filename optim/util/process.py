@@ -1,4 +1,4 @@
-"""This process: its CPU time, its garbage collector, its standard output.
+"""This process: its CPU time and cores, its garbage collector, its standard output.
 
 CPU time hardly depends on what else the machine does. The garbage collector is off while a large
 document is read: it would visit every object again and again. What a C library prints does not
@@ -11,7 +11,10 @@ import contextlib
 import ctypes
 import gc
 import os
+import signal
+import sys
 from functools import cache
+from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import TYPE_CHECKING, Any
 
@@ -79,3 +82,30 @@ def processor_seconds() -> float:
     """
     ours, theirs = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
     return ours.ru_utime + ours.ru_stime + theirs.ru_utime + theirs.ru_stime
+
+
+def usable_cores() -> int:
+    """Return the cores that this process may use: those it is bound to, within the quota of its
+    control group.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):  # no control group, or "max": no quota
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
+        cores = min(cores, max(1, int(quota) // int(period)))
+    return cores
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when the one that forked it ends (Linux)."""
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an option of this process (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

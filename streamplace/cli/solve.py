@@ -134,7 +134,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop at this gap to the bound: 1%% (of the mean load for load distance)",
     )  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
-    parser.add_argument("--threads", metavar="N", type=count, default=1, help="default 1")
+    parser.add_argument(
+        "--threads", metavar="N", type=count,
+        help="of the solver, default 1; without --method: methods side by side, default one a core",
+    )  # fmt: skip
     parser.add_argument(
         "--warm-start", metavar="METHOD|PLAN", help="start from a method's plan, or a plan file"
     )
@@ -261,7 +264,7 @@ def _refuse_of_one_plan(args: argparse.Namespace) -> None:
 def _asking(args: argparse.Namespace, instance: Instance, result: Result) -> Asking:
     """Return how further plans are asked for: all together have the time of the first."""
     limit = FURTHER if args.time_limit is None else args.time_limit
-    return Asking(instance, result, args.target_rate, limit, args.seed, args.threads)
+    return Asking(instance, result, args.target_rate, limit, args.seed, args.threads or 1)
 
 
 def _settings(args: argparse.Namespace, options: dict[str, str]) -> Settings:

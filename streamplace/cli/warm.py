@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -11,6 +10,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
+from optim.util.process import usable_cores
 from streamplace.present.arguments import count
 from streamplace.present.streams import write_stdout
 
@@ -48,9 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=count,
         metavar="N",
-        default=len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        default=usable_cores(),
         help="processes that compile side by side (default: one a core)",
     )
 

@@ -58,7 +58,7 @@ def scripted(instance: Instance, answers: dict[str, list[dict[str, Any]]]) -> An
 
 
 def run(instance: Instance, solve_one: Any) -> Any:
-    return portfolio.run_portfolio(instance, solve_one, Settings(time_limit=10.0))
+    return portfolio.run_portfolio(instance, solve_one, Settings(time_limit=10.0, threads=1))
 
 
 LATE = {"termination": Termination.TIME_LIMIT, "bound": None, "bound_of": None, "gap": None}
