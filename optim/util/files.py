@@ -26,8 +26,10 @@ MAX_BYTES = 1 << 30
 """Largest file, and largest unpacked ``.gz``, that is read: 1 GiB."""
 
 
-def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES, *, pipe: bool = False) -> bytes:
     """Read a file whole; ``.gz`` is unpacked, and neither form may exceed `max_bytes`.
+
+    A pipe is read to its end only where `pipe` is set.
 
     Raises
     ------
@@ -38,7 +40,9 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
     try:
         if path.is_dir():
             raise InvalidInput(Problem(str(path), None, "is a directory, not a file"))
-        if is_special(path):  # a pipe could be waited for for ever, a device has no end
+        if is_special(path) and not (
+            pipe and path.is_fifo()
+        ):  # a pipe could be waited for for ever, a device has no end
             remedy = "write it to a file, and name that"
             raise InvalidInput(Problem(str(path), None, "is a pipe or a device, no file", remedy))
         size = path.stat().st_size

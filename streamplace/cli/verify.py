@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("plan", metavar="PLAN", help="what `export` wrote, or a plan")
     parser.add_argument(
-        "--describe", metavar="FILE", help="kafka: what kafka-topics.sh --describe prints now"
+        "--describe",
+        metavar="FILE",
+        help="kafka: what kafka-topics.sh --describe prints now; a file or a pipe (/dev/stdin)",
     )
     parser.add_argument(
         "--election",

@@ -87,8 +87,8 @@ def saved_documents(sources: Sequence[str]) -> list[Document]:
     return documents
 
 
-def read_text(path: Path) -> str:
-    """Read a text file, also packed, also with a byte order mark.
+def read_text(path: Path, *, pipe: bool = False) -> str:
+    """Read a text file, also packed, also with a byte order mark; a pipe where `pipe` is set.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def read_text(path: Path) -> str:
         It cannot be read, or is no UTF-8 text.
     """
     try:
-        return read_bytes(path, MAX_SOURCE).decode("utf-8-sig")
+        return read_bytes(path, MAX_SOURCE, pipe=pipe).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidInput(Problem(str(path), None, "is no UTF-8 text")) from None
 

@@ -262,7 +262,8 @@ def _note_copies(
     if dead:
         ledger.reading(
             f"no --throttle: the tool would wait for broker {', '.join(map(str, sorted(dead)))}, "
-            "move nothing and leave rates set; kafka-configs.sh --alter sets them on the others"
+            "move nothing and leave rates set; kafka-configs.sh --alter --entity-type brokers "
+            "--entity-default sets rates that need no dead broker's answer"
         )
     if unit is None or not instance.tasks.state.any():
         count = sum(len(change.copied_to) for change in moved)

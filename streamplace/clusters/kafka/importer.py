@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TOPICS, LOGS, BROKERS = "topics.txt", "log-dirs.json", "brokers.json"
-RATES, CURRENT = "rates.csv", "current.txt"
+ENDPOINTS, RATES, CURRENT = "endpoints.txt", "rates.csv", "current.txt"
 UNITS = {"disk": "bytes", "nw_in": "bytes/s", "nw_out": "bytes/s", "cpu": "percent"}
 OPERATION = (
     Option("mode", "str", "rebalance", "what is to be done", choices=MODES),
@@ -53,7 +53,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     """Read what a folder holds."""
     texts = {
         name: read_text(folder / name)
-        for name in (TOPICS, LOGS, BROKERS, RATES, CURRENT)
+        for name in (TOPICS, LOGS, BROKERS, ENDPOINTS, RATES, CURRENT)
         if (folder / name).is_file()
     }
     if TOPICS not in texts:
@@ -65,7 +65,11 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         return how(texts[name], path[name], ledger) if name in texts else none
 
     topics = read(TOPICS, pages.read_topics, {})
-    brokers = read(BROKERS, pages.read_brokers, {})
+    brokers = read(ENDPOINTS, pages.read_endpoints, {})
+    for number, told in read(BROKERS, pages.read_brokers, dict[int, Broker]()).items():
+        if (known := brokers.get(number)) is not None:  # its life is what Kafka reports
+            told = replace(told, rack=told.rack or known.rack, alive=told.alive and known.alive)
+        brokers[number] = told
     logs = read(LOGS, pages.read_logs, pages.Logs({}, {}, {}, []))
     columns, rates = read(RATES, pages.read_rates, ([], {}))
     current = read(CURRENT, pages.read_current, {})
@@ -74,11 +78,13 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
             reason = f"differs from {topics[key].replicas} of {TOPICS}"
             ledger.problem(f"{path[CURRENT]}: {key}", replicas, reason, "save both at one time")
     ledger.check()
-    _complete(brokers, topics, logs.brokers, BROKERS in texts, ledger)
+    lists = [name for name in (BROKERS, ENDPOINTS) if name in texts]
+    _complete(brokers, topics, logs.brokers, " and ".join(lists), ledger)
     _leave_out_failed(brokers, logs, ledger)
+    unknown = "capacities" if ENDPOINTS in texts else "racks and capacities"
     for name, what in (
         (LOGS, "sizes are unknown, a replica costs 1 to copy"),
-        (BROKERS, "racks and capacities are unknown"),
+        (BROKERS, f"{unknown} are unknown"),
         (RATES, "rates and CPU are unknown"),
     ):
         if name not in texts:
@@ -105,12 +111,12 @@ def _complete(
     brokers: dict[int, Broker],
     topics: dict[Key, Partition],
     answered: Collection[int],
-    listed: bool,
+    listed: str,
     ledger: Ledger,
 ) -> None:
     """Add the brokers that only replicas or log dirs name; judge who is dead by what reports it.
 
-    Only living brokers report their log dirs.
+    Only living brokers report their log dirs. `listed` names the files that list brokers.
     """
     named = {number for line in topics.values() for number in line.replicas}
     in_sync = {number for line in topics.values() for number in line.isr}
@@ -121,16 +127,18 @@ def _complete(
         alive = not listed and (number in in_sync or number in answered)
         brokers[number] = Broker(number, alive=alive)
         if listed:
-            ledger.warn(f"broker {number} holds replicas and {BROKERS} lacks it: taken for dead")
+            ledger.warn(f"broker {number} holds replicas and {listed} lacks it: taken for dead")
         elif not alive:
             ledger.warn(f"broker {number} is in no ISR: taken for dead")
     for number in sorted(named - in_sync):
         if brokers[number].alive:
-            ledger.warn(f"broker {number} is alive by {BROKERS}, and in no ISR")
+            ledger.warn(f"broker {number} is alive by {listed or LOGS}, and in no ISR")
     for number in sorted(number for number in in_sync if not brokers[number].alive):
-        ledger.warn(f"broker {number} is in an ISR, and not alive by {BROKERS}: taken for dead")
+        ledger.warn(
+            f"broker {number} is in an ISR, and not alive by {listed or LOGS}: taken for dead"
+        )
     if not any(broker.alive for broker in brokers.values()):
-        ledger.problem(BROKERS, None, "no broker is alive", "look at topics.txt")
+        ledger.problem(listed or TOPICS, None, "no broker is alive", "look at topics.txt")
         ledger.check()
 
 
@@ -237,7 +245,7 @@ IMPORTER = Importer(
     name="kafka",
     summary="Kafka's replicas on brokers, from what its own tools print",
     sources="a folder: topics.txt (kafka-topics.sh --describe) and, where there, log-dirs.json, "
-    "brokers.json, rates.csv and current.txt",
+    "endpoints.txt, brokers.json, rates.csv and current.txt",
     options=(
         *OPERATION,
         Option(

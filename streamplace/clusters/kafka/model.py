@@ -253,8 +253,8 @@ def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
     }
     if few:
         ledger.warn(
-            f"fewer replicas than min.insync.replicas of {some(few)}: Kafka may refuse what "
-            "producers send with acks=all; lower min.insync.replicas first"
+            f"fewer replicas than min.insync.replicas of {some(few)}: Kafka before 4 may refuse "
+            "what producers send with acks=all; lower min.insync.replicas first"
         )
     ledger.reading("a replica is a task; a move to a broker that holds the partition is free")
     if not cluster.has_racks:

@@ -1,8 +1,8 @@
 """What Kafka's own tools print, read into plain tables; every problem by file and line.
 
-Formats: ``kafka-topics.sh --describe``, ``kafka-log-dirs.sh --describe``, the current assignment as
-``kafka-reassign-partitions.sh`` prints it, and two files that no tool of Kafka writes: brokers with
-racks and capacities, and rates.
+Formats: ``kafka-topics.sh --describe``, ``kafka-log-dirs.sh --describe``, ``kafka-cluster.sh
+list-endpoints``, the current assignment as ``kafka-reassign-partitions.sh`` prints it, and two
+files that no tool of Kafka writes: brokers with racks and capacities, and rates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streamplace.clusters.exchange.pages import (
     words,
 )
 from streamplace.clusters.exchange.sources import csv_rows
-from streamplace.clusters.kafka.cluster import Broker, Key, Partition
+from streamplace.clusters.kafka.cluster import Broker, Key, Partition, some
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.declarations import Ledger
@@ -44,6 +44,7 @@ _FIELD = re.compile(
     r"|Isr|Elr|LastKnownElr|Offline|Adding Replicas|Removing Replicas|MarkedForDeletion):[ ]*"
 )
 _MIN_ISR = re.compile(r"\bmin\.insync\.replicas=(\d{1,9})\b")
+_THROTTLED = re.compile(r"\b(?:leader|follower)\.replication\.throttled\.replicas=")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MOST_REPLICAS = 1000
 _SAVE = "save what kafka-topics.sh --describe prints, as it is"
@@ -98,12 +99,15 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
     found: dict[Key, Partition] = {}
     counts: dict[str, tuple[int, str]] = {}
     min_isr: dict[str, int] = {}
+    throttled: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{path}:{number}"
         fields = _fields(line)
         told = _MIN_ISR.search(fields.get("Configs", ""))
         if told and "Topic" in fields:
             min_isr[fields["Topic"]] = int(told[1])
+        if _THROTTLED.search(fields.get("Configs", "")):
+            throttled[fields.get("Topic", "")] = None
         if "Topic" not in fields:
             if line.strip():
                 ledger.problem(where, line.strip()[:60], "is no line of --describe", _SAVE)
@@ -120,6 +124,11 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
             ledger.problem(where, count, reason, _SAVE)
     if not found:
         ledger.problem(path, None, "holds no partition", _SAVE)
+    if throttled:
+        ledger.warn(
+            f"throttled replicas are set of topic {some(throttled)}: where no reassignment is "
+            "under way, delete leader. and follower.replication.throttled.replicas"
+        )
     for key, partition in found.items():
         partition.min_isr = min_isr.get(key.topic)
     return found
@@ -278,6 +287,38 @@ def read_brokers(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
         told = {} if entry.capacity is None else vars(entry.capacity)
         capacity = {name: told[name] for name in CAPACITIES if told.get(name) is not None}
         found[entry.id] = Broker(entry.id, entry.rack, entry.alive, capacity, host=entry.host or "")
+    return found
+
+
+_FENCED = {"fenced": False, "unfenced": True}
+_LIST = "save what kafka-cluster.sh list-endpoints --include-fenced-brokers prints"
+
+
+def read_endpoints(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
+    """Read brokers with host, rack and life out of ``kafka-cluster.sh list-endpoints``, Kafka 4."""
+    found: dict[int, Broker] = {}
+    headings: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words, where = line.split(), f"{path}:{number}"
+        if words[:3] == ["ID", "HOST", "PORT"]:
+            headings = words
+        elif headings and words and is_whole(words[0]):
+            if len(words) == len(headings) - 1 and "RACK" in headings:
+                words.insert(headings.index("RACK"), "null")  # an empty rack
+            told = dict(zip(headings, words, strict=False))
+            alive = _FENCED.get(told.get("STATE", "unfenced"))
+            if len(words) != len(headings) or alive is None:
+                ledger.problem(where, line.strip()[:60], "is no broker's line", _LIST)
+            elif int(words[0]) in found:
+                ledger.problem(where, int(words[0]), "stands twice", "one line a broker")
+            else:
+                rack = told.get("RACK")
+                named = None if rack == "null" else rack
+                found[int(words[0])] = Broker(int(words[0]), named, alive, host=told["HOST"])
+        elif headings and line.strip():
+            ledger.problem(where, line.strip()[:60], "is no broker's line", _LIST)
+    if not headings:
+        ledger.problem(path, text.strip()[:60] or None, "lacks the line ID HOST PORT", _LIST)
     return found
 
 

@@ -107,7 +107,7 @@ def run(plan: str, describe: str, as_json: bool, election: str | None = None) ->
     from streamplace.present.console import printable
 
     wanted, ledger = wanted_of(plan), Ledger()
-    running = read_topics(read_text(Path(describe)), describe, ledger)
+    running = read_topics(read_text(Path(describe), pipe=True), describe, ledger)
     ledger.check()
     found = compare(wanted, running)
     if election is not None:  # of what an election of preferred leaders brings to the planned one

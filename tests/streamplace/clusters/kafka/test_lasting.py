@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -359,3 +360,60 @@ def test_verify_writes_who_is_to_be_elected(
     assert main(words) == 1
     assert json.loads(elect.read_text()) == {"partitions": [{"topic": "t", "partition": 0}]}
     assert "t-2: first of its list 2, planned 1" in capsys.readouterr().out
+
+
+ENDPOINTS = """\
+ID         HOST      PORT       RACK STATE      ENDPOINT_TYPE
+1          127.0.0.1 33877      r1 unfenced   broker
+2          127.0.0.1 42953      r2 fenced     broker
+3          127.0.0.1 36217      null unfenced   broker
+4          127.0.0.1 45013      unfenced   broker
+"""
+
+
+def test_racks_and_life_of_all_brokers_are_read_from_the_endpoints(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, {"t-0": Line([1, 2], isr=[1])})
+    (folder / "endpoints.txt").write_text(ENDPOINTS)
+    nodes = imported(folder, mode="dead-broker").instance.nodes
+    assert nodes.ids == ("1", "2", "3", "4")
+    assert [nodes.leaving[nodes.index[n]] for n in nodes.ids] == [False, True, False, False]
+    assert [nodes.rack_ids[r] for r in nodes.rack] == ["r1", "r2", "of 3", "of 4"]
+    capacity = [{"id": 2, "capacity": {"disk": 500}}, {"id": 1, "rack": "r9", "alive": False}]
+    (folder / "brokers.json").write_text(json.dumps(capacity))
+    with pytest.raises(InvalidInput, match="t-0"):  # 1 is taken for dead: nobody leads
+        imported(folder, mode="dead-broker")
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("", "endpoints.txt lacks the line ID HOST PORT"),
+        (ENDPOINTS + "1 h 9 r1 unfenced broker\n", "endpoints.txt:6: 1 stands twice"),
+        (ENDPOINTS.replace("fenced     b", "asleep     b"), "endpoints.txt:3: .* no broker's line"),
+        (ENDPOINTS + "Timed out\n", "endpoints.txt:6: .* no broker's line"),
+    ],
+)
+def test_endpoints_that_are_none(text: str, told: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, {"t-0": Line([1, 2])})
+    (folder / "endpoints.txt").write_text(text)
+    with pytest.raises(InvalidInput, match=told):
+        imported(folder)
+
+
+def test_throttles_that_were_left_are_warned_of(tmp_path: Path) -> None:
+    configs = "min.insync.replicas=2,leader.replication.throttled.replicas=0:1"
+    made = imported(
+        write_folder(tmp_path, {"t-0": Line([1, 2], size=9)}, brokers(3), configs=configs)
+    )
+    assert any("throttled replicas are set of topic t:" in t for t in made.ledger.warnings)
+
+
+def test_verify_reads_a_pipe(tmp_path: Path) -> None:
+    plan = tmp_path / "p.json"
+    Plan("k", {"t-0": "2"}).save(str(plan))
+    folder = write_folder(tmp_path / "k", {"t-0": Line([2, 1])})
+    read, write = os.pipe()
+    os.write(write, (folder / "topics.txt").read_bytes())
+    os.close(write)
+    assert main(["verify", "kafka", str(plan), "--describe", f"/dev/fd/{read}"]) == 0
+    os.close(read)
