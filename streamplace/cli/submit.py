@@ -1,9 +1,10 @@
-"""``streamplace submit``: carry a plan out on a running Flink or Storm."""
+"""``streamplace submit``: carry a plan out on a running Flink, Storm or Kafka."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,13 @@ from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_managers, wait_until_running
 from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
 from streamplace.present.arguments import add_json, assignment, count, delay, load_instance, seconds
+from streamplace.present.console import printable
 from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     from streamplace.clusters.flink.submit import FlinkClient
+    from streamplace.clusters.kafka.submit import Outcome, Settings
 
 EXAMPLES = """\
 examples:
@@ -27,22 +30,28 @@ examples:
   streamplace submit flink http://localhost:8081 sheet.json --sql job.sql -D parallelism.default=4
   streamplace submit storm nimbus://localhost:6627 placement.json
   streamplace submit storm nimbus://localhost:6627 placement.json --dry-run
+  streamplace submit kafka localhost:9092 reassignment.json --throttle 20000000
 
 The file is what `streamplace export` wrote. It is checked against the cluster as it is now; where
 it does not fit, nothing is changed. Flink: task managers must offer the sheet's quotas; the job's
 id goes to stdout. Storm: a running topology is rebalanced; Nimbus needs the plug-in of
-`streamplace storm plugin`.
+`streamplace storm plugin`. Kafka: copies in steps, then elections; the same command goes on after a
+kill, and what is stopped in order leaves nothing under way and no throttle.
 exit codes: 0 all runs as planned, 1 submitted but not all runs as planned yet, 2 refused.
 
-Extras: pip install 'streamplace[flink]', 'streamplace[storm]'. docs/flink.md and docs/storm.md say
-more."""
+Extras: pip install 'streamplace[flink]', 'streamplace[storm]', 'streamplace[kafka]'. docs/flink.md,
+docs/storm.md and docs/kafka.md say more."""
+
+
+_WAIT = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("flink", "storm"), help="the kind of cluster")
+    parser.add_argument("system", choices=("flink", "storm", "kafka"), help="the kind of cluster")
     add_common(parser)
     add_flink(parser.add_argument_group("flink"))
+    add_kafka(parser.add_argument_group("kafka"))
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +59,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "url",
         metavar="URL",
-        help="flink: the job manager's REST address; storm: nimbus://HOST:PORT",
+        help="flink: the job manager's REST address; storm: nimbus://HOST:PORT; kafka: HOST:PORT",
     )
     parser.add_argument("plan", metavar="FILE", nargs="?", help="what `export` wrote, or a plan")
     parser.add_argument(
@@ -58,7 +67,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="check all, change nothing")
     parser.add_argument(
-        "--wait", metavar="S", type=delay, default=60.0, help="until all runs; default 60"
+        "--wait", metavar="S", type=delay, help="until all runs; default 60, of Kafka no limit"
     )
     add_json(parser)
 
@@ -84,9 +93,85 @@ def add_flink(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--flink-home", metavar="DIR", help="an unpacked Flink, not the package")
 
 
+def add_kafka(parser: argparse._ArgumentGroup) -> None:
+    """Declare what a submission to Kafka takes beside."""
+    parser.add_argument("--throttle", metavar="B", type=count, help="bytes/s a broker copies")
+    parser.add_argument(
+        "--at-a-time", metavar="N", type=count, default=5,
+        help="partitions that a broker copies at a time; default 5",
+    )  # fmt: skip
+    parser.add_argument(
+        "--patience", metavar="S", type=delay, default=60.0,
+        help="how long a dead broker is waited for; default 60",
+    )  # fmt: skip
+    parser.add_argument("--command-config", metavar="FILE", help="key=value of a secured cluster")
+
+
 def run(args: argparse.Namespace) -> int:
     """Submit to the system."""
-    return _storm(args) if args.system == "storm" else submit_flink(args)
+    run_it = {"storm": _storm, "kafka": _kafka}.get(args.system, submit_flink)
+    if args.wait is None and args.system != "kafka":
+        args.wait = _WAIT
+    return run_it(args)
+
+
+def _kafka(args: argparse.Namespace) -> int:
+    """Check that a reassignment fits the cluster, carry it out, and verify it."""
+    from streamplace.clusters.kafka import submit as kafka
+    from streamplace.clusters.kafka.admin import KafkaAdmin
+
+    if args.plan is None:
+        remedy = "`streamplace export kafka INSTANCE PLAN -o FILE` writes it"
+        raise InvalidInput(Problem("FILE", None, "is missing", remedy))
+    plan = kafka.load_reassignment(args.plan)
+    with KafkaAdmin(args.url, args.timeout, args.command_config) as admin:
+        checked = kafka.check(admin, plan)
+        if not args.quiet:
+            told = f", {checked.size / args.throttle:,.0f} s at least" if args.throttle else ""
+            sys.stderr.write(
+                f"{plural(checked.changed, 'list')} to change, {plural(checked.copies, 'replica')} "
+                f"to copy ({checked.size:,.0f} bytes{told})\n"
+            )
+        outcome = None if args.dry_run else kafka.submit(admin, plan, kafka_settings(args))
+    work = {"changed": checked.changed, "copies": checked.copies, "bytes": checked.size}
+    return tell_kafka(args, outcome, work)
+
+
+def kafka_settings(args: argparse.Namespace) -> Settings:
+    """Return how Kafka is to carry something out."""
+    from streamplace.clusters.kafka.submit import Settings
+
+    return Settings(
+        args.throttle,
+        args.at_a_time,
+        patience=args.patience,
+        wait=float("inf") if args.wait is None else args.wait,
+        say=lambda text: None if args.quiet else print(printable(text), file=sys.stderr),
+    )
+
+
+def tell_kafka(
+    args: argparse.Namespace, outcome: Outcome | None, work: dict[str, float] | None = None
+) -> int:
+    """Report what holds at the end, and return the exit status."""
+    verdict = None if outcome is None else outcome.verdict
+    given_up = {} if outcome is None else outcome.given_up
+    if args.json:
+        found = None if verdict is None else verdict.to_dict()
+        lost = {str(key): reason for key, reason in given_up.items()}
+        told = {"submitted": verdict is not None, **(work or {})}
+        print_json({**told, "given_up": lost, "verdict": found}, indent=None)
+    elif verdict is None:
+        sys.stdout.write("fits, and was not submitted\n")
+    else:
+        sys.stdout.write(verdict.text())
+    reasons = Counter(given_up.values())
+    for reason, number in [] if args.quiet else reasons.items():
+        what = plural(number, "partition")
+        sys.stderr.write(
+            f"given up, {what}: {reason}; import again with --option mode=dead-broker\n"
+        )
+    return 0 if verdict is None or verdict.holds else 1
 
 
 def _storm(args: argparse.Namespace) -> int:

@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
+from optim.util.files import write_atomic
 from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_live, wait_until_running
 from streamplace.clusters.flink.verify import sheet_by_names, verify
-from streamplace.clusters.kafka.verify import run as verify_kafka
-from streamplace.present.arguments import add_json, delay, load_instance, seconds
+from streamplace.present.arguments import (
+    add_command_config,
+    add_json,
+    delay,
+    load_instance,
+    seconds,
+)
 from streamplace.present.console import printable
 from streamplace.present.streams import print_json
 
@@ -25,12 +31,14 @@ EXAMPLES = """\
 examples:
   streamplace verify flink http://localhost:8081 sheet.json
   streamplace verify flink http://localhost:8081 plan.json --instance cluster.json
+  streamplace verify kafka localhost:9092 plan.json
   streamplace verify kafka plan.json --describe topics.txt
   streamplace verify storm nimbus://localhost:6627 placement.json
 
 Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
-index runs where is its own choice. Of Kafka's partitions replicas, sync and leaders are compared;
-of Storm's executors node and worker, and the share of messages that cross between nodes.
+index runs where is its own choice. Of Kafka's partitions replicas, sync, leaders and log
+directories are compared; of Storm's executors node and worker, and the share of messages that cross
+between nodes.
 exit codes: 0 all as planned, 1 not, 2 unknown, as the cluster does not report it.
 
 docs/flink.md and docs/kafka.md say more."""
@@ -46,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "url",
         metavar="URL",
         nargs="?",
-        help="flink: the job manager's address; storm: nimbus://HOST:PORT",
+        help="flink: the job manager's address; storm: nimbus://HOST:PORT; kafka: HOST:PORT",
     )
     parser.add_argument("plan", metavar="PLAN", help="what `export` wrote, or a plan")
     parser.add_argument(
@@ -59,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="kafka: takes the partitions whose leader is to be elected",
     )
+    add_command_config(parser)
     parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
     parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
     parser.add_argument(
@@ -80,8 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify, and print what differs."""
     if args.system == "kafka":
-        _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
-        return verify_kafka(args.plan, args.describe, args.json, args.election)
+        return _verify_kafka(args)
     if args.system == "storm":
         _need("URL", args.url, "nimbus://HOST:PORT")
         return _verify_storm(args)
@@ -108,6 +116,27 @@ def _verify_storm(args: argparse.Namespace) -> int:
     placement = load_placement(args.plan)
     with Nimbus(args.url, args.timeout) as nimbus:
         verdict = verify_storm(nimbus, placement, args.reports)
+    if args.json:
+        print_json(verdict.to_dict(), indent=None)
+    else:
+        sys.stdout.write(verdict.text())
+    return 0 if verdict.holds else 1
+
+
+def _verify_kafka(args: argparse.Namespace) -> int:
+    from streamplace.clusters.kafka import verify as kafka
+    from streamplace.clusters.kafka.admin import KafkaAdmin
+
+    wanted = kafka.wanted_of(args.plan)
+    if args.url is None:
+        _need("URL", args.describe, "HOST:PORT, or --describe FILE of kafka-topics.sh")
+        running = kafka.described(args.describe)
+        verdict = kafka.verdict_of(wanted, kafka.compare(wanted, running))
+    else:
+        with KafkaAdmin(args.url, args.timeout, args.command_config) as admin:
+            verdict, running = kafka.verify_live(admin, wanted), admin.partitions()
+    if args.election is not None:
+        write_atomic(Path(args.election), kafka.elections_needed(wanted, running))
     if args.json:
         print_json(verdict.to_dict(), indent=None)
     else:

@@ -195,7 +195,7 @@ def reassignment(
     """
     found = kafka.changes(instance, before, after, ledger, whole=False, back=back)
     ledger.check()
-    listed = ((c.partition, c.after.replicas) for c in found if c.is_listed)
+    listed = ((c.partition.key, c.after.replicas) for c in found if c.is_listed)
     texts, led = {"": kafka.reassignment(listed)}, kafka.elected(found)
     if led:
         texts[kafka.ELECTION] = kafka.elections(led)

@@ -170,6 +170,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
 
 
+def add_command_config(parser: argparse.ArgumentParser) -> None:
+    """Add ``--command-config``."""
+    parser.add_argument(
+        "--command-config", metavar="FILE", help="kafka: key=value of a secured cluster"
+    )
+
+
 def add_option(parser: argparse.ArgumentParser, what: str, name: str = "--option") -> None:
     """Add ``--option K=V``; `what` says whose options they are."""
     parser.add_argument(

@@ -110,7 +110,7 @@ class Partition:
 class Cluster:
     """Brokers by number, partitions, the resources that the source reports, and their units.
 
-    `emptied` are brokers that are to hold nothing.
+    `emptied` are brokers that are to hold nothing; `id` is the cluster's own.
     """
 
     name: str
@@ -119,6 +119,7 @@ class Cluster:
     resources: tuple[str, ...]
     units: Mapping[str, str]
     emptied: frozenset[int] = frozenset()
+    id: str = ""
     _most: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

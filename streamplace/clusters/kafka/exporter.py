@@ -21,7 +21,14 @@ from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.kafka.cluster import Key, some
 from streamplace.clusters.kafka.pages import read_assignment
-from streamplace.clusters.kafka.replicas import DEAD, FACTOR, Labelled, Lists, listed_partitions
+from streamplace.clusters.kafka.replicas import (
+    CLUSTER,
+    DEAD,
+    FACTOR,
+    Labelled,
+    Lists,
+    listed_partitions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -162,13 +169,17 @@ def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledge
         ledger.problem(name, replicas, reason, f"as the label {FACTOR} has it")
 
 
-def reassignment(lists: Iterable[tuple[Labelled, Sequence[int]]]) -> str:
-    """Return the text of a reassignment: partitions with their whole replica lists."""
+def reassignment(lists: Iterable[tuple[Key, Sequence[int]]], cluster: str = "") -> str:
+    """Return the text of a reassignment: partitions with their whole replica lists.
+
+    The id of the cluster is for `submit`; Kafka's own tool passes over it.
+    """
     entries = [
-        {"topic": p.key.topic, "partition": p.key.number, "replicas": list(replicas)}
-        for p, replicas in lists
+        {"topic": key.topic, "partition": key.number, "replicas": list(replicas)}
+        for key, replicas in lists
     ]
-    return json.dumps({"version": 1, "partitions": entries}, ensure_ascii=False) + "\n"
+    named = {CLUSTER: cluster} if cluster else {}
+    return json.dumps({"version": 1, **named, "partitions": entries}, ensure_ascii=False) + "\n"
 
 
 def write(
@@ -180,9 +191,10 @@ def write(
     moved = [change for change in found if change.is_listed]
     if not moved:
         ledger.warn("no partition moves: the file is empty of them")
+    cluster = instance.labels.get(CLUSTER, "")
     texts = {
-        "": reassignment((c.partition, c.after.replicas) for c in moved),
-        ROLLBACK: reassignment((c.partition, c.before.replicas) for c in moved),
+        "": reassignment(((c.partition.key, c.after.replicas) for c in moved), cluster),
+        ROLLBACK: reassignment(((c.partition.key, c.before.replicas) for c in moved), cluster),
     }
     gone = _dead(instance, _broker_numbers(instance, ledger))
     _warn_of_disks(instance, places.node, moved, ledger)
@@ -211,7 +223,7 @@ def write(
     if options["batches"] is not None and moved:
         parts = batches(moved, options["batches"])
         for i, part in enumerate(parts, 1):
-            texts[f".{i}.json"] = reassignment((c.partition, c.after.replicas) for c in part)
+            texts[f".{i}.json"] = reassignment((c.partition.key, c.after.replicas) for c in part)
         ledger.reading(f"{len(parts)} numbered parts: one after the other, --verify between them")
     return texts
 

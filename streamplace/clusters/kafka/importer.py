@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
@@ -12,6 +13,7 @@ from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka import pages
+from streamplace.clusters.kafka.admin import KafkaAdmin, is_address
 from streamplace.clusters.kafka.cluster import (
     LEADERS,
     Broker,
@@ -35,6 +37,8 @@ from streamplace.clusters.kafka.replicas import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+
+    from streamplace.clusters.kafka.admin import Admin
 
 
 T = TypeVar("T")
@@ -78,9 +82,6 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
             reason = f"differs from {topics[key].replicas} of {TOPICS}"
             ledger.problem(f"{path[CURRENT]}: {key}", replicas, reason, "save both at one time")
     ledger.check()
-    lists = [name for name in (BROKERS, ENDPOINTS) if name in texts]
-    _complete(brokers, topics, logs.brokers, " and ".join(lists), ledger)
-    _leave_out_failed(brokers, logs, ledger)
     unknown = "capacities" if ENDPOINTS in texts else "racks and capacities"
     for name, what in (
         (LOGS, "sizes are unknown, a replica costs 1 to copy"),
@@ -89,10 +90,46 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     ):
         if name not in texts:
             ledger.reading(f"no {name}: {what}")
+    lists = " and ".join(name for name in (BROKERS, ENDPOINTS) if name in texts)
+    name = folder.resolve().name or "kafka"
+    return _cluster(Sources(name, topics, brokers, logs, lists, columns, rates), ledger)
+
+
+def read_live(admin: Admin, ledger: Ledger) -> Cluster:
+    """Read a running cluster: who lives, all partitions, and what each broker stores."""
+    brokers = admin.brokers()
+    topics = admin.partitions()
+    if not topics:
+        ledger.problem(admin.address, None, "has no topic", "is it the right cluster?")
+        ledger.check()
+    logs = admin.log_dirs([b for b, told in brokers.items() if told.alive], ledger)
+    ledger.check()
+    ledger.reading("rates, CPU and capacities are unknown")
+    cluster = _cluster(Sources("kafka", topics, brokers, logs, admin.address), ledger)
+    return replace(cluster, id=admin.cluster())
+
+
+class Sources(NamedTuple):
+    """What is known of a cluster; `listed` names what lists brokers, empty for nothing."""
+
+    name: str
+    topics: dict[Key, Partition]
+    brokers: dict[int, Broker]
+    logs: pages.Logs
+    listed: str
+    columns: Collection[str] = ()
+    rates: Mapping[Key, dict[str, float]] = MappingProxyType({})
+
+
+def _cluster(sources: Sources, ledger: Ledger) -> Cluster:
+    """Join brokers, partitions and loads."""
+    name, topics, brokers, logs, listed, columns, rates = sources
+    _complete(brokers, topics, logs.brokers, listed, ledger)
+    _leave_out_failed(brokers, logs, ledger)
     told = {"disk": bool(logs.sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
     told["nw_out"] = told["nw_in"] and "bytes_out" in columns
     cluster = Cluster(
-        name=folder.resolve().name or "kafka",
+        name=name,
         brokers=dict(sorted(brokers.items())),
         partitions=[_with_loads(p, logs, rates.get(key, {})) for key, p in topics.items()],
         resources=tuple(name for name in UNITS if told[name]),
@@ -231,27 +268,34 @@ def operation_of(options: Mapping[str, Any]) -> Operation:
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """As `Importer.read`, of a folder."""
-    if len(request.sources) != 1 or not Path(request.sources[0]).is_dir():
+    """As `Importer.read`, of a folder or a running cluster."""
+    source = request.sources[0]
+    is_live = is_address(source)
+    if len(request.sources) != 1 or not (is_live or Path(source).is_dir()):
         reason = "is no folder" if len(request.sources) == 1 else "are several sources"
-        remedy = "name one folder that holds topics.txt"
+        remedy = "HOST:PORT of a broker, or one folder that holds topics.txt"
         raise InvalidInput(Problem("SOURCE", list(request.sources), reason, remedy))
     operation = operation_of(request.options)
-    cluster = read_folder(Path(request.sources[0]), ledger)
+    if is_live:
+        with KafkaAdmin(source, request.timeout, request.options["command_config"]) as admin:
+            cluster = read_live(admin, ledger)
+    else:
+        cluster = read_folder(Path(source), ledger)
     return document_of(cluster, operation, request.options["balance"], ledger)
 
 
 IMPORTER = Importer(
     name="kafka",
-    summary="Kafka's replicas on brokers, from what its own tools print",
-    sources="a folder: topics.txt (kafka-topics.sh --describe) and, where there, log-dirs.json, "
-    "endpoints.txt, brokers.json, rates.csv and current.txt",
+    summary="Kafka's replicas on brokers, asked of the cluster or from what its own tools print",
+    sources="HOST:PORT of a broker, or a folder: topics.txt (kafka-topics.sh --describe) and, "
+    "where there, log-dirs.json, endpoints.txt, brokers.json, rates.csv and current.txt",
     options=(
         *OPERATION,
         Option(
             "balance", "str", None, "the balanced resource; default disk, or nw_out for leadership",
             choices=(*pages.CAPACITIES, COUNT, LEADERS),
         ),
+        Option("command_config", "str", None, "addresses: key=value of a secured cluster, a file"),
     ),
     read=read,
     follow=follow,

@@ -11,7 +11,7 @@ from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.kafka.cluster import LEADERS, Cluster, Partition, some
 from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
 from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation
-from streamplace.clusters.kafka.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
+from streamplace.clusters.kafka.replicas import CLUSTER, DEAD, FACTOR, LEADER, REPLICAS, ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,8 @@ def document_of(
         "name": cluster.name,
         "units": {r: u for r, u in cluster.units.items() if r in resources}
         | {"state": cluster.units.get("disk", "bytes")},
-        "labels": {"system": "kafka", "mode": operation.mode},
+        "labels": {"system": "kafka", "mode": operation.mode}
+        | ({CLUSTER: cluster.id} if cluster.id else {}),
         "resources": resources,
         **({"rate_driven": driven} if driven else {}),
         "nodes": nodes,

@@ -363,7 +363,7 @@ class _Assigned(Page):
 class AssignmentPage(Page):
     """Replica lists, as ``kafka-reassign-partitions.sh`` prints and takes them."""
 
-    unused = words("version")
+    unused = words("version cluster")
     partitions: list[_Assigned]
 
 

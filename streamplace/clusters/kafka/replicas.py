@@ -23,6 +23,8 @@ REPLICAS, LEADER, ROLE, FACTOR = "replicas", "leader", "role", "factor"
 how many replicas the partition is to have."""
 LEADS, LEADERSHIP = "leader", "leadership"
 """Roles that say who leads."""
+CLUSTER = "cluster"
+"""Instance label: the id of the cluster that was asked."""
 DEAD = "dead"
 """Node label: not empty for a broker that does not live."""
 

@@ -1,21 +1,26 @@
-"""Whether a cluster is as planned, by what ``kafka-topics.sh --describe`` prints."""
+"""Whether a cluster is as planned, by itself or by what ``kafka-topics.sh --describe`` prints."""
 
 from __future__ import annotations
 
 import re
-import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.plan import PLAN_FORMAT, Plan
-from optim.util.files import write_atomic
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
-from streamplace.clusters.kafka.cluster import Key, Partition
+from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS
+from streamplace.clusters.kafka.cluster import Key, Partition, some
 from streamplace.clusters.kafka.exporter import elections
 from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
-from streamplace.present.streams import print_json
+from streamplace.present.console import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from streamplace.clusters.kafka.admin import Admin
 
 _REPLICA = re.compile(r"(.+)-(\d{1,9})(?:#(\d+))?")
 
@@ -102,27 +107,93 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
     return found
 
 
-def run(plan: str, describe: str, as_json: bool, election: str | None = None) -> int:
-    """Verify, print what differs, write who is to be elected, and return the exit status."""
-    from streamplace.present.console import printable
+@dataclass(frozen=True)
+class Verdict:
+    """What was found.
 
-    wanted, ledger = wanted_of(plan), Ledger()
-    running = read_topics(read_text(Path(describe), pipe=True), describe, ledger)
-    ledger.check()
-    found = compare(wanted, running)
-    if election is not None:  # of what an election of preferred leaders brings to the planned one
-        lines = ((key, running[key], planned.leader) for key, planned in wanted.items())
-        led = [key for key, line, leader in lines if line.leader != leader == line.replicas[0]]
-        write_atomic(Path(election), elections(led))
-    right = len(wanted) - len({difference.partition for difference in found})
-    if as_json:
-        content = {"holds": not found, "planned": len(wanted), "as_planned": right}
-        differences = [difference._asdict() for difference in found]
-        print_json({**content, "differences": differences}, indent=None)
-    else:
-        told = [f"{right} of {len(wanted)} partitions as planned"]
-        told += [f"  {d.partition}: {d.what} {d.running}, planned {d.planned}" for d in found]
-        if {d.what for d in found} == {"leader"}:
+    Attributes
+    ----------
+    planned, as_planned
+        Partitions of the plan, and those of them that are as planned.
+    differences
+        What differs of the others.
+    throttled
+        Throttles that are set: ``brokers``, ``broker 1``, ``topic orders``.
+    """
+
+    planned: int
+    as_planned: int
+    differences: tuple[Difference, ...]
+    throttled: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether all partitions are as planned."""
+        return not self.differences
+
+    def text(self) -> str:
+        """Return it in lines."""
+        told = [f"{self.as_planned} of {self.planned} partitions as planned"]
+        told += [
+            f"  {d.partition}: {d.what} {d.running}, planned {d.planned}" for d in self.differences
+        ]
+        if {d.what for d in self.differences} == {"leader"}:
             told.append("leaders alone differ: elect the preferred ones (--election FILE)")
-        sys.stdout.write("\n".join(map(printable, told)) + "\n")
-    return 1 if found else 0
+        if self.throttled:
+            told.append(f"throttles are set: {some(self.throttled)}")
+        return "\n".join(map(printable, told)) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as ``--json`` prints it."""
+        rows = [entry._asdict() for entry in self.differences]
+        throttled = list(self.throttled)
+        return {"holds": self.holds, **vars(self), "differences": rows, "throttled": throttled}
+
+
+def verdict_of(
+    wanted: dict[Key, Wanted], found: list[Difference], throttled: Sequence[str] = ()
+) -> Verdict:
+    """Count the partitions that are as planned."""
+    right = len(wanted) - len({difference.partition for difference in found})
+    return Verdict(len(wanted), right, tuple(found), tuple(throttled))
+
+
+def verify_live(admin: Admin, wanted: dict[Key, Wanted]) -> Verdict:
+    """Compare a running cluster: lists, sync, leaders, and that each replica lies in a log dir."""
+    running, ledger = admin.partitions(), Ledger()
+    found = compare(wanted, running)
+    alive = [number for number, broker in admin.brokers().items() if broker.alive]
+    logs = admin.log_dirs(alive, ledger)
+    for key, planned in wanted.items():
+        stored = logs.sizes.get(key, {})
+        found += [
+            Difference(str(key), "log dir", None, broker)
+            for broker in planned.brokers or ()
+            if broker in logs.brokers and broker in running[key].isr and broker not in stored
+        ]
+    return verdict_of(wanted, found, throttles(admin, {key.topic for key in wanted}))
+
+
+def throttles(admin: Admin, topics: Collection[str]) -> list[str]:
+    """Name the brokers and topics of which throttles are set."""
+    alive = [str(number) for number, broker in admin.brokers().items() if broker.alive]
+    rates = admin.configs("broker", [EVERY, *alive], RATES)
+    named = [f"broker {name}" if name else "brokers" for name, told in rates.items() if told]
+    lists = admin.configs("topic", topics, (SENDERS, RECEIVERS))
+    return named + [f"topic {name}" for name, told in lists.items() if told]
+
+
+def described(name: str) -> dict[Key, Partition]:
+    """Read what ``kafka-topics.sh --describe`` printed, out of a file or a pipe."""
+    ledger = Ledger()
+    running = read_topics(read_text(Path(name), pipe=True), name, ledger)
+    ledger.check()
+    return running
+
+
+def elections_needed(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> str:
+    """Return the text of an election of those whose planned leader is first, and does not lead."""
+    lines = ((key, running[key], planned.leader) for key, planned in wanted.items())
+    return elections(
+        key for key, line, leader in lines if line.leader != leader == line.replicas[0]
+    )

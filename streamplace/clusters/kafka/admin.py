@@ -1,0 +1,351 @@
+"""A running Kafka, asked and changed through its Admin interface.
+
+`Admin` is what is needed of it, `KafkaAdmin` has it by the package kafka-python: of the clients for
+Python the one with reassignments, elections, log directories and fenced brokers.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.kafka import pages
+from streamplace.clusters.kafka.cluster import Broker, Key, Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+EVERY = ""
+"""Name of the configuration that all brokers share unless one has its own."""
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+"""Keys of a broker's configuration: bytes a second of throttled replicas."""
+SENDERS, RECEIVERS = (
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+"""Keys of a topic's configuration: which replicas are throttled, ``PARTITION:BROKER,…``."""
+MIN_ISR = "min.insync.replicas"
+_ADDRESS = re.compile(r"[^/\s,]+:\d{1,5}(?:,[^/\s,]+:\d{1,5})*")
+_NO_TEXT = ("ssl_context", "ssl_check_hostname", "sasl_oauth_token_provider", "sasl_kerberos_name")
+_JAAS = re.compile(r"\b(username|password)\s*=\s*\"([^\"]*)\"")
+
+
+class Unreachable(InvalidInput):
+    """Kafka does not answer, or not as it should; a later question may be answered."""
+
+
+class Admin(Protocol):
+    """What is asked of a running cluster, and told to it.
+
+    Any method raises `Unreachable`.
+    """
+
+    address: str
+
+    def cluster(self) -> str:
+        """Return the cluster's id."""
+
+    def brokers(self) -> dict[int, Broker]:
+        """Return the registered brokers; fenced ones are not alive."""
+
+    def partitions(self) -> dict[Key, Partition]:
+        """Return all partitions as ``--describe`` has them.
+
+        Of one that is being reassigned the replicas are those of the old and the new list.
+        """
+
+    def log_dirs(self, brokers: Collection[int], ledger: Ledger) -> pages.Logs:
+        """Return what living brokers store, by log directory."""
+
+    def configs(self, kind: str, names: Collection[str], keys: Sequence[str]) -> dict[str, Any]:
+        """Return what is set of topics, or of brokers, by name and key.
+
+        Of topics what holds, of brokers what is set for them alone, or for `EVERY`.
+        """
+
+    def alter(self, kind: str, values: Mapping[str, Mapping[str, str | None]]) -> None:
+        """Set keys of configurations by name; ``None`` deletes a key."""
+
+    def reassign(self, lists: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
+        """Begin reassignments, or cancel them (``None``); return the refused, with the reason."""
+
+    def elect(self, keys: Collection[Key]) -> None:
+        """Elect preferred leaders; those that cannot be elected stay as they are."""
+
+
+def is_address(source: str) -> bool:
+    """Whether a source is an address of brokers and no file."""
+    return bool(_ADDRESS.fullmatch(source)) and not Path(source).exists()
+
+
+class _EveryBroker(str):
+    """The empty name, which the client sends to any broker: it routes by ``int(name)``."""
+
+    def __new__(cls, route: int) -> _EveryBroker:
+        made = super().__new__(cls, EVERY)
+        made.route = route
+        return made
+
+    route: int
+
+    def __int__(self) -> int:
+        return self.route
+
+
+class KafkaAdmin:
+    """`Admin` by kafka-python.
+
+    Parameters
+    ----------
+    address
+        ``HOST:PORT``, or several with commas.
+    timeout
+        Seconds that an answer may take.
+    config
+        A file of ``key=value`` for a secured cluster, as Kafka's tools take it.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing answers there, or it cannot be spoken to.
+    """
+
+    def __init__(self, address: str, timeout: float = 10.0, config: str | None = None) -> None:
+        import kafka.admin
+        import kafka.errors
+
+        if not _ADDRESS.fullmatch(address):
+            remedy = "HOST:PORT of a broker, or several with commas"
+            raise InvalidInput(Problem("SOURCE", address, "is no address", remedy))
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # failures are reported by us
+        self.address = address
+        self._api: Any = kafka.admin
+        self._errors: Any = kafka.errors
+        settings = {} if config is None else client_settings(config, self._api)
+        milliseconds = max(1, round(1000 * timeout))
+        with self._asking():
+            self._client: Any = kafka.admin.KafkaAdminClient(
+                bootstrap_servers=address.split(","),
+                client_id="streamplace",
+                request_timeout_ms=milliseconds,
+                bootstrap_timeout_ms=milliseconds,
+                **settings,
+            )
+
+    def __enter__(self) -> KafkaAdmin:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Report what the client raises as `Unreachable`."""
+        try:
+            yield
+        except self._errors.KafkaError as error:
+            name = type(error).__name__.removesuffix("Error")
+            told = re.sub(r"^\[Error \d+\] \w+: ?", "", str(error)).splitlines()
+            reason = f"does not answer as Kafka does: {': '.join([name, *told[:1]])[:200]}"
+            if "Timeout" in name:
+                reason = "does not answer in time"
+            remedy = (
+                "is it a broker's listener that is reachable from here? One that asks for SASL or "
+                "TLS needs --command-config FILE"
+            )
+            if "Authorization" in name:
+                remedy = "ask as a user who may describe and alter the cluster"
+            raise Unreachable(Problem(self.address, None, reason, remedy)) from None
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = f"cannot be reached: {error}"
+            raise Unreachable(Problem(self.address, None, reason, "HOST:PORT")) from None
+
+    def cluster(self) -> str:
+        """As `Admin.cluster`."""
+        with self._asking():
+            return str(self._client.describe_cluster()["cluster_id"])
+
+    def brokers(self) -> dict[int, Broker]:
+        """As `Admin.brokers`."""
+        with self._asking():
+            told = self._client.describe_cluster()["brokers"]
+        return {
+            one["broker_id"]: Broker(
+                one["broker_id"], one["rack"], not one.get("is_fenced"), host=one["host"]
+            )
+            for one in sorted(told, key=lambda one: one["broker_id"])
+        }
+
+    def partitions(self) -> dict[Key, Partition]:
+        """As `Admin.partitions`."""
+        with self._asking():
+            topics = self._client.describe_topics()
+            moving = {
+                Key(at.topic, at.partition): told
+                for at, told in self._client.list_partition_reassignments().items()
+            }
+        found: dict[Key, Partition] = {}
+        for topic in sorted(topics, key=lambda topic: topic["name"]):
+            for one in sorted(topic["partitions"], key=lambda one: one["partition_index"]):
+                key = Key(topic["name"], one["partition_index"])
+                replicas, leader = list(one["replica_nodes"]), one["leader_id"]
+                found[key] = partition = Partition(
+                    *key, replicas, leader if leader in replicas else None,
+                    [b for b in one["isr_nodes"] if b in replicas],
+                )  # fmt: skip
+                if (told := moving.get(key)) is not None:
+                    partition.replicas = list(told["replicas"])
+                    partition.adding = tuple(told["adding_replicas"])
+                    partition.removing = tuple(told["removing_replicas"])
+        least = self.configs("topic", {key.topic for key in found}, [MIN_ISR])
+        for key, partition in found.items():
+            value = least.get(key.topic, {}).get(MIN_ISR)
+            partition.min_isr = None if value is None else int(value)
+        return found
+
+    def log_dirs(self, brokers: Collection[int], ledger: Ledger) -> pages.Logs:
+        """As `Admin.log_dirs`: of a broker that stops answering nothing is known."""
+        told: list[dict[str, Any]] = []
+        for broker in sorted(brokers):
+            try:
+                with self._asking():
+                    told += self._client.describe_log_dirs(brokers=[broker])
+            except Unreachable:
+                ledger.warn(f"broker {broker} does not say what it stores")
+        page = [
+            {
+                "broker": one["broker"],
+                "logDirs": [
+                    {
+                        "logDir": folder["log_dir"],
+                        "error": self._error(folder["error_code"]),
+                        "totalBytes": max(0, folder.get("total_bytes") or 0),
+                        "partitions": [
+                            {
+                                "partition": str(Key(topic["name"], p["partition_index"])),
+                                "size": p["partition_size"],
+                                "isFuture": bool(p["is_future_key"]),
+                            }
+                            for topic in folder["topics"]
+                            for p in topic["partitions"]
+                        ],
+                    }
+                    for folder in one["log_dirs"]
+                ],
+            }
+            for one in told
+        ]
+        return pages.read_logs(json.dumps({"brokers": page}), self.address, ledger)
+
+    def _error(self, code: int) -> str | None:
+        return self._errors.for_code(code).__name__ if code else None
+
+    def _resource(self, kind: str, name: str, configs: Any) -> Any:
+        kinds = self._api.ConfigResourceType
+        if kind == "broker" and name == EVERY:
+            name = _EveryBroker(next(b for b, told in self.brokers().items() if told.alive))
+        return self._api.ConfigResource(
+            kinds.BROKER if kind == "broker" else kinds.TOPIC, name, configs
+        )
+
+    def configs(self, kind: str, names: Collection[str], keys: Sequence[str]) -> dict[str, Any]:
+        """As `Admin.configs`."""
+        asked = [self._resource(kind, name, dict.fromkeys(keys)) for name in sorted(names)]
+        if not asked:
+            return {}
+        with self._asking():
+            told = self._client.describe_configs(asked, config_filter="all").get(kind, {})
+        shared = "DYNAMIC_DEFAULT_BROKER_CONFIG"
+        return {
+            str(name): {
+                k: e["value"]
+                for k, e in entries.items()
+                if e["value"] not in (None, "") and (name == EVERY or e["config_source"] != shared)
+            }
+            for name, entries in told.items()
+        }
+
+    def alter(self, kind: str, values: Mapping[str, Mapping[str, str | None]]) -> None:
+        """As `Admin.alter`."""
+        delete = (self._api.AlterConfigOp.DELETE, None)
+        asked = [
+            self._resource(kind, n, {k: delete if v is None else v for k, v in told.items()})
+            for n, told in values.items()
+        ]
+        if not asked:
+            return
+        with self._asking():
+            told = self._client.alter_configs(asked, raise_on_unknown=False, incremental=True)
+        for name, answer in told.get(kind, {}).items():
+            if answer != "OK":
+                reason = f"the configuration of {kind} {name or 'defaults'} is refused: {answer}"
+                raise Unreachable(Problem(self.address, None, reason, "may this user alter it?"))
+
+    def reassign(self, lists: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
+        """As `Admin.reassign`."""
+        from kafka import TopicPartition
+
+        if not lists:
+            return {}
+        asked = {
+            TopicPartition(*key): None if told is None else list(told)
+            for key, told in lists.items()
+        }
+        with self._asking():
+            answers = self._client.alter_partition_reassignments(asked)
+        ended = self._errors.NoReassignmentInProgressError
+        return {
+            Key(at.topic, at.partition): error.__name__
+            for at, error in answers.items()
+            if error is not None and error is not ended
+        }
+
+    def elect(self, keys: Collection[Key]) -> None:
+        """As `Admin.elect`."""
+        topics: dict[str, list[int]] = {}
+        for topic, number in keys:
+            topics.setdefault(topic, []).append(number)
+        if topics:
+            with self._asking():
+                self._client.elect_leaders(0, topics, raise_errors=False)
+
+
+def client_settings(name: str, api: Any) -> dict[str, str]:
+    """Read a file of ``key=value`` as Kafka's tools take it, for the client.
+
+    Raises
+    ------
+    InvalidInput
+        A line is no such pair, or a key that the client does not know.
+    """
+    ledger, found = Ledger(), dict[str, str]()
+    known = {
+        key.replace("_", "."): key
+        for key in api.KafkaAdminClient.DEFAULT_CONFIG
+        if key.startswith(("ssl_", "sasl_", "security_")) and key not in _NO_TEXT
+    }
+    for number, line in enumerate(read_text(Path(name)).splitlines(), 1):
+        key, mark, value = (part.strip() for part in line.partition("="))
+        where = f"{name}:{number}"
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not mark:
+            ledger.problem(where, line.strip()[:60], "is no key=value")
+        elif key == "sasl.jaas.config":
+            for word, told in _JAAS.findall(value):
+                found[f"sasl_plain_{word}"] = told
+        elif key in known:
+            found[known[key]] = value
+        else:
+            ledger.problem(
+                where, key[:60], "is not supported", f"one of {', '.join(sorted(known))}"
+            )
+    ledger.check()
+    return found
