@@ -77,7 +77,7 @@ def notebook(page: str) -> dict[str, Any]:
             examples = doctest.DocTestParser().get_examples(body)
             shown = "".join(example.want for example in examples)
             add("code", "".join(example.source for example in examples), shown)
-        elif named := re.match(r'```toml title="(.*)"', head):
+        elif named := re.match(r'```(?:toml|python) title="(.*)"', head):
             add("code", f"%%writefile {named[1]}\n{body}")
         else:
             add("markdown", part)

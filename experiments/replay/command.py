@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.replay.day import day_periods
 from experiments.replay.periods import find_files, load_periods, load_trace
@@ -13,7 +13,16 @@ from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.policies.deployment import CostModel
 from streamplace.policies.scaling import ScalingChoice
-from streamplace.present.arguments import add_json, add_option, amount, count, seconds, whole
+from streamplace.present.arguments import (
+    add_json,
+    add_option,
+    amount,
+    count,
+    delay,
+    growth,
+    seconds,
+    whole,
+)
 from streamplace.present.console import answer_console, plain_table
 from streamplace.present.streams import print_json
 
@@ -79,6 +88,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="none (default), utilisation, or module:factory of your own",
     )  # fmt: skip
     add_option(parser, "a parameter of the rule, such as upper=0.8", "--scaling-option")
+    guard = parser.add_argument_group("what is carried out, as `watch` has it; default all")
+    guard.add_argument("--gain", metavar="SHARE", type=growth, help="least improvement")
+    guard.add_argument("--cool-down", metavar="S", type=delay, help="from change to change")
+    guard.add_argument("--confirm", metavar="N", type=count, help="periods that want a change")
     parser.add_argument(
         "--time-limit", metavar="S", type=seconds, help="seconds for each plan; default none"
     )
@@ -104,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
         max_migration_cost=args.max_migration_cost,
         time_limit=args.time_limit,
         seed=args.seed,
+        guard=_guard(args),
     )
     try:
         with output_at(args.output) as path:
@@ -116,6 +130,15 @@ def run(args: argparse.Namespace) -> int:
         return int(ExitCode.INTERRUPTED)
     _print(done, args.output, args.json)
     return int(ExitCode.OK)
+
+
+def _guard(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what is given of the guard, each for itself: none of it stands for another."""
+    given = {"gain": args.gain, "cool_down": args.cool_down, "confirm": args.confirm}
+    if all(value is None for value in given.values()):
+        return None
+    none = {"gain": 0.0, "cool_down": 0.0, "confirm": 1}
+    return {name: none[name] if value is None else value for name, value in given.items()}
 
 
 def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:

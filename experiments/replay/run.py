@@ -14,6 +14,7 @@ from experiments.replay.store import Progressed, ReplayFolder, write_rows
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 from streamplace.policies.deployment import CostModel
+from streamplace.policies.guard import Guarded
 from streamplace.policies.registry import read_policy
 from streamplace.policies.scaling import ScalingChoice
 from streamplace.present.numbers import number, percent, plural
@@ -48,6 +49,9 @@ class ReplayOptions:
         Seconds a plan; ``None`` for none, which alone repeats exactly.
     seed
         Of everything random.
+    guard
+        ``gain``, ``cool_down`` and ``confirm`` of `streamplace.policies.guard.Guarded`; ``None``:
+        every decision is carried out.
     """
 
     policies: tuple[str, ...] = DEFAULT_POLICIES
@@ -57,6 +61,7 @@ class ReplayOptions:
     max_migration_cost: float | None = None
     time_limit: float | None = None
     seed: int = 0
+    guard: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,10 +133,10 @@ def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy
         twice = next(p for p in options.policies if options.policies.count(p) > 1)
         raise InvalidInput(Problem("--policy", twice, "stands twice", "name it once"))
     rule, costs = options.scaling.make(), options.costs
-    policies = {
-        text: read_policy(text, options.seed, options.time_limit, scaling=rule, costs=costs)
-        for text in options.policies
-    }
+    policies: dict[str, Policy] = {}
+    for text in options.policies:
+        policy = read_policy(text, options.seed, options.time_limit, scaling=rule, costs=costs)
+        policies[text] = policy if options.guard is None else Guarded(policy, **options.guard)
     for policy in policies.values():
         check_policy(setting, policy)
     return policies
@@ -147,6 +152,7 @@ def _record(periods: Sequence[Instance], options: ReplayOptions) -> dict[str, An
         "max_migration_cost": options.max_migration_cost,
         "time_limit": options.time_limit,
         "seed": options.seed,
+        **({} if options.guard is None else {"guard": dict(options.guard)}),
     }
 
 
