@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.format.plan import Plan
+from optim.format.read import parse_json
+from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Lock, Records
 from streamplace.policies.state_file import StateFile
 
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from streamplace.policies.policy import Decision
 
     Ask = Callable[[Guarded, dict[str, Any], Instance, float], Decision]
+
+
+_PLANS = ("plan", "before")
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Loop:
     def __post_init__(self) -> None:
         key = hashlib.sha256(self.text.encode()).hexdigest()[:8]
         self._file = StateFile(self.folder / f"state-{key}.json", self.text)
-        self._journal = Journal(self.folder / "journal.jsonl")
+        self._journal = Journal(self.folder)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -127,13 +133,14 @@ class Loop:
             self._file.save(decision.state if told and not yours else otherwise)
             return Told(now, instance, decision, yours or "stays")
         before = Plan.from_indices(instance, instance.tasks.node) if _is_placed(instance) else None
-        self._journal.begin(now, plan, before, decision.state)
+        change = Begun(now, self.text, plan, before, decision.state)
+        self._journal.begin(change)
         try:
             wrong = self.system.apply(instance, plan)
         except StreamplaceError as error:
             wrong = str(error)
-        self._journal.end(self.clock(), "applied" if wrong is None else "not as planned")
         self._file.save(decision.state if wrong is None else {**otherwise, "changed": now})
+        self._journal.end(change, "applied" if wrong is None else "not as planned")
         verdict = "applied" if wrong is None else f"not as planned: {wrong}"
         return Told(now, instance, decision, verdict, applied=wrong is None)
 
@@ -163,12 +170,11 @@ class Loop:
         what = f"the change of {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(begun.at))}"
         plan, before = begun.plan, begun.before
         if not _fits(instance, plan):
-            return self._ended(f"{what} is of tasks or nodes that are gone", "gone")
+            return self._ended(begun, f"{what} is of tasks or nodes that are gone", "gone")
         if not self._moves(instance, _on(instance, plan)):
-            self._file.save(begun.state)
-            return self._ended(f"{what} was carried out", "applied")
+            return self._ended(begun, f"{what} was carried out", "applied")
         if before is not None and not self._moves(instance, _on(instance, before)):
-            return self._ended(f"{what} was not begun", "not begun")
+            return self._ended(begun, f"{what} was not begun", "not begun")
         if not self.apply:
             return f"{what} is half carried out: with --apply it is finished or reverted"
         errors = []
@@ -180,16 +186,17 @@ class Loop:
             except StreamplaceError as error:
                 wrong = str(error)
             if wrong is None:
-                if outcome == "finished":
-                    self._file.save(begun.state)
-                return self._ended(f"{what} was half carried out, and is {outcome}", outcome)
+                told = f"{what} was half carried out, and is {outcome}"
+                return self._ended(begun, told, outcome)
             errors.append(wrong)
-        remedy = "put it right by hand, and remove the folder's journal.jsonl"
+        remedy = "put it right by hand, and remove the folder's change.json"
         reason = f"can be neither finished nor reverted: {'; '.join(errors)}"
         raise InvalidInput(Problem(str(self.folder), what, reason, remedy))
 
-    def _ended(self, told: str, outcome: str) -> str:
-        self._journal.end(self.clock(), outcome)
+    def _ended(self, change: Begun, told: str, outcome: str) -> str:
+        if outcome in ("applied", "finished") and change.policy == self.text:
+            self._file.save(change.state)
+        self._journal.end(change, outcome)
         return told
 
 
@@ -227,51 +234,84 @@ def _on(instance: Instance, plan: Plan) -> Plan:
 
 @dataclass(frozen=True)
 class Begun:
-    """A change that a journal has begun."""
+    """A change that was begun.
+
+    Attributes
+    ----------
+    at
+        When.
+    policy
+        That decided it.
+    plan, before
+        What is to run, and what ran; ``None`` where a task had no node.
+    state
+        What the policy is to be given once the change is carried out.
+    """
 
     at: float
+    policy: str
     plan: Plan
     before: Plan | None
     state: dict[str, Any]
 
 
 class Journal:
-    """Changes that were begun, and how they ended, a line each, each on the disk at once."""
+    """The change that is under way, in a file of its own, and a line for each that has ended.
 
-    def __init__(self, path: Path) -> None:
-        self._records = Records(path)
+    The file is there from before a change begins until its line is on the disk.
+    """
 
-    def begin(self, at: float, plan: Plan, before: Plan | None, state: dict[str, Any]) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._records = Records(folder / "journal.jsonl")
+        self._change = folder / "change.json"
+
+    def begin(self, change: Begun) -> None:
         """Write that a change begins."""
-        old = None if before is None else before.to_dict()
-        self._records.add({"at": at, "begin": plan.to_dict(), "before": old, "state": state})
+        before = None if change.before is None else change.before.to_dict()
+        content = {**vars(change), "plan": change.plan.to_dict(), "before": before}
+        write_atomic(self._change, json.dumps(content, ensure_ascii=False) + "\n")
 
-    def end(self, at: float, outcome: str) -> None:
+    def end(self, change: Begun, outcome: str) -> None:
         """Write how it ended."""
-        self._records.add({"at": at, "end": outcome})
-
-    def _lines(self) -> list[dict[str, Any]]:
-        lines = self._records.read()
-        for number, line in enumerate(lines, 1):
-            valid = isinstance(line, dict) and isinstance(line.get("at"), int | float)
-            if not valid or not ({"begin", "end"} & line.keys()):
-                where = f"{self._records.path}, line {number}"
-                raise InvalidInput(Problem(where, None, "is no line of a journal", "remove it"))
-        return lines
+        plan = change.plan.sha256[:12]
+        self._records.add(
+            {"at": change.at, "policy": change.policy, "plan": plan, "outcome": outcome}
+        )
+        self._change.unlink(missing_ok=True)
 
     def open_change(self) -> Begun | None:
-        """Return the change that has no end."""
-        lines = self._lines()
-        if not lines or "begin" not in lines[-1]:
-            return None
-        last = lines[-1]
-        before = None if last.get("before") is None else Plan.from_dict(last["before"])
-        return Begun(last["at"], Plan.from_dict(last["begin"]), before, last.get("state") or {})
+        """Return the change that has no end.
 
-    def last_change(self) -> float | None:
-        """Return when the last change began that changed anything."""
-        lines = self._lines()
-        for start, end in zip(lines[-2::-1], lines[:0:-1], strict=True):
-            if "begin" in start and end.get("end") != "not begun":
-                return float(start["at"])
+        Raises
+        ------
+        InvalidInput
+            The file, or the journal, is damaged.
+        """
+        if not self._change.exists():
+            return None
+        remedy = "see what runs, and remove the file"
+        try:
+            value = parse_json(read_bytes(self._change))
+            plans = [None if value[k] is None else Plan.from_dict(value[k]) for k in _PLANS]
+            at, state = value["at"], value["state"]
+            if plans[0] is None or not isinstance(at, int | float) or not isinstance(state, dict):
+                raise TypeError
+            found = Begun(float(at), str(value["policy"]), plans[0], plans[1], state)
+        except (InvalidInput, KeyError, TypeError):
+            reason = "is not the change that was under way"
+            raise InvalidInput(Problem(str(self._change), None, reason, remedy)) from None
+        if self.last_change(every=True) == found.at:  # its line was written, and then it was killed
+            self._change.unlink()
+            return None
+        return found
+
+    def last_change(self, every: bool = False) -> float | None:
+        """Return when the last change began that may have changed anything, or the last of all."""
+        for number, line in reversed([*enumerate(self._records.read(), 1)]):
+            at = line.get("at") if isinstance(line, dict) else None
+            if not isinstance(at, int | float) or "outcome" not in line:
+                where = f"{self._records.path}, line {number}"
+                raise InvalidInput(Problem(where, None, "is no line of a journal", "remove it"))
+            if every or line["outcome"] != "not begun":
+                return float(at)
         return None

@@ -247,11 +247,36 @@ def test_a_change_of_another_job_is_closed(tmp_path: Path) -> None:
     assert watched.recover() is None
 
 
-@pytest.mark.parametrize("line", ["{}", "[]", '{"at": 1}', '{"begin": {}}', "nonsense"])
+@pytest.mark.parametrize("line", ["{}", "[]", '{"at": 1}', "nonsense"])
 def test_a_journal_that_is_none_is_refused(line: str, tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text(line + "\n")
     with pytest.raises(InvalidInput, match="line 1"):
-        Journal(tmp_path / "journal.jsonl").open_change()
+        Journal(tmp_path).last_change()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"at": 1, "plan": null, "before": null}'])
+def test_a_change_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "change.json").write_text(text)
+    with pytest.raises(InvalidInput, match=r"change\.json is not the change"):
+        Journal(tmp_path).open_change()
+
+
+def test_killed_between_the_line_and_the_end_it_has_ended(tmp_path: Path) -> None:
+    system = killed(tmp_path, NOW)
+    kept = (tmp_path / "change.json").read_bytes()
+    watched = loop(system, tmp_path, "balance-milp", clock=lambda: 5.0)
+    assert "was not begun" in str(watched.recover())
+    (tmp_path / "change.json").write_bytes(kept)
+    assert watched.recover() is None
+    assert not (tmp_path / "change.json").exists()
+
+
+def test_the_state_of_another_policy_is_left_alone(tmp_path: Path) -> None:
+    system = killed(tmp_path, None)
+    watched = loop(system, tmp_path, "flux", cool_down=1e6, clock=lambda: 60.0)
+    assert "was carried out" in str(watched.recover())
+    assert not list(tmp_path.glob("state-*.json"))
+    assert watched.look().verdict == "stays"
 
 
 def test_nodes_to_add_are_the_operators(tmp_path: Path) -> None:
