@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def watch(args: argparse.Namespace, system: System) -> int:
-    """Look at a system every so many seconds; a look that fails is told, the next one is made.
+    """Look at a system every so many seconds; a look that fails is reported, the next one is made.
 
     Raises
     ------
