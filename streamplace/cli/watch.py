@@ -30,8 +30,8 @@ examples:
   streamplace watch flink http://localhost:8081 --policy rate-trigger --apply ./roll-out.sh
   streamplace watch storm nimbus://localhost:6627 --policy storm-trigger --apply
 
-Without --apply nothing is changed. With it a plan is carried out: on Storm by a rebalance, else by
-the command, which gets the exported file. One line a decision.
+Without --apply nothing is changed. With it plans are carried out as `submit` does, of Flink by the
+command, which gets the exported file. One line a decision.
 
 docs/loop.md says more."""
 
@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
     )
     parser.add_argument(
-        "--wait", metavar="S", type=delay, default=60.0,
-        help="until all runs as planned; default 60",
+        "--wait", metavar="S", type=delay,
+        help="until all runs as planned; default 60, of Kafka no limit",
     )  # fmt: skip
     add_json(parser)
     add_watch(parser.add_argument_group("watch"))
@@ -71,6 +71,7 @@ def add_watch(group: argparse._ArgumentGroup) -> None:
         const="",
         help="carry plans out; with COMMAND by running it with the exported file after it",
     )
+    group.add_argument("--throttle", metavar="B", type=count, help="Kafka: bytes/s a broker copies")
     group.add_argument(
         "--state", metavar="DIR",
         help="of journal, state and lock; default a folder of the system's in the user's own",
@@ -100,7 +101,7 @@ def watch(args: argparse.Namespace, system: System) -> int:
     if args.apply and not command:
         raise InvalidInput(Problem("--apply", args.apply, "is no command"))
     system.options, system.limits, system.timeout = args.option, args.limit, args.timeout
-    system.wait, system.command = args.wait, command
+    system.wait, system.throttle, system.command = args.wait, args.throttle, command
     if args.apply is not None:
         system.check_apply()
     if args.method is not None:
@@ -132,7 +133,7 @@ def watch(args: argparse.Namespace, system: System) -> int:
 def _folder(system: System) -> Path:
     """Return the folder of a system, the same for every policy: one controller watches it."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    name = "".join(c if c.isalnum() or c in "-." else "_" for c in system.url.partition("://")[2])
+    name = "".join(c if c.isalnum() or c in "-." else "_" for c in system.url.rpartition("://")[2])
     mark = hashlib.sha256(system.url.encode()).hexdigest()[:8]
     return Path(base) / "streamplace" / "watch" / f"{system.name}-{name[:40]}-{mark}"
 

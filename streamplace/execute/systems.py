@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.kafka.admin import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,9 @@ class System(ABC):
     timeout
         Seconds of an answer.
     wait
-        Seconds until all runs as planned.
+        Seconds until all runs as planned; ``None``: 60, of Kafka no limit.
+    throttle
+        Of Kafka: bytes a second that a broker copies.
     command
         Carries plans out: the exported file comes after it. Empty: `carry_out` does.
     """
@@ -48,7 +50,8 @@ class System(ABC):
     options: Sequence[tuple[str, str]] = ()
     limits: Sequence[tuple[str, str]] = ()
     timeout: float = 10.0
-    wait: float = 60.0
+    wait: float | None = None
+    throttle: int | None = None
     command: Sequence[str] = ()
     ledger: Ledger | None = field(default=None, init=False)
 
@@ -80,12 +83,11 @@ class System(ABC):
         InvalidInput
             It does not fit the system as it is now; nothing was changed.
         """
-        text = next(iter(export_plan(self.name, instance, plan).texts.values()))
-        if not self.command:
-            return self.carry_out(text)
+        exported = export_plan(self.name, instance, plan)
         with tempfile.TemporaryDirectory(prefix=f"streamplace-{self.name}-") as folder:
-            file = Path(folder) / f"{self.name}-{plan.sha256[:8]}.json"
-            file.write_text(text)
+            file = exported.save(Path(folder) / f"{self.name}-{plan.sha256[:8]}.json")[0]
+            if not self.command:
+                return self.carry_out(file)
             try:
                 done = subprocess.run([*self.command, str(file)], check=False)
             except OSError as error:
@@ -93,8 +95,11 @@ class System(ABC):
                 raise InvalidInput(Problem("--apply", self.command[0], reason)) from None
         return f"{self.command[0]} ended with {done.returncode}" if done.returncode else None
 
+    def _wait(self, usual: float) -> float:
+        return usual if self.wait is None else self.wait
+
     @abstractmethod
-    def carry_out(self, text: str) -> str | None:
+    def carry_out(self, file: Path) -> str | None:
         """Carry an exported plan out, as `apply`."""
 
     def check_apply(self) -> None:
@@ -127,7 +132,7 @@ class Flink(System):
             remedy = "--apply COMMAND, which gets the sheet's file and rolls it out"
             raise InvalidInput(Problem("--apply", None, reason, remedy))
 
-    def carry_out(self, text: str) -> str | None:
+    def carry_out(self, file: Path) -> str | None:
         """Refuse: see `check_apply`."""
         self.check_apply()
         return None
@@ -148,34 +153,42 @@ class Storm(System):
                 Problem("URL", self.url, "is not Nimbus: nothing is applied", remedy)
             )
 
-    def carry_out(self, text: str) -> str | None:
+    def carry_out(self, file: Path) -> str | None:
         """Rebalance the topologies, and wait until all executors run as planned."""
         from streamplace.clusters.storm.nimbus import Nimbus
-        from streamplace.clusters.storm.placement import read_placement
+        from streamplace.clusters.storm.placement import load_placement
         from streamplace.clusters.storm.submit import submit
 
         with Nimbus(self.url, self.timeout) as nimbus:
-            verdict = submit(nimbus, read_placement(json.loads(text)), self.wait)
+            verdict = submit(nimbus, load_placement(str(file)), self._wait(60.0))
         if verdict.holds:
             return None
         return f"{verdict.as_planned} of {verdict.planned} executors run as planned"
 
 
 class Kafka(System):
-    """Kafka: a command of the site's carries reassignments out."""
+    """Kafka: a reassignment in steps, by its Admin interface."""
 
     name = "kafka"
 
     def check_apply(self) -> None:
-        """Refuse to begin without a command."""
-        if not self.command:
-            remedy = "--apply COMMAND, which gets the reassignment's file"
-            raise InvalidInput(Problem("--apply", None, "needs a command", remedy))
+        """Refuse to begin with a folder."""
+        if not self.command and not is_address(self.url):
+            remedy = "HOST:PORT of a broker, or --apply COMMAND, which gets the reassignment's file"
+            raise InvalidInput(Problem("URL", self.url, "is no address of a broker", remedy))
 
-    def carry_out(self, text: str) -> str | None:
-        """Refuse: see `check_apply`."""
-        self.check_apply()
-        return None
+    def carry_out(self, file: Path) -> str | None:
+        """Move replicas, elect leaders, and wait until all is as planned."""
+        from streamplace.clusters.kafka.admin import KafkaAdmin
+        from streamplace.clusters.kafka.submit import Settings, load_reassignment, submit
+
+        config = dict(self.options).get("command_config")
+        settings = Settings(self.throttle, wait=self._wait(float("inf")))
+        with KafkaAdmin(self.url, self.timeout, config) as admin:
+            verdict = submit(admin, load_reassignment(str(file)), settings).verdict
+        if verdict.holds:
+            return None
+        return f"{verdict.as_planned} of {verdict.planned} partitions are as planned"
 
 
 SYSTEMS: dict[str, type[System]] = {one.name: one for one in (Flink, Storm, Kafka)}

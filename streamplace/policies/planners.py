@@ -45,7 +45,8 @@ def attempt(
     """
     from optim.methods.solve import solve
 
-    ignore = () if method is None else ignored_limits(instance, method)
+    repaired = method is None or settings.get("repair")
+    ignore = () if repaired else ignored_limits(instance, str(method))
     try:
         result = solve(instance, method, seed=seed, ignore=ignore, **settings)
     except StreamplaceError as error:
@@ -136,7 +137,7 @@ class ByMethod(Planner):
 
     def check(self, instance: Instance) -> None:
         """Refuse what the method cannot do without."""
-        if self.method is not None:
+        if self.method is not None and not self.solve.get("repair"):
             relaxed = without_limits(instance, ignored_limits(instance, self.method))
             check_suitable(get_method(self.method), relaxed)
 
@@ -147,8 +148,7 @@ class ByMethod(Planner):
             return Planned(None, "error", False, why)
         if result.plan is None:
             return Planned(None, str(result.termination), False, why)
-        ignored = () if self.method is None else ignored_limits(instance, self.method)
-        told = [f"ignored: {', '.join(ignored)}"] if ignored else []
+        told = [f"ignored: {', '.join(result.ignored)}"] if result.ignored else []
         if result.mending is not None:
             told.append(str(result.mending))
         return Planned(

@@ -37,6 +37,7 @@ _SOLVE = (
     Option("solver", "str", None, "back end"),
     Option("time_limit", "float", None, "seconds for each plan", minimum=1e-3),
     Option("gap", "float", None, "as `streamplace solve --gap`", minimum=0.0),
+    Option("repair", "bool", False, "as `streamplace solve --repair`, not to ignore limits"),
     Option(
         "start_broken", "str", "mend", "as `streamplace solve --start-broken`",
         choices=("mend", "refuse"),

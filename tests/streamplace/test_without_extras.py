@@ -54,7 +54,7 @@ WORKS = {
     "verify": ["--help"],
     "versions": [],
     "warm": ["naive"],
-    "decide": ["examples/capsys-q1.json", "--state", "state.json", "--policy", "static"],
+    "decide": [INSTANCE, "--state", "state.json", "--policy", "static"],
     "watch": ["--help"],
 }
 """Arguments with which each command does its work."""

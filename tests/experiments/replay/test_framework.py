@@ -162,7 +162,8 @@ def test_a_policy_of_the_studies_says_what_brings_it(monkeypatch: pytest.MonkeyP
 def test_policies_take_options_of_the_solve_and_of_the_method() -> None:
     policy: Any = read_planner("balance-milp:form=full,solver=cbc,gap=0.5", 0, 7.0)
     assert policy.solve == {
-        "objective": None, "solver": "cbc", "time_limit": 7.0, "gap": 0.5, "start_broken": "mend"
+        "objective": None, "solver": "cbc", "time_limit": 7.0, "gap": 0.5, "repair": False,
+        "start_broken": "mend",
     }  # fmt: skip
     assert policy.options["form"] == "full"
     assert np.isclose(read_planner("potc:merge=0.3", 4).merge, 0.3)  # type: ignore[attr-defined]

@@ -56,8 +56,8 @@ class Recorded(System):
         self.at = dict(plan.assignment)
         return None
 
-    def carry_out(self, text: str) -> str | None:
-        raise AssertionError(text)
+    def carry_out(self, file: Path) -> str | None:
+        raise AssertionError(file)
 
 
 def loop(system: Recorded, folder: Path, policy: str = "flux", **given: Any) -> Loop:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamplace.cli.main import main
+from tests.streamplace.clusters.kafka.fake import FakeKafka
 from tests.streamplace.clusters.nimbus import Fake, Served
 
 WATCH = ["--every", "0.01", "--option", "interval=0.01", "--wait", "5", "--json"]
@@ -21,7 +22,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_storm_is_rebalanced_once(capsys: pytest.CaptureFixture[str]) -> None:
     fake = Fake()
     with Served(fake) as url:
-        words = ["watch", "storm", url, *WATCH, "--policy", "imc-search", "--rounds", "2"]
+        words = ["watch", "storm", url, *WATCH, "--policy", "solve", "--rounds", "2"]
         assert main([*words, "--apply"]) == 0
         told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [one["verdict"] for one in told] == ["applied", "stays"]
@@ -32,10 +33,22 @@ def test_storm_is_rebalanced_once(capsys: pytest.CaptureFixture[str]) -> None:
         }
 
 
+def test_a_plan_that_breaks_a_rule_is_held_back_and_repair_keeps_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Served(Fake()) as url:
+        words = ["watch", "storm", url, *WATCH, "--rounds", "1"]
+        for policy, breaks in (("imc-search", True), ("imc-search:repair=true", False)):
+            assert main([*words, "--policy", policy]) == 0
+            told = json.loads(capsys.readouterr().out)
+            assert ("the plan breaks workers" in told["reason"]) is breaks
+            assert told["decision"] == "keep" or not breaks
+
+
 def test_storm_without_its_plug_in_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     fake = Fake(scheduler="org.apache.storm.scheduler.DefaultScheduler")
     with Served(fake) as url:
-        words = ["watch", "storm", url, *WATCH, "--policy", "imc-search", "--rounds", "1"]
+        words = ["watch", "storm", url, *WATCH, "--policy", "solve", "--rounds", "1"]
         assert main([*words, "--apply"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert "reads no placement" in told["verdict"]
@@ -43,15 +56,28 @@ def test_storm_without_its_plug_in_is_left_alone(capsys: pytest.CaptureFixture[s
     assert not fake.rebalances
 
 
+def test_kafka_is_reassigned_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = FakeKafka({"t-0": [1, 2], "t-1": [1, 2], "t-2": [1, 2]}, count=3)
+    monkeypatch.setattr("streamplace.clusters.kafka.importer.KafkaAdmin", lambda *_: kafka)
+    monkeypatch.setattr("streamplace.clusters.kafka.admin.KafkaAdmin", lambda *_: kafka)
+    words = ["watch", "kafka", "fake:9092", "--every", "0.01", "--rounds", "2", "--json"]
+    assert main([*words, "--apply", "--throttle", "10"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["verdict"] for one in told] == ["applied", "stays"]
+    assert any(3 in one.replicas for one in kafka.at.values())
+
+
 def test_nothing_is_applied_by_the_ui(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "storm", "http://127.0.0.1:9", "--apply"]) == 2
-    assert "is not the address of Nimbus" in capsys.readouterr().err
+    assert "is not Nimbus" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["kafka", "folder", "--apply"], "needs a command"),
+        (["kafka", "folder", "--apply"], "is no address of a broker"),
         (["storm", "nimbus://127.0.0.1:9", "--policy", "nothing"], "is no policy"),
         (["storm", "nimbus://127.0.0.1:9", "--apply", " "], "is no command"),
         (["storm", "nimbus://127.0.0.1:9", "--gain", "-1"], "--gain"),
