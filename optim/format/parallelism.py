@@ -50,6 +50,11 @@ def largest_share(tasks: int, key_groups: int | None = None) -> float:
     return 1.0 / tasks if key_groups is None else -(-key_groups // tasks) / key_groups
 
 
+def smallest_share(tasks: int, key_groups: int | None = None) -> float:
+    """Return the part of an operator that its emptiest task has."""
+    return 1.0 / tasks if key_groups is None else (key_groups // tasks) / key_groups
+
+
 def key_groups_of(instance: Instance, operator: int) -> int | None:
     """Return the key groups of an operator, if it says how many."""
     found = int(instance.operators.key_groups[operator])

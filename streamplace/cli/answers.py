@@ -545,12 +545,38 @@ class CertificateDocument(_Document):
     proof: Proof = is_("of the bound")
 
 
+class ScaleLevelDocument(_Document):
+    """A level of a plan that chooses the parallelism."""
+
+    name: str = is_("nodes_used or price, tasks, imc_gain, migrations; or a method's objective")
+    value: float = is_("of the plan")
+    bound: Number = is_("proven, among plans that are as good on the levels before; null: open")
+    proven: bool = is_("whether value and bound are the same")
+
+
+class ScaleDocument(_Document):
+    """What carries a rate, as ``scale --json`` prints it; of several rates a list."""
+
+    target_rate: float = is_("multiple of the current input")
+    feasible: bool = is_("whether there is a plan")
+    infeasible: bool = is_("whether it is proven that there is none")
+    parallelism: dict[str, int] | None = is_("operator to number of tasks, or of threads")
+    least_parallelism: dict[str, int] = is_("operator to the tasks that one thread each needs")
+    nodes_used: int | None = is_("nodes that hold a task")
+    added_nodes: dict[str, str] = is_("nodes that are added, each with the one it is like")
+    levels: list[ScaleLevelDocument] = is_("what was made best, one after the other")
+    plan: PlanDocument | None = is_("the plan, as `evaluate` and `export` read it")
+    evaluation: EvaluationDocument | None = is_("the referee's, at the current input")
+    notes: list[str] = is_("reasons, and readings that were used")
+
+
 ADAPTERS: dict[str, tuple[TypeAdapter[Any], Literal["validation", "serialization"]]] = {
     "instance": (INSTANCE_ADAPTER, "validation"),
     "plan": (PLAN_ADAPTER, "validation"),
     "result": (TypeAdapter(ResultDocument | list[CaseResult]), "validation"),
     "evaluation": (TypeAdapter(PrintedEvaluation | list[CaseEvaluation]), "validation"),
     "explanation": (TypeAdapter(CaseExplanation | list[CaseExplanation]), "validation"),
+    "scale": (TypeAdapter(ScaleDocument | list[ScaleDocument]), "validation"),
     "steps": (STEPS_ADAPTER, "serialization"),
     "verify": (TypeAdapter(FlinkVerdict | KafkaVerdict | StormVerdict), "validation"),
     "decision": (TypeAdapter(DecisionDocument), "validation"),

@@ -57,6 +57,7 @@ OWN = (
     Command("check", "streamplace.cli.check", "validate an instance, or judge a plan", PLACE),
     Command("evaluate", "streamplace.cli.evaluate", "every figure of a plan", PLACE),
     Command("diff", "streamplace.cli.diff", "moves and figures between two placements", PLACE),
+    Command("scale", "streamplace.cli.scale", "parallelism and nodes for an input rate", PLACE),
     Command("steps", "streamplace.cli.steps", "an order of moves that keeps every limit", PLACE),
     Command("methods", "streamplace.cli.methods", "methods, their limits and options", PLACE),
     Command("explain", "streamplace.cli.explain", "why no plan, why these moves", EXPLAIN),

@@ -73,6 +73,7 @@ def answers(examples: Path, folder: Path) -> dict[str, Any]:
         "result": printed("solve", file, "-q"),
         "evaluation": printed("evaluate", file, plan),
         "explanation": printed("explain", file, plan),
+        "scale": printed("scale", str(examples / "capsys-rate-q6.json"), "--target-rate", "2"),
         "steps": printed("steps", file, plan),
         "certificate": json.loads((folder / proof).read_text()),
         "verify": printed(

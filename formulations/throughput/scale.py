@@ -1,0 +1,660 @@
+"""Parallelism and placement chosen together for a rate: see docs/scale.md.
+
+Levels, one after the other: the fewest nodes (or the least price), the fewest tasks, the most
+traffic inside nodes, the fewest moves. Counts of tasks (`scale_counts`) describe most instances,
+and are searched and proved as such; every plan is judged by the referee from instance and plan.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.throughput.scale_bound import Offer, PartsBound
+from formulations.throughput.scale_counts import Counts, anneal, counts_of, everywhere, plain_reason
+from optim.errors import InvalidInput, Problem, RefereeRefused, StreamplaceError, meant
+from optim.figures.measures import imc_gain_of, migrated_tasks
+from optim.format.changes import add_nodes, new_names
+from optim.format.instance import Instance
+from optim.format.parallelism import (
+    at_parallelism,
+    bounds_of,
+    key_groups_of,
+    largest_share,
+    shares,
+    smallest_share,
+    spoken_of,
+    why_fixed,
+)
+from optim.format.plan import Plan
+from optim.kernels.deal import matched
+from optim.kernels.draws import seeded
+from optim.methods.solve import solve
+from optim.referee.evaluate import evaluate
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from optim.format.tables import Floats
+    from optim.referee.evaluation import Evaluation
+
+Bounds = tuple[float | None, float | None, float | None]
+"""Proven of cost, tasks and traffic inside, each among plans that are best on those before it."""
+
+_STEPS = 60_000
+_PROGRAMS = 1_500
+_EACH_WORK, _ALL_STATES = 40_000_000, 20_000_000.0
+_FEW, _FEW_TASKS = 400, 24
+_CHUNK, _TRIES = 120, 2_000
+_MOST_NODES = 2_000
+_UNBOUNDED = 1_000_000
+_SECONDS = 5.0
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class ScaleLevel:
+    """One level: its figure, what the plan has of it, the proven bound, and whether they meet."""
+
+    name: str
+    value: float
+    bound: float | None
+
+    @property
+    def proven(self) -> bool:
+        """Whether no plan that is as good on the levels before is better here."""
+        return self.bound is not None and abs(self.value - self.bound) <= 1e-6 * max(1, self.value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"name": self.name, "value": self.value, "bound": self.bound, "proven": self.proven}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What carries a rate: the plan, its levels; or why there is none.
+
+    Attributes
+    ----------
+    rate
+        Multiple of the current input.
+    least
+        Operator id to the least number of tasks that its threads need, by counting.
+    infeasible
+        Whether it is proven that nothing carries the rate.
+    """
+
+    rate: float
+    least: Mapping[str, int]
+    plan: Plan | None = None
+    evaluation: Evaluation | None = None
+    levels: tuple[ScaleLevel, ...] = ()
+    infeasible: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parallelism(self) -> Mapping[str, int]:
+        """Operator id to number of tasks."""
+        if self.plan is None:
+            return {}
+        return self.plan.parallelism or self.plan.threads or {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        found = self.evaluation
+        return {
+            "target_rate": self.rate,
+            "feasible": self.plan is not None,
+            "infeasible": self.infeasible,
+            "parallelism": None if self.plan is None else dict(self.parallelism),
+            "least_parallelism": dict(self.least),
+            "nodes_used": None if found is None else found.nodes_used,
+            "added_nodes": {} if self.plan is None else dict(self.plan.added_nodes),
+            "levels": [level.to_dict() for level in self.levels],
+            "plan": None if self.plan is None else self.plan.to_dict(),
+            "evaluation": None if found is None else found.to_dict(),
+            "notes": list(self.notes),
+        }
+
+
+def scale(instance: Instance, rate: float, *, like: str | None = None, seed: int = 0) -> Scaling:
+    """Choose how many tasks each operator has, on how many nodes, and where.
+
+    Parameters
+    ----------
+    instance
+        With loads and rates at the current input.
+    rate
+        Multiple of the current input to be carried.
+    like
+        Id of the node that further nodes are like; of those with machine types the first of each,
+        else the largest that stays, when left out.
+    seed
+        Of the search.
+
+    Raises
+    ------
+    InvalidInput
+        The rate is no number above 0, nothing grows with the input, or an unknown node.
+    """
+    if not 0 < rate < 1e9:
+        raise InvalidInput(Problem("--target-rate", rate, "must be a number above 0"))
+    if not instance.num_tasks and any(model is not None for model in instance.operators.model):
+        return _by_models(instance, rate, seed)
+    driven = list(instance.rate_driven)
+    if not (instance.total_load[driven] > 0).any() and not instance.has_traffic:
+        names = ", ".join(instance.resources[r] for r in driven)
+        reason = f"has no load of {names} and no traffic: nothing grows with the input"
+        raise InvalidInput(Problem("operators", None, reason, "give loads, or streams with rates"))
+    likes = _likes(instance, like)
+    ranges, reasons = ranges_of(instance, rate)
+    least = {instance.operators.ids[o]: low for o, (low, _) in ranges.items()}
+    if reasons:
+        return Scaling(rate, least, infeasible=True, notes=tuple(reasons))
+    return _Search(instance, rate, ranges, likes, seed).run()
+
+
+def ranges_of(
+    instance: Instance, rate: float
+) -> tuple[dict[int, tuple[int, int | None]], list[str]]:
+    """Return the least and greatest number of tasks of each operator, and why there are none.
+
+    The least is by counting: no task may need more at the rate than one can use (`max_load`).
+    """
+    found: dict[int, tuple[int, int | None]] = {}
+    reasons = []
+    driven = list(instance.rate_driven)
+    for o, name in enumerate(instance.operators.ids):
+        tasks = instance.tasks_of(o)
+        if not len(tasks):
+            continue
+        low, high = bounds_of(instance, o)
+        given = low
+        fixed = why_fixed(instance, o)
+        load = instance.tasks.load[tasks][:, driven]
+        most = instance.tasks.max_load[tasks][:, driven].min(axis=0)
+        groups = key_groups_of(instance, o)
+        if fixed is not None:
+            low, high = len(tasks), len(tasks)
+            enough = bool((load * rate <= most * (1 + _SAME)).all())
+        else:
+            whole = load.sum(axis=0) * rate
+            low = _least(whole, most, low, groups)
+            enough = low > 0 and (high is None or low <= high)
+        if not enough:
+            why = f"{fixed}, so that it keeps {len(tasks)}" if fixed else f"may have {high}"
+            needed = _least(load.sum(axis=0) * rate, most, given, None)
+            needs = f"at least {needed}" if needed else "more than any number of"
+            reasons.append(f"{name} needs {needs} tasks by its max_load, and {why}")
+        found[o] = low or given, high
+    return found, reasons
+
+
+def _least(whole: Floats, most: Floats, low: int, groups: int | None) -> int:
+    """Return the least number of tasks whose fullest is within its limits; 0 where none is."""
+    if (whole[np.isfinite(most)] > 0).any() and (most[whole > 0] <= 0).any():
+        return 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(whole > 0, whole / most, 0.0).max(initial=0.0)
+    count = max(low, int(np.ceil(ratio * (1 - _SAME))))
+    if groups is None:
+        return count
+    while count <= groups and largest_share(count, groups) * ratio > 1 + _SAME:
+        count += 1
+    return count if count <= groups else 0
+
+
+def _likes(instance: Instance, like: str | None) -> list[str]:
+    """Return the nodes that further ones are like."""
+    nodes = instance.nodes
+    if like is not None:
+        if like not in nodes.index:
+            reason = f"is not in {instance.name!r}"
+            remedy = meant(like, list(nodes.ids), "there are")
+            raise InvalidInput(Problem("--like", like, reason, remedy))
+        return [like]
+    if not instance.open_nodes.any():
+        raise InvalidInput(Problem("nodes", None, "has none that stays", "name one that is like"))
+    typed = [int(np.flatnonzero(nodes.vm_type == k)[0]) for k in np.unique(nodes.vm_type) if k >= 0]
+    if typed:
+        return [nodes.ids[n] for n in typed]
+    room = np.where(instance.open_nodes, instance.headroom[:, 0], -np.inf)
+    return [nodes.ids[int(room.argmax())]]
+
+
+class _Search:
+    """The search of one rate, and what it knows to be impossible."""
+
+    def __init__(
+        self, instance: Instance, rate: float, ranges: Any, likes: list[str], seed: int
+    ) -> None:
+        self.instance, self.rate, self.seed, self.likes = instance, rate, seed, likes
+        self.operators = list(ranges)
+        self.low = np.array([low for low, _ in ranges.values()], dtype=np.int64)
+        self.high = np.array([high or _UNBOUNDED for _, high in ranges.values()], dtype=np.int64)
+        self.priced = bool((instance.nodes.vm_type >= 0).any())
+        self.groups = [key_groups_of(instance, o) or 0 for o in self.operators]
+        self.present = set(instance.nodes.ids)
+        self.notes: list[str] = []
+        self.impossible = False
+        most = instance.limits.max_nodes_used
+        self.most_nodes = _MOST_NODES if most is None else most
+
+    def run(self) -> Scaling:
+        """Search, prove what can be proved, and judge."""
+        ids = [self.instance.operators.ids[o] for o in self.operators]
+        least = dict(zip(ids, self.low.tolist(), strict=True))
+        reason = plain_reason(self.instance) if everywhere(self.instance) else "lists allowed nodes"
+        if reason is None:
+            found = self._by_counts()
+        else:
+            self.notes.append(f"the instance {reason}: each parallelism is solved by itself")
+            found = self._by_methods()
+        if found is None:
+            return Scaling(self.rate, least, infeasible=self.impossible, notes=tuple(self.notes))
+        return self._judged(least, *found)
+
+    def cost_of(self, instance: Instance) -> Floats:
+        """(N,) cost of each node in use: its price, or 1."""
+        if not self.priced:
+            return np.ones(instance.num_nodes)
+        price = np.array([*(vm.price for vm in instance.vm_types), 0.0])
+        return np.asarray(price[instance.nodes.vm_type])
+
+    def pool(self, count: int) -> tuple[Instance, dict[str, str]]:
+        """Return the instance with so many further nodes like each, and their names."""
+        document, added = self.instance.to_dict(), dict[str, str]()
+        for like in self.likes:
+            names = new_names(self.instance, like, count)
+            add_nodes(document, like, names)
+            added |= dict.fromkeys(names, like)
+        return (Instance.from_dict(document) if added else self.instance), added
+
+    # -- by counts ---------------------------------------------------------------------------
+
+    def _by_counts(self) -> tuple[Plan, Bounds] | None:
+        vectors = float(np.prod((self.high - self.low + 1).astype(float)))
+        if vectors <= _FEW and self.high.sum() <= _FEW_TASKS:
+            return self._by_all()
+        return self._by_nodes()
+
+    def _counts(self, further: int) -> tuple[Counts, list[str]]:
+        """Return the counts on nodes that stay, the cheapest and largest first, and their names."""
+        instance, added = self.pool(further)
+        made = counts_of(instance, self.rate, self.cost_of(instance))
+        home = self.instance.tasks.node[self.instance.tasks.node >= 0]
+        used = np.bincount(home, minlength=instance.num_nodes) > 0
+        fresh = np.array([name in added for name in instance.nodes.ids])
+        size = np.where(np.isfinite(made.room[:, 0]), made.room[:, 0], 1e300)
+        order = np.lexsort((np.arange(len(fresh)), fresh, ~used, -size, made.cost))
+        order = order[instance.open_nodes[order]]
+        made = replace(made.only(order), low=self.low, high=self.high)
+        return made, [instance.nodes.ids[n] for n in order.tolist()]
+
+    def _by_all(self) -> tuple[Plan, Bounds] | None:
+        """Try every parallelism, each exactly: no more nodes than tasks are of use."""
+        made, names = self._counts(min(self.most_nodes, int(self.high.sum())))
+        spans = [range(low, high + 1) for low, high in zip(self.low, self.high, strict=True)]
+        best: Any = None
+        unknown = False
+        for one in sorted(itertools.product(*spans), key=lambda n: (sum(n), n)):
+            n = np.array(one, dtype=np.int64)
+            found = self._exact(made, n)
+            unknown = unknown or found is False
+            if found and (best is None or (found[0], sum(one), -found[1]) < best[0]):
+                best = ((found[0], sum(one), -found[1]), n, found[2])
+        if best is None:
+            self.impossible = not unknown
+            return None
+        (cost, tasks, gain), n, counts = best
+        told = (None, None, None) if unknown else (cost, float(tasks), -gain)
+        return self._plan(made, n, counts, names), told
+
+    def _exact(self, made: Counts, n: Any) -> Any:
+        """Place so many tasks of each operator exactly: as `Counts.best`, of kinds of tasks."""
+        if self.most_nodes < len(made.cost):
+            if self.priced:
+                return False
+            made = made.only(np.arange(self.most_nodes)) if _alike(made) else made
+        kinds, sizes = made.exact(n)
+        found: Any = kinds.best(sizes, _EACH_WORK)
+        if found and int((found[2].sum(axis=1) > 0).sum()) > self.most_nodes:
+            return False
+        return found
+
+    def _by_nodes(self) -> tuple[Plan, Bounds] | None:
+        """Search for the fewest nodes that carry the rate: from the least not refuted upwards."""
+        pool, names = self._counts(_CHUNK)
+        bound = PartsBound(pool, self._offers(pool, names), _PROGRAMS)
+        refuted, open_ = 0.0, False
+        for tried, chosen in enumerate(self._selections(pool)):
+            if tried > _TRIES or len(chosen) > self.most_nodes:
+                break
+            part = pool.only(chosen)
+            cost = float(part.cost.sum())
+            if not open_ and cost > refuted * (1 + _SAME):
+                bound.programs = 0
+                if not _enough(part) or bound.refutes(cost * (1 + _SAME)):
+                    refuted = cost
+                    continue
+                open_ = True
+            if not _enough(part):
+                continue
+            found = self._annealed(part)
+            if found is not None:
+                least = None if open_ and refuted == 0.0 else self._next(pool, refuted)
+                return self._fewer(part, [names[v] for v in chosen], found, least, bound)
+        return None
+
+    def _next(self, pool: Counts, refuted: float) -> float:
+        """Return the least cost above one that is refuted."""
+        if not self.priced:
+            return refuted + 1.0
+        costs = (float(pool.cost[one].sum()) for one in self._selections(pool))
+        return next(cost for cost in costs if cost > refuted * (1 + _SAME))
+
+    def _offers(self, pool: Counts, names: list[str]) -> list[Offer]:
+        """Return the classes of nodes; of those that may be added there are any number."""
+        keys = [
+            (room.tobytes(), link.tobytes(), cost)
+            for room, link, cost in zip(pool.room, pool.link, pool.cost.tolist(), strict=True)
+        ]
+        fresh = {key for key, name in zip(keys, names, strict=True) if name not in self.present}
+        return [
+            Offer(pool.room[v], pool.link[v], float(pool.cost[v]),
+                  np.inf if key in fresh else float(keys.count(key)))
+            for key in dict.fromkeys(keys)
+            for v in [keys.index(key)]
+        ]  # fmt: skip
+
+    def _selections(self, pool: Counts) -> Iterator[Any]:
+        """Yield nodes to use, in order of their cost; of equal cost the largest first."""
+        if not self.priced:
+            size = np.where(np.isfinite(pool.room[:, 0]), pool.room[:, 0], 1e300)
+            order = np.argsort(-size, kind="stable")
+            yield from (order[:k] for k in range(1, len(order) + 1))
+            return
+        price, first = np.unique(pool.cost, return_index=True)
+        places = [np.flatnonzero(pool.cost == p) for p in price]
+        heap, seen = [(0.0, tuple([0] * len(first)))], {tuple([0] * len(first))}
+        while heap:
+            _, number = heapq.heappop(heap)
+            if any(number):
+                yield np.concatenate([at[:k] for at, k in zip(places, number, strict=True)])
+            for i in range(len(number)):
+                more = (*number[:i], number[i] + 1, *number[i + 1 :])
+                if more not in seen and more[i] <= len(places[i]):
+                    seen.add(more)
+                    total = sum(p * k for p, k in zip(price.tolist(), more, strict=True))
+                    heapq.heappush(heap, (total, more))
+
+    def _annealed(self, part: Counts) -> Any:
+        """Return (V, O) counts that carry the rate on all of these nodes, if any are found."""
+        best, random = None, seeded(self.seed)
+        for start in self._starts(part):
+            found = np.zeros_like(start)
+            excess = anneal(
+                part.load, part.each, part.rate, part.price, part.room, part.link, self.low,
+                self.high, part.key_groups, start, _STEPS, random, found,
+            )  # fmt: skip
+            if excess <= 0 and (best is None or found.sum() < best.sum()):
+                best = found
+        return best
+
+    def _starts(self, part: Counts) -> Iterator[Any]:
+        """Yield counts to begin with: a task on each node, of all operators or but of the light."""
+        nodes = len(part.cost)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            loads = part.load / part.room.min(axis=0)
+        weight = np.nan_to_num(loads).max(axis=1) + (part.rate + part.rate.T).sum(axis=1) / max(
+            float(part.rate.sum()), 1e-300
+        )
+        for light in (0.0, 0.1, 0.3, np.inf):
+            start = np.zeros((nodes, len(self.low)), dtype=np.int64)
+            for o in range(len(self.low)):
+                most = self.low[o] if weight[o] <= light else nodes
+                np.add.at(
+                    start[:, o], np.arange(int(np.clip(most, self.low[o], self.high[o]))) % nodes, 1
+                )
+            yield start
+
+    def _fewer(
+        self, part: Counts, names: list[str], found: Any, cost: float | None, bound: PartsBound
+    ) -> tuple[Plan, Bounds]:
+        """Prove, or lower, the number of tasks on these nodes; then the traffic inside.
+
+        All parallelisms of so few tasks are tried, until it would take too long.
+        """
+        alike = len(bound.boxes) == 1
+        n, left = found.sum(axis=0), _ALL_STATES
+        best: Any = None
+        least, whole = float(self.low.sum()), True
+        for one in self._vectors(len(part.cost), bound.boxes[0] if alike else None, int(n.sum())):
+            if best is not None and one.sum() > best[1].sum():
+                break
+            left -= len(part.cost) * float(np.prod(one + 1.0))
+            told: Any = self._exact(part, one) if left > 0 else False
+            least = float(one.sum())
+            if told is False:
+                whole = False
+                break
+            if told is not None and (best is None or told[1] > best[0]):
+                best = (told[1], one, told[2])
+        tasks = least if alike else float(self.low.sum())
+        if best is not None:
+            tasks = float(best[1].sum()) if alike else tasks
+            bounds = (cost, tasks, best[0] if whole and alike else None)
+            return self._plan(part, best[1], best[2], names), bounds
+        told = self._exact(part, n)
+        if not told:
+            return self._plan(part, n, found, names, by_operator=True), (cost, tasks, None)
+        return self._plan(part, n, told[2], names), (cost, tasks, None)
+
+    def _vectors(self, nodes: int, box: Any, most: int) -> Iterator[Any]:
+        """Yield numbers of tasks of no more in all than a plan has, the fewest first.
+
+        Without those of which even the most that a node holds, on every node, are not all.
+        """
+        spans = []
+        rest = int(self.low.sum())
+        for o, low in enumerate(self.low.tolist()):
+            high = min(int(self.high[o]), most - (rest - low))
+            groups = self.groups[o] or None
+            spans.append([
+                n for n in range(low, high + 1)
+                if box is None or nodes * int(box[o] / smallest_share(n, groups) + 1e-6) >= n
+            ])  # fmt: skip
+        heap: list[Any] = []
+        if all(spans):
+            heap.append((sum(one[0] for one in spans), (0,) * len(spans)))
+        seen = {(0,) * len(spans)}
+        while heap:
+            total, at = heapq.heappop(heap)
+            if total > most:
+                return
+            yield np.array([one[i] for one, i in zip(spans, at, strict=True)], dtype=np.int64)
+            for o, i in enumerate(at):
+                more = (*at[:o], i + 1, *at[o + 1 :])
+                if i + 1 < len(spans[o]) and more not in seen:
+                    seen.add(more)
+                    heapq.heappush(heap, (total + spans[o][i + 1] - spans[o][i], more))
+
+    def _plan(
+        self, part: Counts, n: Any, counts: Any, names: list[str], *, by_operator: bool = False
+    ) -> Plan:
+        """Write counts as a plan in which most tasks stay, with no node that is not used."""
+        ids = [self.instance.operators.ids[o] for o in self.operators]
+        parallelism = dict(zip(ids, n.tolist(), strict=True))
+        scaled = at_parallelism(self.instance, parallelism)
+        groups: list[Any] = []
+        for o, size in zip(self.operators, n.tolist(), strict=True):
+            tasks = scaled.tasks_of(o)
+            told = shares(size, self.groups[self.operators.index(o)] or None)
+            kinds = (
+                [np.ones(size, dtype=bool)] if by_operator else [told == s for s in np.unique(told)]
+            )
+            groups += [tasks[kind] for kind in kinds]
+        places = {name: v for v, name in enumerate(names)}
+        home = np.array([
+            places.get(self.instance.nodes.ids[v], -1) if v >= 0 else -1
+            for v in scaled.tasks.node.tolist()
+        ])  # fmt: skip
+        before = np.zeros_like(counts)
+        for g, tasks in enumerate(groups):
+            np.add.at(before[:, g], home[tasks][home[tasks] >= 0], 1)
+        keys = [part.room[v].tobytes() + part.link[v].tobytes() for v in range(len(names))]
+        placed = counts.copy()
+        for key in dict.fromkeys(keys):
+            mine = np.array([v for v, other in enumerate(keys) if other == key])
+            placed[mine] = counts[mine][matched(counts[mine], before[mine])]
+        assignment: dict[str, str] = {}
+        for g, tasks in enumerate(groups):
+            quota, left = placed[:, g].copy(), []
+            for t in tasks.tolist():
+                if home[t] >= 0 and quota[home[t]] > 0:
+                    quota[home[t]] -= 1
+                    assignment[scaled.tasks.ids[t]] = names[home[t]]
+                else:
+                    left.append(t)
+            for t, v in zip(left, np.repeat(np.arange(len(names)), quota).tolist(), strict=True):
+                assignment[scaled.tasks.ids[t]] = names[v]
+        return self.written(parallelism, assignment)
+
+    def written(self, parallelism: dict[str, int], assignment: dict[str, str]) -> Plan:
+        """Return the plan; nodes that it adds are numbered anew, and none is there in vain."""
+        fresh = sorted(set(assignment.values()) - self.present, key=_numbered)
+        added: dict[str, str] = {}
+        renamed: dict[str, str] = {}
+        for like in self.likes:
+            mine = [name for name in fresh if name.rpartition("-new")[0] == like]
+            new = new_names(self.instance, like, len(mine))
+            renamed |= dict(zip(mine, new, strict=True))
+            added |= dict.fromkeys(new, like)
+        order = at_parallelism(self.instance, parallelism).tasks.ids
+        return Plan(
+            self.instance.name,
+            {task: renamed.get(assignment[task], assignment[task]) for task in order},
+            parallelism=parallelism, added_nodes=added, target_rate=self.rate, method="scale",
+            claimed_instance_sha256=self.instance.sha256,
+        )  # fmt: skip
+
+    # -- the verdict -------------------------------------------------------------------------
+
+    def _judged(self, least: dict[str, int], plan: Plan, bounds: Bounds) -> Scaling:
+        """Have the referee judge the plan, and compare with what is proved."""
+        evaluation = evaluate(self.instance, plan)
+        if not evaluation.feasible:
+            raise RefereeRefused(f"scale: the referee refused the plan: {evaluation.violations[0]}")
+        scaled, plain = spoken_of(self.instance, plan)
+        node = plain.node_indices(scaled)
+        cost = float(self.cost_of(scaled)[np.unique(node)].sum())
+        moves = len(migrated_tasks(scaled, node))
+        least_moves = 0.0 if not moves else None
+        values = (cost, float(scaled.num_tasks), imc_gain_of(scaled, node), float(moves))
+        names = ("price" if self.priced else "nodes_used", "tasks", "imc_gain", "migrations")
+        levels = tuple(
+            ScaleLevel(name, value, bound)
+            for name, value, bound in zip(names, values, (*bounds, least_moves), strict=True)
+        )
+        return Scaling(self.rate, least, plan, evaluation, levels, notes=tuple(self.notes))
+
+    # -- by methods: what counts do not describe ---------------------------------------------
+
+    def _by_methods(self) -> tuple[Plan, Bounds] | None:
+        """Solve a few parallelisms, each by itself, for the fewest nodes and then most inside."""
+        best: Any = None
+        ways = list(self._candidates())
+        whole = all(low == high for low, high in zip(self.low, self.high, strict=True))
+        for n in ways:
+            ids = [self.instance.operators.ids[o] for o in self.operators]
+            parallelism = dict(zip(ids, n, strict=True))
+            pool, _ = self.pool(min(self.most_nodes, max(4, sum(n))) if not self.priced else 0)
+            try:
+                scaled = at_parallelism(pool, parallelism)
+                found = solve(
+                    scaled, objective="nodes_used", target_rate=self.rate, seed=self.seed,
+                    time_limit=_SECONDS,
+                )  # fmt: skip
+            except StreamplaceError as error:
+                self.notes.append(f"{parallelism}: {error}")
+                continue
+            if found.plan is None:
+                self.impossible = whole and found.termination is Termination.INFEASIBLE
+                continue
+            used = len(set(found.plan.assignment.values()))
+            if best is None or (used, sum(n)) < best[0]:
+                best = ((used, sum(n)), parallelism, scaled, found)
+        if best is None:
+            return None
+        (used, tasks), parallelism, scaled, found = best
+        limits = {**scaled.to_dict().get("limits", {}), "max_nodes_used": used}
+        inner = solve(
+            scaled.replace(limits=limits), objective="imc_gain", target_rate=self.rate,
+            seed=self.seed, time_limit=_SECONDS, repair=True,
+        )  # fmt: skip
+        plan = inner.plan if inner.plan is not None and inner.feasible else found.plan
+        bound = found.bound if whole else None
+        return self.written(parallelism, dict(plan.assignment)), (
+            bound, float(tasks) if whole and bound == used else None,
+            inner.bound if whole and bound == used else None,
+        )  # fmt: skip
+
+    def _candidates(self) -> Iterator[list[int]]:
+        """Yield numbers of tasks worth a solve: the least, today's, and multiples of the least."""
+        now = self.instance.operators.num_tasks[self.operators]
+        seen = set()
+        bases: list[Any] = [self.low, now, *(self.low * k for k in (2, 3, 4))]
+        for base in bases:
+            n = self._tied(np.clip(base, self.low, self.high))
+            if n is not None and tuple(n) not in seen:
+                seen.add(tuple(n))
+                yield n
+
+    def _tied(self, n: Any) -> list[int] | None:
+        """Give operators whose streams are one to one the same number."""
+        number = {o: int(x) for o, x in zip(self.operators, n, strict=True)}
+        pairs = [(s.source, s.target) for s in self.instance.streams if s.pattern == "one_to_one"]
+        for _ in pairs:
+            for a, b in pairs:
+                number[a] = number[b] = max(number[a], number[b])
+        bounds = zip(number.values(), self.high.tolist(), strict=True)
+        return list(number.values()) if all(x <= high for x, high in bounds) else None
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    head, _, number = name.rpartition("-new")
+    return head, int(number) if number.isdigit() else 0
+
+
+def _alike(part: Counts) -> bool:
+    """Whether all nodes are of one class."""
+    return all(bool((x == x[0]).all()) for x in (part.room, part.link, part.cost[:, None]))
+
+
+def _enough(part: Counts) -> bool:
+    """Whether nodes have room for all load, at the least numbers of tasks: by adding up."""
+    need = part.load.sum(axis=0) + part.low @ part.each
+    return bool((need <= part.room.sum(axis=0) * (1 + _SAME)).all())
+
+
+def _by_models(instance: Instance, rate: float, seed: int) -> Scaling:
+    """Scale operators with performance models: threads and machines by the model-driven methods."""
+    if not instance.input_rate:
+        reason = "is not given, or 0: no threads can be planned"
+        raise InvalidInput(Problem("input_rate", instance.input_rate, reason, "give it"))
+    more = instance.replace(input_rate=instance.input_rate * rate)
+    result = solve(more, seed=seed)
+    if result.plan is None:
+        none = result.termination is Termination.INFEASIBLE
+        return Scaling(rate, {}, infeasible=none, notes=tuple(result.notes))
+    plan = replace(result.plan, _instance=None, claimed_instance_sha256=more.sha256)
+    told = result.objective
+    levels = () if told is None or told.value is None else (
+        ScaleLevel(told.name, float(told.value), result.bound),
+    )  # fmt: skip
+    return Scaling(rate, {}, plan, result.evaluation, levels, notes=tuple(result.notes))

@@ -1,0 +1,382 @@
+"""Counts of tasks on nodes where every operator's number of tasks is free.
+
+Of x tasks on a node out of n, an operator has the part x / n of its load and its streams there, so
+that what a node carries follows from its parts alone, whatever n is. Exact for a given n: which
+contents a node may have (`Counts.contents`), and by dynamic programming over how many tasks are
+placed, the cheapest nodes that take all, and the most traffic inside them (`Counts.best`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.throughput.problem import places_of
+from optim.figures.rate import carrying
+from optim.format.parallelism import bounds_of, key_groups_of, largest_share, shares
+from optim.kernels.draws import accepts, draw
+from optim.kernels.room import placing_masks, placing_room
+from optim.rules import limits_set
+from optim.util.compiled import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats
+
+    Counts64 = NDArray[np.int64]
+
+_ROUNDING = 1e-9
+_KEPT = frozenset(
+    {
+        "capacity",
+        "links",
+        "max_load",
+        "max_utilisation",
+        "max_nodes_used",
+        "crossing_cost",
+        "leaving",
+    }
+)
+"""Rules that counts know: the last of all by the nodes that are offered."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """O operators and V nodes at a rate.
+
+    Attributes
+    ----------
+    load
+        (O, R) load of all tasks of an operator at the current input, of the resources that it
+        drives; 0 of the others.
+    each
+        (O, R) load of one task, of the others; 0 of those that are driven.
+    rate, price
+        (O, O) traffic of the streams; (2, R) what a unit that crosses costs sender and receiver.
+    room, link
+        (V, R) load and (V, 3) traffic that a node takes (leaving, entering, both) at the rate.
+    cost
+        (V,) of using a node.
+    low, high
+        (O,) least and greatest number of tasks.
+    key_groups
+        (O,) 0 where there are none.
+    shares
+        (O,) part that one task has, where the rows stand for kinds of tasks (`exact`).
+    """
+
+    load: Floats
+    each: Floats
+    rate: Floats
+    price: Floats
+    room: Floats
+    link: Floats
+    cost: Floats
+    low: Counts64
+    high: Counts64
+    key_groups: Counts64
+    shares: Floats | None = None
+
+    def only(self, nodes: Any) -> Counts:
+        """Return the same operators on some of the nodes."""
+        return replace(self, room=self.room[nodes], link=self.link[nodes], cost=self.cost[nodes])
+
+    def exact(self, tasks: Counts64) -> tuple[Counts, Counts64]:
+        """Return kinds of tasks of equal shares, for numbers of tasks, and how many are
+        of each kind.
+        """
+        operator, share, sizes = [], [], []
+        for o, n in enumerate(tasks.tolist()):
+            found, count = np.unique(shares(n, int(self.key_groups[o]) or None), return_counts=True)
+            operator += [o] * len(found)
+            share += found.tolist()
+            sizes += count.tolist()
+        kind = np.array(operator)
+        made = replace(
+            self, load=self.load[kind], each=self.each[kind], rate=self.rate[np.ix_(kind, kind)],
+            shares=np.array(share),
+        )  # fmt: skip
+        return made, np.array(sizes, dtype=np.int64)
+
+    def part(self, tasks: Counts64) -> Floats:
+        """(O,) part of its operator that one task has, the fullest where key groups are uneven."""
+        if self.shares is not None:
+            return self.shares
+        pairs = zip(tasks.tolist(), self.key_groups.tolist(), strict=True)
+        return np.array([largest_share(n, k or None) for n, k in pairs])
+
+    def fits(self, rows: Counts64, tasks: Counts64, node: int) -> Bools:
+        """(M,) which of (M, O) counts a node may hold."""
+        part = rows * self.part(tasks)
+        sent, taken = part @ self.rate, part @ self.rate.T
+        inside = np.einsum("mo,mo->m", sent, part)
+        out, into = (np.maximum(x.sum(axis=1) - inside, 0.0) for x in (sent, taken))
+        noise = 1e-12 * self.rate.sum()
+        out, into = np.where(out > noise, out, 0.0), np.where(into > noise, into, 0.0)
+        need = part @ self.load + rows @ self.each
+        need = need + np.outer(out, self.price[0]) + np.outer(into, self.price[1])
+        good = (need <= self.room[node] * (1 + _ROUNDING)).all(axis=1)
+        for crossing, most in zip((out, into, out + into), self.link[node].tolist(), strict=True):
+            good &= crossing <= most * (1 + _ROUNDING)
+        return np.asarray(good)
+
+    def gain(self, rows: Counts64, tasks: Counts64) -> Floats:
+        """(M,) traffic inside a node that holds (M, O) counts."""
+        part = rows * self.part(tasks)
+        return np.einsum("mo,mo->m", part @ self.rate, part)
+
+    def most(self, tasks: Counts64, node: int) -> Counts64:
+        """(O,) most tasks of each operator on a node, by its room alone."""
+        each = self.part(tasks)[:, None] * self.load + self.each
+        with np.errstate(divide="ignore", invalid="ignore"):
+            count = np.where(each > 0, self.room[node] * (1 + _ROUNDING) / each, np.inf)
+        return np.minimum(np.floor(count.min(axis=1)), tasks).astype(np.int64)
+
+    def contents(self, tasks: Counts64, node: int, most: int) -> Counts64 | None:
+        """(M, O) counts that a node may hold, the empty one first; ``None`` where too many are."""
+        rows = np.zeros((1, 0), dtype=np.int64)
+        each = self.part(tasks)[:, None] * self.load + self.each
+        room = self.room[node] * (1 + _ROUNDING)
+        for o, top in enumerate(self.most(tasks, node).tolist()):
+            if len(rows) * (top + 1) > most:
+                return None
+            grown = np.repeat(rows, top + 1, axis=0)
+            grown = np.column_stack([grown, np.tile(np.arange(top + 1), len(rows))])
+            rows = grown[(grown @ each[: o + 1] <= room).all(axis=1)]
+        return rows[self.fits(rows, tasks, node)]
+
+    def best(self, tasks: Counts64, work: int) -> Any:
+        """Place so many tasks on the cheapest nodes, with most traffic inside.
+
+        Returns
+        -------
+        tuple | None | bool
+            Cost, traffic inside, (V, O) counts; ``None`` where no placement is, ``False`` where
+            more work than `work` is needed to know.
+        """
+        shape = tuple((tasks + 1).tolist())
+        states = int(np.prod(shape, dtype=float))
+        if states * len(self.cost) > work:
+            return False
+        stride = np.append(np.cumprod(np.array(shape[:0:-1], dtype=np.int64))[::-1], 1)
+        dear = 4.0 * float(self.rate.sum()) + 1.0
+        value = np.full(states, -np.inf)
+        value[0] = 0.0
+        taken = np.zeros((len(self.cost), states), dtype=np.int32)
+        listed: dict[bytes, Counts64 | None] = {}
+        chosen: list[Counts64] = []
+        keys = [self.room[v].tobytes() + self.link[v].tobytes() for v in range(len(self.cost))]
+        for v, key in enumerate(keys):
+            if key not in listed:
+                listed[key] = self.contents(tasks, v, max(1000, work // states))
+            if (rows := listed[key]) is None:
+                return False
+        every = [listed[key] for key in keys]
+        if (sum(rows.max(axis=0) for rows in every if rows is not None) < tasks).any():
+            return None
+        if sum(len(rows) for rows in every if rows is not None) * states > work:
+            return False
+        for v, rows in enumerate(every):
+            assert rows is not None
+            gains = self.gain(rows, tasks) - dear * self.cost[v] * (rows.sum(axis=1) > 0)
+            value = place_one(rows, rows @ stride, gains, value, np.array(shape), taken[v])
+            chosen.append(rows)
+        if not np.isfinite(value[-1]):
+            return None
+        counts, at = np.zeros((len(self.cost), len(tasks)), dtype=np.int64), states - 1
+        for v in range(len(self.cost) - 1, -1, -1):
+            counts[v] = chosen[v][taken[v, at]]
+            at -= int(counts[v] @ stride)
+        used = counts.sum(axis=1) > 0
+        return float(self.cost[used].sum()), float(self.gain(counts, tasks).sum()), counts
+
+
+@kernel(steps=lambda rows, value: 0.5 * len(rows) * len(value))
+def place_one(rows, offset, gains, value, shape, taken):  # type: ignore[no-untyped-def]
+    """Let one node hold any of its contents, after those before it.
+
+    Parameters
+    ----------
+    rows, offset, gains
+        (M, O) contents, their (M,) distances in the table of states, and what they gain.
+    value, shape
+        (S,) best value of each state, a number of tasks of each operator that are placed.
+    taken
+        (S,) output: the contents that were chosen to get there.
+
+    Returns
+    -------
+    array
+        (S,) best values with this node.
+    """
+    found = np.full(len(value), -np.inf)
+    at = np.zeros(len(shape), dtype=np.int64)
+    for s in range(len(value)):
+        if value[s] > -np.inf:
+            for m in range(len(rows)):
+                fits = True
+                for o in range(len(shape)):
+                    if at[o] + rows[m, o] >= shape[o]:
+                        fits = False
+                        break
+                if fits and value[s] + gains[m] > found[s + offset[m]]:
+                    found[s + offset[m]] = value[s] + gains[m]
+                    taken[s + offset[m]] = m
+        for o in range(len(shape) - 1, -1, -1):
+            at[o] += 1
+            if at[o] < shape[o]:
+                break
+            at[o] = 0
+    return found
+
+
+@kernel(steps=lambda steps, room: 20.0 * steps * len(room))
+def anneal(  # type: ignore[no-untyped-def]
+    load, each, rate, price, room, link, low, high, key_groups, start, steps, random, best
+):
+    """Add, drop and move tasks so that no node is too full, and tasks are few, by annealing.
+
+    Parameters
+    ----------
+    load, each, rate, price, room, link, low, high, key_groups
+        As of `Counts`.
+    start, steps, random
+        (V, O) counts to begin with; moves tried; state of the generator (`draws.seeded`).
+    best
+        (V, O) output: the best counts.
+
+    Returns
+    -------
+    float
+        What the fullest nodes of `best` exceed their room by, as a part of it, added up.
+    """
+    nodes, operators = start.shape
+    resources = load.shape[1]
+    counts, total = start.copy(), np.zeros(operators, dtype=np.int64)
+    for o in range(operators):
+        total[o] = counts[:, o].sum()
+    whole = max(rate.sum(), 1e-300)
+    share, need = np.zeros(operators), np.zeros(resources)
+    now, least, fine = 1e300, np.inf, np.inf
+    v, w, o, kind = 0, 0, 0, -1
+    for step in range(steps + 1):
+        if step:
+            kind, o, v, w = (
+                draw(random, 4),
+                draw(random, operators),
+                draw(random, nodes),
+                draw(random, nodes),
+            )
+            if kind == 0:
+                if total[o] >= high[o]:
+                    continue
+                counts[v, o] += 1
+                total[o] += 1
+            elif counts[v, o] == 0 or (kind == 1 and total[o] <= low[o]) or v == w:
+                continue
+            elif kind == 1:
+                counts[v, o] -= 1
+                total[o] -= 1
+            else:
+                counts[v, o] -= 1
+                counts[w, o] += 1
+        for p in range(operators):
+            if key_groups[p] > 0:
+                share[p] = float((key_groups[p] + total[p] - 1) // total[p]) / key_groups[p]
+            else:
+                share[p] = 1.0 / total[p]
+        excess, inner = 0.0, 0.0
+        for n in range(nodes):
+            inside, out, into = 0.0, 0.0, 0.0
+            for p in range(operators):
+                if counts[n, p] == 0:
+                    continue
+                part = counts[n, p] * share[p]
+                for q in range(operators):
+                    if rate[p, q] > 0.0:
+                        other = counts[n, q] * share[q]
+                        inside += rate[p, q] * part * other
+                        out += rate[p, q] * part * max(0.0, 1.0 - other)
+                    if rate[q, p] > 0.0:
+                        into += rate[q, p] * part * max(0.0, 1.0 - counts[n, q] * share[q])
+            inner += inside
+            for r in range(resources):
+                need[r] = out * price[0, r] + into * price[1, r]
+                for p in range(operators):
+                    need[r] += counts[n, p] * (share[p] * load[p, r] + each[p, r])
+                if need[r] > room[n, r] * (1 + 1e-9):
+                    excess += need[r] / max(room[n, r], 1e-9) - 1.0
+            for k in range(3):
+                crossing = out if k == 0 else (into if k == 1 else out + into)
+                if crossing > link[n, k] * (1 + 1e-9):
+                    excess += crossing / max(link[n, k], 1e-9) - 1.0
+        tasks = 0
+        for p in range(operators):
+            tasks += total[p]
+        cost = 60.0 * excess + 0.1 * tasks - 0.1 * inner / whole
+        heat = 2.0 * 0.003 ** (float(step) / steps)
+        if accepts(random, cost - now, heat):
+            now = cost
+            if excess < least or (excess == least and cost < fine):
+                least, fine = excess, cost
+                best[:] = counts
+        elif kind == 0:
+            counts[v, o] -= 1
+            total[o] -= 1
+        elif kind == 1:
+            counts[v, o] += 1
+            total[o] += 1
+        else:
+            counts[v, o] += 1
+            counts[w, o] -= 1
+    return least
+
+
+def plain_reason(instance: Instance) -> str | None:
+    """Return why counts do not describe an instance; ``None`` where they do."""
+    for name in sorted(limits_set(instance).keys() - _KEPT):
+        return f"sets {name}"
+    if not places_of(instance).single:
+        return "has a link of several nodes"
+    if any(s.pattern != "full" and s.rate > 0 for s in instance.streams):
+        return "has a stream that is not spread fully"
+    if (instance.tasks.operator < 0).any():
+        return "has tasks of no operator"
+    return None
+
+
+def counts_of(instance: Instance, rate: float, cost: Floats) -> Counts:
+    """Write an instance, with all nodes that may be used, in counts at a rate."""
+    driven = np.isin(np.arange(instance.num_resources), instance.rate_driven)
+    used = np.flatnonzero(instance.operators.num_tasks > 0)
+    binding = carrying(instance, rate)
+    loads = [instance.tasks.load[instance.tasks_of(o)] for o in used.tolist()]
+    bounds = [bounds_of(instance, o) for o in used.tolist()]
+    flows = instance.flows.directed()
+    operator = np.searchsorted(used, instance.tasks.operator)
+    between = np.zeros((len(used), len(used)))
+    np.add.at(between, (operator[flows[0]], operator[flows[1]]), flows[2])
+    return Counts(
+        load=np.array([np.where(driven, x.sum(axis=0), 0.0) for x in loads]),
+        each=np.array([np.where(driven, 0.0, x.mean(axis=0)) for x in loads]),
+        rate=between,
+        price=np.array(instance.crossing_cost),
+        room=np.maximum(placing_room(binding), 0.0),
+        link=places_of(binding).link,
+        cost=cost,
+        low=np.array([low for low, _ in bounds], dtype=np.int64),
+        high=np.array([high or 1_000_000 for _, high in bounds], dtype=np.int64),
+        key_groups=np.array(
+            [key_groups_of(instance, o) or 0 for o in used.tolist()], dtype=np.int64
+        ),
+    )
+
+
+def everywhere(instance: Instance) -> bool:
+    """Whether every task may be on every node that stays."""
+    kind, _, target = placing_masks(instance)
+    return bool(target[np.unique(kind)].all())

@@ -1,0 +1,119 @@
+"""``streamplace scale``: how many tasks, how many nodes, and where, for a rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formulations.throughput.scale import scale
+from optim.errors import InvalidInput, Problem
+from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_instance, add_json, load_instance, positive, whole
+from streamplace.present.console import console_beside, plain_table, talk_console
+from streamplace.present.numbers import number
+from streamplace.present.streams import print_json, write_document
+from streamplace.present.table import printable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from formulations.throughput.scale import ScaleLevel, Scaling
+    from optim.format.instance import Instance
+
+EXAMPLES = """\
+examples:
+  streamplace scale examples/capsys-rate-q6.json --target-rate 2
+  streamplace scale cluster.json --target-rate 1 1.5 2 3 --json
+  streamplace scale cluster.json --target-rate 2 --like n3 -o plan.json
+  streamplace export flink cluster.json plan.json -o job
+
+exit codes: 0 a plan for every rate; 2 invalid input; 3 a rate that nothing carries, proven;
+4 a rate for which no plan was found"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument(
+        "--target-rate", metavar="R", type=positive, nargs="+", required=True,
+        help="multiples of the current input to be carried",
+    )  # fmt: skip
+    parser.add_argument(
+        "--like", metavar="NODE",
+        help="what further nodes are like; the first of each vm_type, else the largest",
+    )  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="of the search (0)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the plan; of one rate; -: standard output"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Scale to each rate, and print what it takes."""
+    rates = sorted(set(args.target_rate))
+    if args.output is not None and len(rates) > 1:
+        reason = "is for the plan of one rate"
+        raise InvalidInput(Problem("--output", args.output, reason, "name one --target-rate"))
+    if args.output == "-" and args.json:
+        reason = "needs standard output for itself"
+        raise InvalidInput(Problem("--json", None, reason, "the plan stands in it: leave -o out"))
+    instance = load_instance(args.instance)
+    found = [scale(instance, rate, like=args.like, seed=args.seed) for rate in rates]
+    if args.output is not None and found[0].plan is not None:
+        write_document(args.output, found[0].plan.to_json())
+    if args.json:
+        print_json([one.to_dict() for one in found] if len(found) > 1 else found[0].to_dict())
+    else:
+        _print(instance, found, args.output)
+    if not args.quiet:
+        for note in dict.fromkeys(note for one in found for note in one.notes):
+            talk_console().print(f"note: {note}", soft_wrap=True)
+    if any(one.infeasible for one in found):
+        return int(ExitCode.INFEASIBLE)
+    return int(ExitCode.OK if all(one.plan is not None for one in found) else ExitCode.NO_PLAN)
+
+
+def _print(instance: Instance, found: list[Scaling], output: str | None) -> None:
+    """Print a table with a column for each rate."""
+    console = console_beside(output)
+    now = {name: int(n) for name, n in zip(
+        instance.operators.ids, instance.operators.num_tasks, strict=True)}  # fmt: skip
+    rows = [
+        [name, str(count), *(str(one.parallelism.get(name, "")) for one in found)]
+        for name, count in now.items()
+    ]
+    for k, level in enumerate(_level_names(found)):
+        told = [_level(one.levels[k]) if one.levels else "" for one in found]
+        rows.append([level, "", *told])
+    rates = [
+        "" if one.evaluation is None or one.evaluation.sustainable_rate is None
+        else number(one.evaluation.sustainable_rate)
+        for one in found
+    ]  # fmt: skip
+    rows.append(["sustainable_rate", "", *rates])
+    heads = ["", "now", *(f"{number(one.rate)} ×" for one in found)]
+    table = plain_table(heads, right=heads[1:])
+    for cells in rows:
+        table.add_row(*map(printable, cells))
+    console.print(table)
+    for one in found:
+        if one.plan is None:
+            why = "infeasible, proven" if one.infeasible else "no plan found"
+            console.print(f"{number(one.rate)} × current input: {why}", style="bold red")
+        elif one.plan.added_nodes:
+            like = sorted(set(one.plan.added_nodes.values()))
+            more = f"{len(one.plan.added_nodes)} nodes like {', '.join(like)} are added"
+            console.print(f"{number(one.rate)} × current input: {more}", soft_wrap=True)
+
+
+def _level_names(found: list[Scaling]) -> list[str]:
+    return next(([level.name for level in one.levels] for one in found if one.levels), [])
+
+
+def _level(level: ScaleLevel) -> str:
+    """Write a value, and whether it is proved or what is."""
+    if level.proven:
+        return f"{number(level.value)} proven"
+    return number(level.value) if level.bound is None else (
+        f"{number(level.value)} (bound {number(level.bound)})"
+    )  # fmt: skip

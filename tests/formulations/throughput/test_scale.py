@@ -1,0 +1,279 @@
+"""Parallelism and placement chosen together, against all parallelisms and placements."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formulations.throughput.scale import Scaling, scale
+from formulations.throughput.scale_bound import Offer, PartsBound
+from formulations.throughput.scale_counts import counts_of
+from optim import Instance, Plan, evaluate
+from optim.figures.measures import imc_gain_of
+from optim.figures.rate import carrying
+from optim.format.changes import Change, altered
+from optim.format.parallelism import at_parallelism, bounds_of
+from optim.rules import broken
+from optim.rules.placement import Placement
+from streamplace.cli.main import main
+
+
+def small(seed: int) -> Instance:
+    """Two or three operators of at most three tasks, on nodes that are alike."""
+    draw = random.Random(seed)
+    operators, names = [], ["a", "b", "c"][: draw.choice([2, 2, 3])]
+    most = 3 if len(names) == 2 else 2
+    for name in names:
+        entry: dict[str, Any] = {
+            "id": name,
+            "group": {
+                "tasks": draw.randint(1, most),
+                "load": {"cpu": draw.choice([0.5, 1.0, 2.0, 3.0]), "slot": 1.0},
+            },
+            "max_parallelism": draw.randint(1, most),
+        }
+        entry["group"]["load"]["slot"] = float(entry["group"]["tasks"])
+        if draw.random() < 0.4:
+            entry["key_groups"] = draw.randint(most, 4)
+        if draw.random() < 0.3:
+            entry["min_parallelism"] = draw.randint(1, entry["max_parallelism"])
+        if draw.random() < 0.6:
+            entry["max_load"] = {"cpu": draw.choice([1.0, 1.5, 2.5, 4.0])}
+        operators.append(entry)
+    nodes = [
+        {"id": f"n{i}", "capacity": {"cpu": 3.0, "slot": draw.choice([3, 4])}} for i in range(2)
+    ]
+    nodes[1]["capacity"] = nodes[0]["capacity"]
+    links = [
+        {"id": f"{way}{i}", "nodes": [f"n{i}"], "direction": way, "capacity": capacity}
+        for way, capacity in (("out", draw.choice([2.0, 4.0])), ("in", draw.choice([2.0, 4.0])))
+        for i in range(2)
+    ]
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1",
+        "name": f"small-{seed}",
+        "resources": ["cpu", "slot"],
+        "nodes": nodes,
+        "links": links if draw.random() < 0.7 else [],
+        "operators": operators,
+        "streams": [
+            {"from": u, "to": v, "rate": draw.choice([1.0, 2.0, 3.0])}
+            for u, v in itertools.pairwise(names)
+        ],
+    }
+    if draw.random() < 0.3:
+        document["crossing_cost"] = {"cpu": {"out": 0.2, "in": 0.1}}
+    if draw.random() < 0.5:
+        document["tasks"] = [{"id": "a/0", "node": "n1"}]
+    return Instance.from_dict(document)
+
+
+def partitions(tasks: int) -> Iterator[list[int]]:
+    """Yield all placements on nodes that are alike, each once."""
+    at = [0] * tasks
+    while True:
+        yield at
+        i = tasks - 1
+        while i > 0 and at[i] > max(at[:i]):
+            i -= 1
+        if i <= 0:
+            return
+        at = [*at[:i], at[i] + 1, *[0] * (tasks - 1 - i)]
+
+
+def best(instance: Instance, rate: float) -> tuple[float, float, float] | None:
+    """Try every parallelism and placement: fewest nodes, fewest tasks, most traffic inside."""
+    found = None
+    ranges = [bounds_of(instance, o) for o in range(instance.num_operators)]
+    for n in itertools.product(*(range(low, (high or 3) + 1) for low, high in ranges)):
+        wide = altered(instance, [Change("add-node", "n0", sum(n))])
+        made = at_parallelism(wide, dict(zip(instance.operators.ids, n, strict=True)))
+        binding = carrying(made, rate)
+        for places in partitions(sum(n)):
+            node = np.array(places, dtype=np.int32)
+            key = (max(places) + 1, sum(n), -imc_gain_of(made, node))
+            if (found is None or key < (*found[:2], found[2] - 1e-9)) and not broken(
+                Placement(binding, node)
+            ):
+                found = key
+    return found
+
+
+def check(seed: int) -> None:
+    instance, rate = small(seed), [0.5, 0.8, 1.0, 1.3, 2.0][seed % 5]
+    least, found = best(instance, rate), scale(instance, rate)
+    if least is None:
+        assert found.plan is None
+        assert found.infeasible
+        return
+    assert found.plan is not None
+    values = [level.value for level in found.levels]
+    assert values[:2] == list(least[:2])
+    assert values[2] == pytest.approx(-least[2])
+    assert all(level.proven for level in found.levels[:3])
+    again = Plan.from_json(found.plan.to_json())
+    assert evaluate(instance, again).feasible
+    assert (evaluate(instance, again).sustainable_rate or 9) >= rate * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("part", range(12))
+def test_against_all_parallelisms_and_placements(part: int) -> None:
+    for seed in range(10 * part, 10 * part + 10):
+        check(seed)
+
+
+def pipe(**more: Any) -> dict[str, Any]:
+    """A source of 8 key groups and a count, on one node of 4 cpu."""
+    return {
+        "format": "streamplace.instance/1",
+        "name": "pipe",
+        "nodes": [{"id": "n1", "capacity": {"cpu": 4}}],
+        "operators": [
+            {"id": "in", "group": {"tasks": 1, "load": {"cpu": 1}}, "max_load": {"cpu": 1}},
+            {"id": "count", "group": {"tasks": 2, "load": {"cpu": 2}}, "max_load": {"cpu": 1}},
+        ],
+        "streams": [{"from": "in", "to": "count", "rate": 1}],
+        **more,
+    }
+
+
+def made(**more: Any) -> Instance:
+    return Instance.from_dict(pipe(**more))
+
+
+def values(found: Scaling) -> list[float]:
+    return [level.value for level in found.levels]
+
+
+def test_by_hand() -> None:
+    # 9 cpu at 3 ×: three nodes, and a task for each cpu
+    found = scale(made(), 3)
+    assert dict(found.parallelism) == {"in": 3, "count": 6}
+    assert values(found)[:2] == [3, 9]
+    assert dict(found.least) == {"in": 3, "count": 6}
+    assert found.plan is not None
+    assert dict(found.plan.added_nodes) == {"n1-new1": "n1", "n1-new2": "n1"}
+
+
+def test_key_groups_need_more_tasks_and_bind() -> None:
+    operators = pipe()["operators"]
+    operators[1]["key_groups"] = 8
+    # 6 cpu of 8 key groups at one a task: two on a task are 1.5
+    assert scale(made(operators=operators), 3).least["count"] == 8
+    none = scale(made(operators=operators), 5)
+    assert (none.plan, none.infeasible) == (None, True)
+    assert "count needs at least 10 tasks" in none.notes[0]
+
+
+def test_prices_of_machine_types() -> None:
+    types = [{"id": "s", "slots": 1, "price": 1.0}, {"id": "l", "slots": 1, "price": 1.7}]
+    nodes = [
+        {"id": "s1", "capacity": {"cpu": 4}, "vm_type": "s"},
+        {"id": "l1", "capacity": {"cpu": 8}, "vm_type": "l"},
+    ]
+    found = scale(made(nodes=nodes, vm_types=types), 4)  # 12 cpu: a large and a small one
+    assert found.levels[0].name == "price"
+    assert values(found)[0] == pytest.approx(2.7)
+    assert found.levels[0].proven
+
+
+def test_moves_are_few() -> None:
+    tasks = [
+        {"id": "in/0", "node": "n1"},
+        {"id": "count/0", "node": "n1"},
+        {"id": "count/1", "node": "n1"},
+    ]
+    found = scale(made(tasks=tasks), 1.3)
+    assert found.evaluation is not None
+    assert found.evaluation.migrations == 0
+
+
+def test_other_rules_are_solved_parallelism_by_parallelism() -> None:
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 4}} for i in range(3)]
+    sets = [{"id": "far", "operator": "in", "rule": "apart"}]
+    found = scale(made(nodes=nodes, sets=sets), 2)
+    assert found.evaluation is not None
+    assert found.evaluation.feasible
+    assert values(found)[:2] == [2, 6]
+    assert "sets sets" in found.notes[0]
+
+
+def test_models_are_scaled_by_their_methods() -> None:
+    model = [{"threads": 1, "rate": 310, "cpu": 84.69, "memory": 35.63}]
+    instance = Instance.from_dict({
+        "format": "streamplace.instance/1",
+        "name": "xml",
+        "resources": ["cpu", "memory"],
+        "operators": [{"id": "parse", "model": "xml"}],
+        "models": {"xml": model},
+        "input_rate": 300,
+        "vm_types": [{"id": "D2", "slots": 2, "price": 0.2}],
+    })  # fmt: skip
+    found = scale(instance, 2)
+    assert dict(found.parallelism) == {"parse": 2}
+    assert found.evaluation is not None
+    assert (found.evaluation.supported_rate or 0) >= 600
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 2))
+def test_nodes_that_are_refuted_carry_nothing(seed: int) -> None:
+    instance = small(seed)
+    least = best(instance, 1.0)
+    wide = altered(instance, [Change("add-node", "n0", 8)])
+    counts = counts_of(wide, 1.0, np.ones(wide.num_nodes))
+    bound = PartsBound(counts, [Offer(counts.room[0], counts.link[0], 1.0, np.inf)], 300)
+    for number in range(1, 7):
+        if bound.refutes(number):
+            assert least is None or least[0] > number
+
+
+def test_on_the_command_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file, plan = str(tmp_path / "pipe.json"), str(tmp_path / "plan.json")
+    made().save(file)
+    assert main(["scale", file, "--target-rate", "3", "-o", plan]) == 0
+    assert "3 proven" in capsys.readouterr().out
+    assert main(["evaluate", file, plan]) == 0
+    capsys.readouterr()
+    assert main(["scale", file, "--target-rate", "1", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["parallelism"]["count"] for one in told] == [2, 4]
+    assert [one["nodes_used"] for one in told] == [1, 2]
+    assert told[1]["levels"][0] == {"name": "nodes_used", "value": 2, "bound": 2, "proven": True}
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "code", "reason"),
+    [
+        ({}, ["--target-rate", "0"], 2, "not more than 0"),
+        ({}, ["--target-rate", "nan"], 2, "not finite"),
+        ({}, ["--target-rate", "2", "--like", "n7"], 2, "n7"),
+        ({}, ["--target-rate", "1", "2", "-o", "x"], 2, "one rate"),
+        ({"operators": [{"id": "in", "group": {"tasks": 1}}], "streams": []},
+         ["--target-rate", "2"], 2, "nothing grows"),
+        ({"operators": [], "streams": []}, ["--target-rate", "2"], 2, "nothing grows"),
+        ({"operators": [{"id": "in", "max_load": {"cpu": 1}, "max_parallelism": 1,
+                         "group": {"tasks": 1, "load": {"cpu": 1}}}], "streams": []},
+         ["--target-rate", "2"], 3, "needs at least 2 tasks"),
+        ({"operators": [{"id": "in", "max_parallelism": 1, "min_parallelism": 2}], "streams": []},
+         ["--target-rate", "2"], 2, "min_parallelism"),
+        ({"streams": [{"from": "in", "to": "cuont", "rate": 1}]},
+         ["--target-rate", "2"], 2, "cuont"),
+    ],
+)  # fmt: skip
+def test_bad_input(
+    change: dict[str, Any], words: list[str], code: int, reason: str, tmp_path: Any, capsys: Any
+) -> None:
+    file = tmp_path / "pipe.json"
+    file.write_text(json.dumps(pipe(**change)))
+    try:
+        found = main(["scale", str(file), *words])
+    except SystemExit as error:
+        found = int(error.code or 0)
+    assert found == code
+    assert reason in "".join(capsys.readouterr())
