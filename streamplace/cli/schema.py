@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="?", choices=tuple(ADAPTERS), default="instance",
         help="a file's format, or what solve (result), evaluate (evaluation), explain "
-        "(explanation), scale, steps, verify or decide (decision) print with --json; default instance",
+        "(explanation), scale, steps, verify or decide (decision) print with --json",
     )  # fmt: skip
 
 
