@@ -138,8 +138,12 @@ def check_belongs(instance: Instance, plan: Plan) -> None:
     if plan._instance is instance:
         return
     if plan.parallelism is not None:
-        reason = "is of no use here: the tasks are others"
-        remedy = "use `streamplace evaluate`, `check` or `export`, which make the instance anew"
+        now = zip(instance.operators.ids, instance.operators.num_tasks.tolist(), strict=True)
+        wanted = plan.parallelism
+        told = [f"{name} {n} → {wanted[name]}" for name, n in now if wanted.get(name, n) != n]
+        change = f"changes numbers of tasks ({', '.join(told[:5])}{', …' if told[5:] else ''})"
+        reason = f"{change}: that takes a restart or a rescale, not moves"
+        remedy = "`streamplace export flink` or `storm` writes it; `evaluate` and `check` judge it"
         raise InvalidInput(Problem("parallelism", None, reason, remedy))
     if plan.instance_sha256 is not None and plan.instance_sha256 != instance.sha256:
         raise InvalidInput(

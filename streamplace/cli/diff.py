@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optim import Plan, evaluate
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
-from optim.referee.evaluate import evaluate_indices
+from optim.referee.evaluate import check_belongs, evaluate_indices
 from streamplace.present.arguments import add_instance, add_json, load_instance, load_plan
 from streamplace.present.console import answer_console, printable
 from streamplace.present.numbers import number, plural
@@ -81,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
 def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
     """Read and judge what is compared."""
     plans = [load_plan(name) for name in names]
+    for plan in plans:
+        check_belongs(instance, plan)
     if len(plans) == 2:
         threads = [plan.threads is not None for plan in plans]
         if threads[0] != threads[1]:

@@ -85,6 +85,9 @@ class Exporter:
     read_back
         Reads where tasks are out of a file that `write` made; raises `InvalidInput` where it is
         none, or is of other tasks and nodes. ``None`` where nothing in the file says it.
+    rescale
+        Gives the texts that bring operators to the numbers of tasks of a plan that chooses them, by
+        operator id; ``None`` where the format says nothing of them.
     next_step
         How the files are put to use, with ``{0}``, ``{1}``, … for their names; empty for nothing
         to say.
@@ -97,6 +100,7 @@ class Exporter:
     needs_plan: bool = True
     read_back: Callable[[str, Instance], Places] | None = None
     next_step: str = ""
+    rescale: Callable[[Instance, Mapping[str, int], Ledger], dict[str, str]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``streamplace export --json`` lists."""

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.instance import Instance
+from optim.format.parallelism import spoken_of
 from optim.format.plan import PLAN_FORMAT, Plan
 from optim.format.read import parse_json
 from optim.options import number_of, read_options
 from optim.rules import NUMBERS
 from optim.util.files import write_atomic
 from optim.util.process import collection_paused
-from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS, Ledger, Request
+from streamplace.clusters.exchange.declarations import (
+    EXPORTERS,
+    IMPORTERS,
+    Exporter,
+    Ledger,
+    Request,
+)
 from streamplace.clusters.exchange.nodes import add_network
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places, moves_to, places_of_plan, with_places
@@ -211,8 +218,36 @@ def export_plan(
     typed = read_options(exporter.name, exporter.options, options)
     if exporter.needs_plan and plan is None:
         raise InvalidInput(Problem("PLAN", None, "is missing", f"{exporter.name} writes a plan"))
+    if plan is not None and plan.parallelism is not None:
+        return _rescaled(exporter, instance, plan, Ledger() if ledger is None else ledger)
     places = Places(instance.tasks.node) if plan is None else places_of_plan(instance, plan)
     ledger = Ledger() if ledger is None else ledger
     texts = exporter.write(instance, places, typed, ledger)
+    ledger.check()
+    return Exported(texts, ledger)
+
+
+def _rescaled(exporter: Exporter, instance: Instance, plan: Plan, ledger: Ledger) -> Exported:
+    """Make the files that bring a system to the parallelism of a plan; placing comes after it.
+
+    Raises
+    ------
+    InvalidInput
+        The format knows no parallelism, or the plan is another instance's.
+    """
+    if exporter.rescale is None:
+        reason = f"is nothing that {exporter.name} can change"
+        able = [one.name for one in EXPORTERS.all() if one.rescale is not None]
+        raise InvalidInput(Problem("parallelism", None, reason, f"export {' or '.join(able)}"))
+    scaled, _ = spoken_of(instance, plan)
+    names, before = instance.operators.ids, instance.operators.num_tasks.tolist()
+    after = scaled.operators.num_tasks.tolist()
+    both = zip(names, before, after, strict=True)
+    changed = {name: n for name, now, n in both if n != now}
+    texts = exporter.rescale(instance, changed, ledger)
+    ledger.reading("a plan of another parallelism takes a restart or a rescale")
+    if plan.added_nodes:
+        ledger.reading(f"start {len(plan.added_nodes)} nodes before: {', '.join(plan.added_nodes)}")
+    ledger.next_step = "rescale by {0}, import the system again, and solve for places"
     ledger.check()
     return Exported(texts, ledger)

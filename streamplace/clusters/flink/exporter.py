@@ -43,6 +43,7 @@ VERTEX = "vertex "
 """Label of an operator: with the vertex' id after it, the vertex' name."""
 JOB = "job "
 """Label of an instance: with the topology after it, the job's id."""
+OVERRIDES = "pipeline.jobvertex-parallelism-overrides"
 _KEY_LENGTH = 6
 _REMEDY = "export an instance that `streamplace import flink` made"
 _NAMED = 5
@@ -288,11 +289,47 @@ def _how_to(sheet: Sheet) -> str:
     return _HOW_TO.format(key=sheet.key, slots=slots, managers=managers, table=table)
 
 
+def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> dict[str, str]:
+    """As `Exporter.rescale`: bodies for the REST interface, and the option for a restart.
+
+    Raises
+    ------
+    InvalidInput
+        An operator names no vertex.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for name, n in changed.items():
+        o = instance.operators.index[name]
+        vertices = _labelled(instance.operators.labels.get(o, {}), VERTEX)
+        if not vertices:
+            reason = "has no label that names a vertex"
+            ledger.problem(f"operators[{o}].labels", name, reason, _REMEDY)
+        if len(vertices) > 1:
+            ledger.reading(f"all {len(vertices)} vertices of {name} get {n} subtasks")
+        topology = int(instance.operators.topology[o])
+        job = instance.topologies.ids[topology] if topology >= 0 else ""
+        found.setdefault(job, {}).update(dict.fromkeys(vertices, n))
+    ledger.check()
+    ids = _labelled(instance.labels, JOB)
+    texts = {"": "{}\n"}
+    lines = ["# for a restart; with the Kubernetes operator under spec.flinkConfiguration"]
+    for number, (job, vertices) in enumerate(found.items()):
+        body = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in vertices.items()}
+        identity = ids.get(job, ":jobid")
+        texts["" if not number else f".{number + 1}.json"] = json.dumps(body, indent=1) + "\n"
+        put = f"PUT /jobs/{identity}/resource-requirements"
+        ledger.reading(f"{job or 'job'}: {put} (adaptive scheduler) rescales it as it runs")
+        overrides = ",".join(f"{v}:{n}" for v, n in vertices.items())
+        lines += [f"# job {job or identity}", f'{OVERRIDES}: "{overrides}"']
+    return {**texts, ".yaml": "\n".join(lines) + "\n"}
+
+
 EXPORTER = Exporter(
     name="flink",
     summary="quotas of task managers and groups of vertices, for submit and verify",
     options=(),
     write=write,
+    rescale=rescale,
     next_step="give each task manager its block of {1}, then "
     "`streamplace submit flink URL {0} --jar JOB.jar`; {2} says how",
 )

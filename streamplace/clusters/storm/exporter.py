@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -205,6 +206,19 @@ def _room(conf: str, path: str, ports: Ports, ledger: Ledger) -> dict[tuple[int,
     return room
 
 
+def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> dict[str, str]:
+    """As `Exporter.rescale`: a command a topology; executors are at most a component's tasks."""
+    commands: dict[str, list[str]] = {}
+    for name, n in changed.items():
+        topology = int(instance.operators.topology[instance.operators.index[name]])
+        job = instance.topologies.ids[topology] if topology >= 0 else "TOPOLOGY"
+        component = name.removeprefix(f"{job}:")
+        commands.setdefault(job, []).append(f"-e {shlex.quote(f'{component}={n}')}")
+    ledger.reading("Storm runs no more executors than tasks (setNumTasks): more take a new submit")
+    lines = [f"storm rebalance {shlex.quote(job)} {' '.join(e)}" for job, e in commands.items()]
+    return {"": "".join(f"{line}\n" for line in lines)}
+
+
 EXPORTER = Exporter(
     name="storm",
     summary="the worker of each executor, for `streamplace submit storm`",
@@ -219,6 +233,7 @@ EXPORTER = Exporter(
         ),
     ),
     write=write,
+    rescale=rescale,
     read_back=read_back,
     next_step="streamplace submit storm nimbus://HOST:PORT {0}",
 )

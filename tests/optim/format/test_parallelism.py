@@ -161,7 +161,7 @@ def test_the_referee_judges_a_plan_at_its_rate(tmp_path: Path, capsys: Any) -> N
     assert json.loads(capsys.readouterr().out)["nodes_used"] == 3
     assert main(["evaluate", str(tmp_path / "job.json"), str(tmp_path / "plan.json")]) == 0
     assert main(["check", str(tmp_path / "job.json"), str(tmp_path / "plan.json")]) == 0
-    with pytest.raises(InvalidInput, match="make the instance anew"):
+    with pytest.raises(InvalidInput, match="takes a restart or a rescale"):
         check_belongs(before, plan)
 
 

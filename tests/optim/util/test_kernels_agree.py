@@ -18,6 +18,7 @@ import heuristics
 import optim
 from experiments.generators import generate
 from formulations.column_generation import driver
+from formulations.throughput import scale as scaling
 from heuristics.task_allocation.anneal import anneal
 from heuristics.throughput import search
 from optim import solve
@@ -70,6 +71,18 @@ def _instances(examples: Path) -> dict[str, Instance]:
     return {**made, "floors": Instance.from_dict(told)}
 
 
+def _pipe() -> Instance:
+    operators = [
+        {"id": name, "group": {"tasks": 1, "load": {"cpu": 2}}, "max_parallelism": 2}
+        for name in ("a", "b")
+    ]
+    return Instance.from_dict({
+        "format": "streamplace.instance/1", "name": "pipe", "operators": operators,
+        "nodes": [{"id": "n", "capacity": {"cpu": 2}}],
+        "streams": [{"from": "a", "to": "b", "rate": 1}],
+    })  # fmt: skip
+
+
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(_same, one, other))
@@ -120,6 +133,10 @@ def test_all_kernels(
     state = state_of(instances["community"], np.zeros(9, np.int32))
     anneal(state, np.arange(9), 300, 1.0, 0.1, seeded(1))
     adopt(state_of(instances["community"], np.zeros(9, np.int32)), np.ones(9, np.int64), 1e-9)
+    monkeypatch.setattr(scaling, "_STEPS", 2_000)
+    for rate, few in ((0.5, 10**6), (0.5, 0)):  # all parallelisms; and by annealing
+        monkeypatch.setattr(scaling, "_FEW", few)
+        scaling.scale(_pipe(), rate)
     driver._compile.__wrapped__()  # type: ignore[attr-defined]
     met |= {*compared}
     assert not [name for name in met if name.endswith("differs")]
