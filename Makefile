@@ -24,7 +24,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-check fuzz torture papers bench lab lab-bench lab-plans lab-storm lab-storm-plans constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-check fuzz torture papers bench lab lab-bench lab-plans lab-storm lab-kafka lab-storm-plans constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -43,6 +43,7 @@ help:
 	@echo 'make lab-plans    50 random plans on a cluster of its own, each counted'
 	@echo 'make lab-storm    a Storm on this machine: planned, a supervisor lost, planned again (JDK, Maven)'
 	@echo 'make lab-storm-plans  50 random plans on it, each executor counted'
+	@echo 'make lab-kafka    20 random plans on a Kafka of its own, with brokers killed, each replica counted'
 	@echo 'make constraints  rewrite constraints.txt from this environment'
 	@echo 'make clean        remove build/ and caches; make distclean removes .venv too'
 
@@ -150,6 +151,9 @@ lab-bench: $(VENV)/.installed-dev
 
 lab-plans: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.plans $(LAB_ARGS)
+
+lab-kafka: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.studies.lab.kafka $(LAB_ARGS)
 
 lab-storm: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.storm $(LAB_ARGS)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.cli.import_system import tell, telling
-from streamplace.clusters.kafka.replicas import DEAD, FACTOR, REPLICAS, labelled_brokers
+from streamplace.clusters.kafka.cluster import Key
+from streamplace.clusters.kafka.replicas import FACTOR, REPLICAS, labelled_brokers
 from streamplace.execute.batches import load_steps, write_batches
-from streamplace.execute.kafka import Kafka
 from streamplace.execute.run import Command, Journal, carry_out
 from streamplace.present.arguments import add_instance, count, load_instance, seconds
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from optim.format.instance import Instance
     from streamplace.execute.run import Executor
@@ -51,13 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--files", metavar="SYSTEM", default="moves", help="moves (default), storm, flink or kafka"
     )
     kafka = parser.add_argument_group("kafka")
-    kafka.add_argument("--bootstrap-server", metavar="HOST:PORT", help="given to Kafka's tool")
-    kafka.add_argument("--zookeeper", metavar="HOST:PORT", help="in its place, before Kafka 2.5")
-    kafka.add_argument("--command-config", metavar="FILE", help="given to Kafka's tool")
-    kafka.add_argument("--throttle", metavar="B", type=count, help="bytes a second")
-    kafka.add_argument("--poll", metavar="S", type=seconds, default=5.0, help="seconds (5)")
+    kafka.add_argument("--bootstrap-server", metavar="HOST:PORT", help="a broker")
+    kafka.add_argument("--command-config", metavar="FILE", help="key=value of a secured cluster")
+    kafka.add_argument("--throttle", metavar="B", type=count, help="bytes/s a broker copies")
+    kafka.add_argument("--poll", metavar="S", type=seconds, default=1.0, help="seconds (1)")
     kafka.add_argument(
-        "--patience", metavar="S", type=seconds, default=float("inf"), help="seconds a batch"
+        "--patience", metavar="S", type=seconds, default=60.0,
+        help="how long a dead broker is waited for; default 60",
+    )  # fmt: skip
+    kafka.add_argument(
+        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
     )
 
 
@@ -65,7 +70,6 @@ def run(args: argparse.Namespace) -> int:
     """Write the batches' files, and carry them out."""
     instance = load_instance(args.instance)
     document = load_steps(args.steps, instance)
-    executor = _executor(args, instance)
     system = "kafka" if args.executor == "kafka" else args.files
     folder = Path(args.folder or f"{args.steps}.run")
     told = hashlib.sha256(Path(args.steps).read_bytes() + system.encode())
@@ -74,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
         paths = write_batches(folder, system, instance, document, ledger)
     if not args.quiet:
         tell(ledger)
-    carry_out(executor, paths, journal, lambda text: None if args.quiet else _say(text))
+    with _executor(args, instance) as executor:
+        carry_out(executor, paths, journal, lambda text: None if args.quiet else _say(text))
     return int(ExitCode.OK)
 
 
@@ -82,35 +87,30 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
+@contextmanager
+def _executor(args: argparse.Namespace, instance: Instance) -> Iterator[Executor]:
     if args.executor == "command":
         if not args.template:
             reason = "is missing"
             raise InvalidInput(Problem("--run", None, reason, "--run 'move-tasks {file}'"))
-        return Command.of(args.template)
-    ways = (("--bootstrap-server", args.bootstrap_server), ("--zookeeper", args.zookeeper))
-    connect = [word for way in ways if way[1] for word in way]
-    if len(connect) != 2:
-        reason = "excludes --zookeeper" if connect else "is missing"
-        raise InvalidInput(Problem("--bootstrap-server", None, reason, "HOST:PORT"))
-    if args.command_config:
-        connect += ["--command-config", args.command_config]
+        yield Command.of(args.template)
+        return
+    if not args.bootstrap_server:
+        raise InvalidInput(Problem("--bootstrap-server", None, "is missing", "HOST:PORT"))
+    from streamplace.clusters.kafka.admin import KafkaAdmin
+    from streamplace.clusters.kafka.submit import Settings
+    from streamplace.execute.kafka import Kafka
+
     factors = {}
     for labels in instance.tasks.labels.values():
         if {"topic", "partition", REPLICAS} <= labels.keys() and labels["partition"].isdecimal():
             fewest = now = len(labelled_brokers(labels[REPLICAS]) or ())
             if labels.get(FACTOR, "").isdecimal():  # fewer are wanted
                 fewest = min(now, int(labels[FACTOR]))
-            factors[labels["topic"], int(labels["partition"])] = fewest
-    dead = [n for n, told in instance.nodes.labels.items() if told.get(DEAD)]
-    if args.throttle is not None and dead:
-        reason = f"cannot be: broker {instance.nodes.ids[dead[0]]} is dead"
-        remedy = (
-            "the tool would wait for it, move nothing and leave rates set; leave --throttle out, "
-            "and set rates on the living brokers with kafka-configs.sh"
-        )
-        raise InvalidInput(Problem("--throttle", args.throttle, reason, remedy))
-    return Kafka(
-        tuple(connect), factors, args.poll, args.patience, args.throttle,
+            factors[Key(labels["topic"], int(labels["partition"]))] = fewest
+    settings = Settings(
+        args.throttle, poll=args.poll, patience=args.patience,
         say=lambda text: None if args.quiet else _say(text),
     )  # fmt: skip
+    with KafkaAdmin(args.bootstrap_server, args.timeout, args.command_config) as admin:
+        yield Kafka(admin, factors, settings)

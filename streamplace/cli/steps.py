@@ -47,6 +47,10 @@ exit codes: 0 an order; 2 invalid input; 3 proven that there is none (with --no-
             4 none was found"""
 
 
+_PER_NODE = {"kafka": 5}
+"""Moves of a node at a time, of systems that make many at once."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
@@ -61,7 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="state a second that a node sends, and receives, at most: gives durations",
     )  # fmt: skip
     parser.add_argument(
-        "--per-node", metavar="K", type=count, default=1, help="moves of a node at a time (1)"
+        "--per-node",
+        metavar="K",
+        type=count,
+        help="moves of a node at a time (1; of Kafka 5)",
     )
     parser.add_argument(
         "--no-parking", action="store_true", help="no task may be on a third node for a while"
@@ -93,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
     instance = load_instance(args.instance)
     found = steps(
         instance, load_plan(args.plan), transient=args.transient, copy_rate=args.copy_rate,
-        per_node=args.per_node, parking=not args.no_parking,
+        per_node=args.per_node or _PER_NODE.get(instance.labels.get("system", ""), 1),
+        parking=not args.no_parking,
     )  # fmt: skip
     if found.found:
         found = with_lists(instance, found)

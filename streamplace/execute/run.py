@@ -178,24 +178,12 @@ class Command:
             for word in self.template
         ]
         environment = {**os.environ, "STREAMPLACE_AGAIN": str(int(again))}
-        if status := run_tool(words, lock, env=environment).returncode:
-            raise BatchFailed(f"{words[0]} ended with status {status}")
-
-
-def run_tool(
-    words: Sequence[str], lock: int, *, capture: bool = False, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    try:
-        return subprocess.run(
-            list(words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if capture else 2,  # standard output is for answers
-            stderr=subprocess.STDOUT if capture else None,
-            text=True,
-            pass_fds=(lock,),
-            env=env,
-            check=False,
-        )
-    except OSError as error:
-        raise BatchFailed(f"{words[0]} cannot be run: {error.strerror}") from None
+        try:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=2,  # standard output is for answers
+                pass_fds=(lock,), env=environment, check=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise BatchFailed(f"{words[0]} cannot be run: {error.strerror}") from None
+        if done.returncode:
+            raise BatchFailed(f"{words[0]} ended with status {done.returncode}")

@@ -130,20 +130,38 @@ class KafkaAdmin:
         self._errors: Any = kafka.errors
         settings = {} if config is None else client_settings(config, self._api)
         milliseconds = max(1, round(1000 * timeout))
-        with self._asking():
-            self._client: Any = kafka.admin.KafkaAdminClient(
-                bootstrap_servers=address.split(","),
-                client_id="streamplace",
-                request_timeout_ms=milliseconds,
-                bootstrap_timeout_ms=milliseconds,
-                **settings,
-            )
+        self._settings: dict[str, Any] = {
+            "bootstrap_servers": address.split(","),
+            "client_id": "streamplace",
+            "request_timeout_ms": milliseconds,
+            "bootstrap_timeout_ms": milliseconds,
+            **settings,
+        }
+        self._open: Any = None
+        self.cluster()
 
     def __enter__(self) -> KafkaAdmin:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        self._close()
+
+    @property
+    def _client(self) -> Any:
+        """The client, made anew after a failure: it would go on asking a broker that has died."""
+        if self._open is None:
+            self._open = self._api.KafkaAdminClient(**self._settings)
+            addresses = {
+                f"{b['host']}:{b['port']}" for b in self._open.describe_cluster()["brokers"]
+            }
+            known = dict.fromkeys([*self._settings["bootstrap_servers"], *sorted(addresses)])
+            self._settings["bootstrap_servers"] = list(known)
+        return self._open
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -151,6 +169,7 @@ class KafkaAdmin:
         try:
             yield
         except self._errors.KafkaError as error:
+            self._close()
             name = type(error).__name__.removesuffix("Error")
             told = re.sub(r"^\[Error \d+\] \w+: ?", "", str(error)).splitlines()
             reason = f"does not answer as Kafka does: {': '.join([name, *told[:1]])[:200]}"
@@ -164,6 +183,7 @@ class KafkaAdmin:
                 remedy = "ask as a user who may describe and alter the cluster"
             raise Unreachable(Problem(self.address, None, reason, remedy)) from None
         except (OSError, ValueError, RuntimeError) as error:
+            self._close()
             reason = f"cannot be reached: {error}"
             raise Unreachable(Problem(self.address, None, reason, "HOST:PORT")) from None
 

@@ -45,6 +45,7 @@ _STEPS = (
     "{execute}; --verify in place of --execute says when it is done; the same with {{1}} takes it "
     "back"
 )
+_SUBMIT = "streamplace submit kafka HOST:PORT {0} --throttle BYTES; revert kafka takes it back"
 _THROTTLED = "--execute --throttle BYTES"
 _FULL = 0.9
 """Share of a disk above which a plan that fills it is warned of."""
@@ -200,8 +201,9 @@ def write(
     _warn_of_disks(instance, places.node, moved, ledger)
     named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
     if moved:
-        ledger.next_step = _STEPS.format(execute="--execute" if named else _THROTTLED)
-    _note_copies(instance, moved, options["throttle"], named, ledger)
+        by_tool = _STEPS.format(execute="--execute" if named else _THROTTLED)
+        ledger.next_step = _SUBMIT if cluster else by_tool
+    _note_copies(instance, moved, options["throttle"], () if cluster else named, ledger)
     if back := sum(not gone.isdisjoint(c.before.replicas) for c in moved):
         ledger.reading(
             f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "

@@ -17,7 +17,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from optim.errors import InvalidInput, Problem
 from optim.format.plan import PLAN_FORMAT
@@ -31,6 +31,7 @@ from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
 from streamplace.clusters.kafka.pages import parsed, read_assignment
 from streamplace.clusters.kafka.replicas import CLUSTER
 from streamplace.clusters.kafka.verify import Verdict, Wanted, verify_live
+from streamplace.present.numbers import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from streamplace.clusters.kafka.admin import Admin
     from streamplace.clusters.kafka.cluster import Partition
 
+T = TypeVar("T")
 AT_A_TIME = 5
 """Partitions that a broker copies at a time."""
 _EXPORT = "`streamplace export kafka INSTANCE PLAN -o FILE` writes it"
@@ -362,21 +364,30 @@ class _Run:
         finally:
             self._end()
         wanted = {key: Wanted(to, to[0], ordered=True) for key, to in self.lists.items()}
-        return Outcome(verify_live(self.admin, wanted), self.given_up)
+        verdict = self._insist(lambda: verify_live(self.admin, wanted))
+        return Outcome(verdict, self.given_up)
 
     def _loop(self) -> None:
         """Look, act, and wait, until all is as planned or given up."""
         clock, began = self.settings.clock, self.settings.clock()
         while clock() - began <= self.settings.wait:
-            try:
-                if not self._step(clock()):
-                    return
-                self.since.pop("answer", None)
-            except Unreachable:
-                if not self._is_patient("answer", clock()):
-                    raise
+            if not self._insist(lambda: self._step(clock())):
+                return
             self.settings.sleep(self.settings.poll)
         self.settings.say(f"stopped after {self.settings.wait:g} s; the same command goes on")
+
+    def _insist(self, act: Callable[[], T]) -> T:
+        """Do what Kafka may not answer at once, as when the broker that is asked has just died."""
+        while True:
+            try:
+                done = act()
+            except Unreachable:
+                if not self._is_patient("answer", self.settings.clock()):
+                    raise
+                self.settings.sleep(self.settings.poll)
+            else:
+                self.since.pop("answer", None)
+                return done
 
     def _is_patient(self, what: object, now: float) -> bool:
         """Whether something has not lasted too long."""
@@ -507,18 +518,22 @@ class _Run:
 
     def _end(self) -> None:
         """Leave nothing of ours under way, and no throttle."""
+        self.since.pop("answer", None)
         try:
-            running = self.admin.partitions()
-            ours = [
-                k
-                for k, to in self.lists.items()
-                if k in running and running[k].is_moving and target_of(running[k]) == to
-            ]
-            self._take_back(ours, running)
-            if ours:
-                self.settings.say(f"{len(ours)} under way were cancelled")
-            if self.settings.throttle is not None:
-                unthrottle(self.admin, {key.topic for key in self.lists if key in running})
+            self._insist(self._clean)
         except Unreachable:
             self.settings.say("throttles may be left: the same command takes them off")
             raise
+
+    def _clean(self) -> None:
+        running = self.admin.partitions()
+        ours = [
+            key
+            for key, to in self.lists.items()
+            if key in running and running[key].is_moving and target_of(running[key]) == to
+        ]
+        self._take_back(ours, running)
+        if ours:
+            self.settings.say(f"{plural(len(ours), 'reassignment')} cancelled")
+        if self.settings.throttle is not None:
+            unthrottle(self.admin, {key.topic for key in self.lists if key in running})

@@ -1,14 +1,10 @@
-"""Batches carried out by commands and by a tool that answers as Kafka's does."""
+"""Batches carried out by commands and on a Kafka in memory."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,75 +14,19 @@ from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
 from streamplace.execute.run import Journal
+from tests.streamplace.clusters.kafka.fake import FakeKafka
 
-TOOL = '''#!{python} -IS
-"""kafka-reassign-partitions.sh over a file: a reassignment takes so many questions to complete."""
-import json, os, pathlib, sys
-path = pathlib.Path(os.environ["FAKE_KAFKA"])
-state = json.loads(path.read_text())
-words = sys.argv[1:]
-if "--election-type" in words:
-    elected = json.load(open(words[words.index("--path-to-json-file") + 1]))["partitions"]
-    for p in elected:
-        name = f"{{p['topic']}}-{{p['partition']}}"
-        state["leaders"][name] = state["lists"][name][0]
-    path.write_text(json.dumps(state)); sys.exit(0)
-wanted = json.load(open(words[words.index("--reassignment-json-file") + 1]))["partitions"]
-state["calls"].append([w for w in words if w in ("--execute", "--verify")][0])
-status = 0
-if "--execute" in words:
-    if state["under_way"]:
-        print("Cannot execute because there is an existing partition assignment."); status = 1
-    elif any(b not in state["brokers"] for p in wanted for b in p["replicas"]):
-        print("Error: Unknown broker id"); status = 1
-    else:
-        state["under_way"] = {{f"{{p['topic']}}-{{p['partition']}}": p["replicas"] for p in wanted}}
-        state["left"] = state["takes"]
-else:
-    if state["under_way"] and state["left"] <= 0:
-        for name, replicas in state["under_way"].items():
-            if name not in state["lost"]:
-                state["lists"][name] = replicas
-        state["under_way"] = {{}}
-    state["left"] -= 1
-    for p in wanted:
-        name = f"{{p['topic']}}-{{p['partition']}}"
-        if name in state["under_way"]:
-            print(f"Reassignment of partition {{name}} is still in progress.")
-        elif state["lists"][name] == p["replicas"]:
-            print(f"Reassignment of partition {{name}} is completed.")
-        else:
-            print(f"There is no active reassignment of partition {{name}}, but replica set is "
-                  f"{{state['lists'][name]}} rather than {{p['replicas']}}.")
-path.write_text(json.dumps(state))
-sys.exit(status)
-'''
 MOVES = {"a-0": "3", "b-0": "1", "c-0": "2"}
 
 
 class Cluster:
-    """Three brokers in a ring of moves that only go one after the other, and the fake tool."""
+    """Three brokers in a ring of moves that only go one after the other, on a Kafka in memory."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.path = folder, folder / "kafka.state"
-        tool = folder / "bin" / "kafka-reassign-partitions.sh"
-        tool.parent.mkdir()
-        tool.write_text(TOOL.format(python=sys.executable))
-        tool.chmod(0o755)
-        (tool.parent / "kafka-leader-election.sh").symlink_to(tool)
-        monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
-        monkeypatch.setenv("FAKE_KAFKA", str(self.path))
+        self.folder = folder
         homes = {"a-0": [1, 4], "b-0": [2, 4], "c-0": [3, 4]}
-        self.write(
-            lists=homes,
-            brokers=[1, 2, 3, 4],
-            takes=1,
-            left=0,
-            under_way={},
-            lost=[],
-            calls=[],
-            leaders={},
-        )
+        self.kafka = FakeKafka(homes, id=folder.name)
+        monkeypatch.setattr("streamplace.clusters.kafka.admin.KafkaAdmin", lambda *_: self.kafka)
         tasks = [
             {"id": name, "load": {"disk": 6}, "node": str(lists[0]), "allowed": ["1", "2", "3"],
              "labels": {"topic": name[0], "partition": "0", "replicas": ",".join(map(str, lists))}}
@@ -103,9 +43,17 @@ class Cluster:
     def dump(self, name: str, document: Any) -> None:
         (self.folder / name).write_text(json.dumps(document))
 
-    def write(self, **changes: Any) -> None:
-        old = json.loads(self.path.read_text()) if self.path.exists() else {}
-        self.path.write_text(json.dumps({**old, **changes}))
+    @property
+    def lists(self) -> dict[str, list[int]]:
+        return {str(key): one.replicas for key, one in self.kafka.at.items()}
+
+    @property
+    def leaders(self) -> dict[str, int | None]:
+        return {str(key): one.leader for key, one in self.kafka.at.items()}
+
+    @property
+    def calls(self) -> list[str]:
+        return [name for name, to in self.kafka.calls if to is not None]
 
     def words(self, *words: str) -> list[str]:
         return [str(self.folder / w) if w.endswith(".json") else w for w in words]
@@ -114,11 +62,8 @@ class Cluster:
         return main(self.words(*words))
 
     def run(self, steps: str = "steps.json") -> int:
-        server = ("--bootstrap-server", "b:9092", "--poll", "0.01")
+        server = ("--bootstrap-server", "b:9092", "--poll", "0.01", "--patience", "0.1")
         return self.call("run-steps", "kafka", "kafka.json", steps, *server)
-
-    def __getattr__(self, name: str) -> Any:
-        return json.loads(self.path.read_text())[name]
 
 
 @pytest.fixture
@@ -129,7 +74,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def test_kafka_batch_by_batch_and_back(cluster: Cluster) -> None:
     assert cluster.run() == ExitCode.OK
     assert cluster.lists == {"a-0": [3, 4], "b-0": [1, 4], "c-0": [2, 4]}
-    assert cluster.calls.count("--execute") == 3
+    assert len(cluster.calls) == 3
     calls = len(cluster.calls)
     assert cluster.run() == ExitCode.OK  # nothing is left to do
     assert len(cluster.calls) == calls
@@ -137,7 +82,7 @@ def test_kafka_batch_by_batch_and_back(cluster: Cluster) -> None:
     assert cluster.call(*words) == ExitCode.OK
     back = json.loads((cluster.folder / "back.json").read_text())
     assert [[m["task"] for m in batch] for batch in back["batches"]] == [["b-0"], ["a-0"]]
-    cluster.write(lists={"a-0": [3, 4], "b-0": [1, 4], "c-0": [3, 4]})
+    cluster.kafka = FakeKafka({"a-0": [3, 4], "b-0": [1, 4], "c-0": [3, 4]})
     assert cluster.run("back.json") == ExitCode.OK
     assert cluster.lists == {"a-0": [1, 4], "b-0": [2, 4], "c-0": [3, 4]}
 
@@ -160,7 +105,7 @@ def test_two_replicas_change_places_in_one_batch(cluster: Cluster) -> None:
     assert cluster.call(*words, "-o", "swap-steps.json") == ExitCode.OK
     written = json.loads((cluster.folder / "swap-steps.json").read_text())
     assert (written["exchanged"], written["seconds"]) == ([["d-0#1", "d-0#2"]], [0.0])
-    cluster.write(lists={"d-0": [1, 2]}, leaders={"d-0": 1})
+    cluster.kafka = FakeKafka({"d-0": [1, 2]})
     assert cluster.run("swap-steps.json") == ExitCode.OK
     assert (cluster.lists, cluster.leaders) == ({"d-0": [2, 1]}, {"d-0": 2})
     described = cluster.folder / "topics.txt"
@@ -171,13 +116,16 @@ def test_two_replicas_change_places_in_one_batch(cluster: Cluster) -> None:
     assert cluster.call("verify", "kafka", "plan.json", "--describe", str(described)) == ExitCode.OK
 
 
-def test_a_failed_batch_stops_the_run_and_it_goes_on_there(cluster: Cluster) -> None:
-    cluster.write(lost=["b-0"])
+def test_a_failed_batch_stops_the_run_and_it_goes_on_there(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.kafka.events = {3: lambda: cluster.kafka.kill(1)}  # the target of the second batch
     assert cluster.run() == ExitCode.NO_PLAN
     assert cluster.lists == {"a-0": [3, 4], "b-0": [2, 4], "c-0": [3, 4]}
-    cluster.write(lost=[], brokers=[1, 2, 3])
-    assert cluster.run() == ExitCode.NO_PLAN  # refused by the tool: a dead broker
-    cluster.write(brokers=[1, 2, 3, 4])
+    assert "batch 2: " in capsys.readouterr().err
+    assert cluster.run() == ExitCode.NO_PLAN
+    assert "1 is a dead broker" in capsys.readouterr().err
+    cluster.kafka.start(1)
     assert cluster.run() == ExitCode.OK
     assert cluster.lists == {"a-0": [3, 4], "b-0": [1, 4], "c-0": [2, 4]}
 
@@ -189,41 +137,10 @@ def test_no_partition_loses_a_replica(cluster: Cluster, monkeypatch: pytest.Monk
     assert cluster.calls == []
 
 
-def test_two_addresses_are_refused(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    both = ("--bootstrap-server", "b:9092", "--zookeeper", "z:2181")
-    for server, told in ((both, "excludes --zookeeper"), ((), "is missing")):
-        assert cluster.call("run-steps", "kafka", "kafka.json", "steps.json", *server) == 2
-        assert f"--bootstrap-server {told}" in capsys.readouterr().err
+def test_an_address_is_needed(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cluster.call("run-steps", "kafka", "kafka.json", "steps.json") == 2
+    assert "--bootstrap-server is missing" in capsys.readouterr().err
     assert cluster.calls == []
-
-
-def test_kafka_after_kill_9(cluster: Cluster) -> None:
-    cluster.write(takes=10**6)
-    server = ("--bootstrap-server", "b:9092", "--poll", "0.05")
-    words = cluster.words("run-steps", "kafka", "kafka.json", "steps.json", *server)
-    child = subprocess.Popen(
-        [sys.executable, "-m", "streamplace.cli.main", *words], stderr=subprocess.DEVNULL
-    )
-    until(lambda: cluster.calls.count("--verify") > 1)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    time.sleep(0.3)  # the tool that it started ends
-    cluster.write(takes=1, left=0)
-    assert cluster.run() == ExitCode.OK
-    assert cluster.lists == {"a-0": [3, 4], "b-0": [1, 4], "c-0": [2, 4]}
-    assert cluster.calls.count("--execute") == 3  # what was under way is not handed in again
-
-
-def until(met: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            if met():
-                return
-        except ValueError:  # half-written
-            pass
-        time.sleep(0.02)
-    raise AssertionError("waited a minute in vain")
 
 
 def test_commands_and_their_journal(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:

@@ -141,6 +141,20 @@ def test_the_wait_is_an_end_too(run: Callable[..., Outcome]) -> None:
     assert kafka.throttled == []
 
 
+def test_the_end_waits_out_a_silence(run: Callable[..., Outcome]) -> None:
+    kafka = FakeKafka(NOW, takes=50)
+
+    def silent() -> None:
+        assert kafka.throttled
+        raise Unreachable(Problem("fake", None, "does not answer in time"))
+
+    kafka.events = dict.fromkeys((7, 8, 9), silent)  # the last steps, and the first of the end
+    assert not run(kafka, THEN, throttle=10, wait=5, patience=4).verdict.holds
+    assert not any(one.is_moving for one in kafka.at.values())
+    assert kafka.throttled == []
+    assert kafka.events == {}
+
+
 def test_no_partition_falls_below_its_least_in_sync_by_a_move(run: Callable[..., Outcome]) -> None:
     lists = {"t-0": [1, 2, 3], "t-1": [1, 2, 3]}
     kafka = FakeKafka(lists, min_isr=2, isr={"t-0": [1, 2]})  # 3 lags

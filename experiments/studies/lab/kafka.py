@@ -1,0 +1,512 @@
+"""A Kafka of today on this machine, and plans carried out on it: ``make lab-kafka``.
+
+One controller and four brokers, each a process with a small heap on a free port of the loopback.
+Random reassignments are submitted, some while a broker is killed and started again, or with the
+command itself killed; each replica and each leader is counted by what Kafka reports, not by what
+the product says. Then a dead broker is evacuated by import, solve, export and submit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+VERSION = "4.3.1"
+CONTROLLER, BROKERS = 100, (1, 2, 3, 4)
+RACKS = {1: "r1", 2: "r2", 3: "r3", 4: "r1"}
+HOST = "127.0.0.1"
+PATIENCE = 300.0
+CLUSTER = "c3RyZWFtcGxhY2UtbGFiMQ"
+_LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xss512k")
+_SETTINGS = {  # small enough for two cores; what plans depend on is as Kafka has it by default
+    "num.network.threads": 2, "num.io.threads": 2, "background.threads": 2,
+    "log.cleaner.dedupe.buffer.size": 2 << 20, "log.segment.bytes": 8 << 20,
+    "log.index.size.max.bytes": 64 << 10, "broker.session.timeout.ms": 6000,
+    "leader.imbalance.check.interval.seconds": 5, "offsets.topic.replication.factor": 1,
+}  # fmt: skip
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>lab</groupId><artifactId>lab</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
+<version>{VERSION}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId>
+<version>1.7.36</version></dependency>
+</dependencies></project>
+"""
+Lists = dict[tuple[str, int], list[int]]
+
+
+class LabError(RuntimeError):
+    """The laboratory could not do what it was asked for."""
+
+
+def kafka_jars() -> Path:
+    """Return the folder of Kafka's jars; they come once from Maven Central.
+
+    Raises
+    ------
+    LabError
+        Java, Maven or Maven Central is not there.
+    """
+    folder = Path.home() / ".cache" / "streamplace-lab" / f"kafka-{VERSION}"
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise LabError(f"{tool} is not there: Kafka {VERSION} needs Java 17, and Maven once")
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pom.xml").write_text(_POM)
+        words = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies"]
+        words.append(f"-DoutputDirectory={folder / 'jars'}")
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            raise LabError(f"Maven Central does not give Kafka's jars: {done.stdout[-300:]}")
+        (folder / "complete").touch()
+    return folder / "jars"
+
+
+class KafkaLab:
+    """A cluster of its own; it ends only processes that it started.
+
+    Parameters
+    ----------
+    folder
+        For data, settings and logs; made anew.
+    auto_rebalance
+        Kafka's own ``auto.leader.rebalance.enable``.
+    """
+
+    def __init__(self, folder: Path, *, auto_rebalance: bool = False) -> None:
+        self.folder, self._auto = folder, auto_rebalance
+        self._jars = kafka_jars()
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.ports: dict[int, int] = {}
+
+    def __enter__(self) -> KafkaLab:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        nodes = (CONTROLLER, *BROKERS)
+        held = [socket.create_server((HOST, 0)) for _ in nodes]  # all at once: ports differ
+        self.ports = {n: one.getsockname()[1] for n, one in zip(nodes, held, strict=True)}
+        for one in held:
+            one.close()
+        try:
+            words = [*self._java(64), "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c"]
+            made = [
+                subprocess.Popen(
+                    [*words, str(self._properties(n))],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+                for n in nodes
+            ]
+            codes = [one.wait(PATIENCE) for one in made]
+            if any(codes):
+                raise LabError("the storage could not be formatted")
+            self.start(*nodes)
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    @property
+    def living(self) -> list[int]:
+        """Brokers that run."""
+        return [b for b in BROKERS if self._processes[b].poll() is None]
+
+    @property
+    def address(self) -> str:
+        """All brokers."""
+        return ",".join(f"{HOST}:{self.ports[b]}" for b in BROKERS)
+
+    def _java(self, heap: int) -> list[str]:
+        logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
+        return ["java", f"-Xmx{heap}m", *_LEAN, logger, "-cp", f"{self._jars}/*"]
+
+    def _properties(self, node: int) -> Path:
+        is_broker = node != CONTROLLER
+        name = "PLAINTEXT" if is_broker else "CONTROLLER"
+        settings = {
+            "process.roles": "broker" if is_broker else "controller",
+            "node.id": node,
+            "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{self.ports[CONTROLLER]}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{name}://{HOST}:{self.ports[node]}",
+            "log.dirs": self.folder / f"data-{node}",
+            "auto.leader.rebalance.enable": str(self._auto).lower(),
+            **_SETTINGS,
+            **({"broker.rack": RACKS[node]} if is_broker else {}),
+        }
+        file = self.folder / f"{node}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return file
+
+    def start(self, *nodes: int) -> None:
+        """Start nodes, and wait until the controller has let each in."""
+        since: dict[int, int] = {}
+        for node in nodes:
+            log = self.folder / f"{node}.log"
+            since[node] = log.stat().st_size if log.exists() else 0
+            with log.open("ab") as out:
+                self._processes[node] = subprocess.Popen(
+                    [*self._java(256), "kafka.Kafka", str(self.folder / f"{node}.properties")],
+                    stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
+                )  # fmt: skip
+        until = time.monotonic() + PATIENCE
+        for node in nodes:
+            log = self.folder / f"{node}.log"
+            while b"Kafka Server started" not in log.read_bytes()[since[node] :]:
+                if self._processes[node].poll() is not None or time.monotonic() > until:
+                    raise LabError(f"{node} did not start:\n{log.read_text()[-2000:]}")
+                time.sleep(0.1)
+
+    def kill(self, node: int) -> None:
+        """End a node at once, with what it has not written."""
+        self._processes[node].kill()
+        self._processes[node].wait(PATIENCE)
+
+    def down(self) -> None:
+        """End all nodes, the controller last."""
+        for group in (BROKERS, (CONTROLLER,)):
+            running = [p for n, p in self._processes.items() if n in group and p.poll() is None]
+            for one in running:
+                one.terminate()
+            for one in running:
+                try:
+                    one.wait(15)
+                except subprocess.TimeoutExpired:
+                    one.kill()
+
+    @contextmanager
+    def client(self) -> Iterator[Any]:
+        """Give a client of Kafka's own Admin interface, which knows nothing of the product."""
+        from kafka.admin import KafkaAdminClient
+
+        made = KafkaAdminClient(bootstrap_servers=self.address.split(","), request_timeout_ms=20000)
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def fill(self, megabytes: float) -> None:
+        """Make topics of 40 partitions, of which broker 1 leads nearly all, and fill them."""
+        from kafka import KafkaProducer
+
+        with self.client() as client:
+            made = {
+                topic: {
+                    "assignments": dict(enumerate(lists)),
+                    "configs": {"min.insync.replicas": "2"},
+                }
+                for topic, lists in TOPICS.items()
+            }
+            client.create_topics(made, wait_for_metadata=True)
+        producer = KafkaProducer(bootstrap_servers=self.address.split(","), linger_ms=50)
+        rng, record = random.Random(1), b"x" * 10_000
+        places = [(topic, p) for topic, lists in TOPICS.items() for p in range(len(lists))]
+        weights = [rng.paretovariate(0.9) for _ in places]
+        for topic, p in rng.choices(places, weights, k=round(megabytes * 100)):
+            producer.send(topic, record, partition=p)
+        producer.flush(PATIENCE)
+        producer.close()
+
+    def state(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """Return what Kafka reports of each partition of the laboratory."""
+        with self.client() as client:
+            return {
+                (topic["name"], one["partition_index"]): one
+                for topic in client.describe_topics(list(TOPICS))
+                for one in topic["partitions"]
+            }
+
+    def wrong(self, lists: Lists) -> list[str]:
+        """Return the partitions that are not as wanted, in list, order, sync and leader."""
+        now, found = self.state(), []
+        for key, wanted in lists.items():
+            one = now[key]
+            told = one["replica_nodes"], one["leader_id"], sorted(one["isr_nodes"])
+            if told != (wanted, wanted[0], sorted(wanted)):
+                found.append(f"{key}: list, leader, in sync {told}, wanted {wanted}")
+        return found
+
+    def throttles(self) -> dict[str, Any]:
+        """Return the throttles that are set of topics and living brokers."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        kinds = ConfigResourceType
+        asked = [ConfigResource(kinds.TOPIC, topic) for topic in TOPICS]
+        asked += [ConfigResource(kinds.BROKER, str(broker)) for broker in self.living]
+        with self.client() as client:
+            told = client.describe_configs(asked, config_filter="all")
+        return {
+            f"{kind} {name} {key}": entry["value"]
+            for kind, named in told.items()
+            for name, entries in named.items()
+            for key, entry in entries.items()
+            if "replication.throttled" in key and entry["value"]
+        }
+
+
+TOPICS = {
+    "orders": [[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]] * 3,
+    "clicks": [[1, 2, 3], [1, 3, 2], [3, 1, 2], [1, 2, 3]] * 4,
+    "audit": [[1, 2, 4], [1, 3, 2], [2, 3, 1]] * 4,
+}
+
+
+class LeastInSync:
+    """Watches how few replicas of any partition are in sync while it is entered."""
+
+    def __init__(self, lab: KafkaLab) -> None:
+        self._lab, self.fewest, self._ended = lab, 99, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        with self._lab.client() as client:
+            while not self._ended.wait(0.2):
+                try:
+                    told = client.describe_topics(list(TOPICS))
+                except Exception:
+                    continue  # the broker that was asked has just been killed
+                counts = [len(p["isr_nodes"]) for topic in told for p in topic["partitions"]]
+                self.fewest = min(self.fewest, *counts)
+
+    def __enter__(self) -> LeastInSync:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(30)
+
+
+def command(*words: str) -> tuple[int, str]:
+    """Run a command of streamplace in a process of its own; return status and output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "streamplace", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def random_lists(rng: random.Random, count: int) -> Lists:
+    """Draw lists for some partitions."""
+    keys = [(topic, p) for topic, lists in TOPICS.items() for p in range(len(lists))]
+    return {key: rng.sample(BROKERS, 3) for key in rng.sample(keys, count)}
+
+
+def write(path: Path, lists: Lists) -> Path:
+    """Write a reassignment as Kafka's own tool takes it."""
+    entries = [{"topic": t, "partition": p, "replicas": to} for (t, p), to in lists.items()]
+    path.with_suffix(".rollback.json").unlink(missing_ok=True)
+    path.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return path
+
+
+def tell(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+class Round:
+    """What was counted; `failures` in words."""
+
+    def __init__(self, lab: KafkaLab) -> None:
+        self.lab, self.failures = lab, list[str]()
+        self.plans = self.replicas = self.leaders = 0
+        self.fewest = 99
+
+    def plan(
+        self,
+        name: str,
+        lists: Lists,
+        disturb: Callable[[], None] | None = None,
+        throttle: int = 2_000_000,
+    ) -> None:
+        """Submit a plan, disturb it if so asked, and count replicas, leaders and throttles."""
+        file, began = write(self.lab.folder / "plan.json", lists), time.monotonic()
+        words = (
+            "submit",
+            "kafka",
+            self.lab.address,
+            str(file),
+            "--throttle",
+            str(throttle),
+            "--patience",
+            "300",
+        )
+        with LeastInSync(self.lab) as watched:
+            thread = threading.Thread(target=disturb) if disturb else None
+            if thread:
+                thread.start()
+            status, out = command(*words)
+            if thread:
+                thread.join()
+        self.fewest = min(self.fewest, watched.fewest)
+        wrong, left = self.lab.wrong(lists), self.lab.throttles()
+        self.plans += not (status or wrong or left)
+        self.replicas += 3 * (len(lists) - len(wrong))
+        self.leaders += len(lists) - len(wrong)
+        self.failures += [f"{name}: {text}" for text in wrong]
+        if status or left or watched.fewest < 2:
+            told = f"status {status}, throttles {left}, fewest in sync {watched.fewest}"
+            self.failures.append(f"{name}: {told}\n{out}")
+        seconds = time.monotonic() - began
+        tell(
+            f"{name}: {len(lists) - len(wrong)} of {len(lists)} as planned, status {status}, "
+            f"{len(left)} throttles left, fewest in sync {watched.fewest}, {seconds:.0f} s"
+        )
+
+    def killed_itself(self, name: str, lists: Lists) -> None:
+        """Kill the command with -9 while copies are under way, and run it again."""
+        file = write(self.lab.folder / "plan.json", lists)
+        words = [
+            sys.executable,
+            "-m",
+            "streamplace",
+            "submit",
+            "kafka",
+            self.lab.address,
+            str(file),
+        ]
+        begun = subprocess.Popen([*words, "--throttle", "500000"], stderr=subprocess.DEVNULL)
+        with self.lab.client() as client:
+            until = time.monotonic() + 60
+            while not client.list_partition_reassignments() and time.monotonic() < until:
+                time.sleep(0.1)
+            begun.send_signal(signal.SIGKILL)
+            begun.wait()
+            moving = len(client.list_partition_reassignments())
+        tell(f"{name}: killed with {moving} under way and {len(self.lab.throttles())} throttles")
+        rollback = file.with_suffix(".rollback.json").read_text()
+        status, out = command(*words[3:], "--throttle", "5000000")
+        wrong, left = self.lab.wrong(lists), self.lab.throttles()
+        tell(
+            f"{name}, again: {len(lists) - len(wrong)} of {len(lists)} as planned, status {status}"
+        )
+        if status or wrong or left or file.with_suffix(".rollback.json").read_text() != rollback:
+            self.failures.append(f"{name}: {status} {wrong} {left}\n{out}")
+
+    def dead_target(self, name: str, lists: Lists) -> None:
+        """A broker dies for good while it copies: all is taken back, and evacuated anew."""
+        before = {key: one["replica_nodes"] for key, one in self.lab.state().items()}
+        file = write(self.lab.folder / "plan.json", lists)
+        words = ("submit", "kafka", self.lab.address, str(file), "--throttle", "500000")
+        killer = threading.Thread(target=self.disturbed(4, back=False))
+        killer.start()
+        status, out = command(*words, "--patience", "3")
+        killer.join()
+        now = {key: one["replica_nodes"] for key, one in self.lab.state().items()}
+        with self.lab.client() as client:
+            moving = client.list_partition_reassignments()
+        half = [k for k, to in lists.items() if now[k] not in (to, before[k])]
+        left = self.lab.throttles()
+        tell(f"{name}: status {status}, {len(moving)} under way, {len(half)} neither old nor new")
+        if status != 1 or moving or half or left:
+            self.failures.append(f"{name}: {status} {moving} {half} {left}\n{out}")
+        self.evacuate(name)
+        self.lab.start(4)
+
+    def evacuate(self, name: str) -> None:
+        """Import, solve, export, submit and verify with a dead broker."""
+        k, p, r = (str(self.lab.folder / f"{each}.json") for each in ("k", "p", "r"))
+        for each in Path(r).parent.glob("r.*"):
+            each.unlink()
+        for words in (
+            ("import", "kafka", self.lab.address, "--option", "mode=dead-broker", "-o", k),
+            ("solve", k, "-o", p, "-q"),
+            ("export", "kafka", k, p, "-o", r),
+            ("submit", "kafka", self.lab.address, r, "--throttle", "5000000"),
+            ("verify", "kafka", self.lab.address, p),
+        ):
+            status, out = command(*words)
+            if status:
+                self.failures.append(f"{name}, {' '.join(words[:2])}: {status}\n{out}")
+                return
+        held = [key for key, one in self.lab.state().items() if 4 in one["replica_nodes"]]
+        tell(f"{name}, evacuated: {len(held)} partitions on the dead broker; {out.strip()}")
+        if held:
+            self.failures.append(f"{name}: {held} are still on the dead broker")
+
+    def disturbed(self, broker: int, *, back: bool = True) -> Callable[[], None]:
+        """Return what kills a broker once copies are under way, and starts it again."""
+
+        def disturb() -> None:
+            with self.lab.client() as client:
+                until = time.monotonic() + 60
+                while not client.list_partition_reassignments() and time.monotonic() < until:
+                    time.sleep(0.1)
+            self.lab.kill(broker)
+            if back:
+                time.sleep(7)
+                self.lab.start(broker)
+
+        return disturb
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the rounds, and report what was counted."""
+    parser = argparse.ArgumentParser(prog="make lab-kafka", description=__doc__)
+    parser.add_argument("--plans", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=5, help="plans with a broker killed")
+    parser.add_argument("--megabytes", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args(arguments)
+    rng, began, failures = random.Random(args.seed), time.monotonic(), list[str]()
+    counted = [0, 0, 0, 99]
+    for part, auto in enumerate((False, True)):
+        tell(f"auto.leader.rebalance.enable={str(auto).lower()}")
+        folder = Path(tempfile.gettempdir()) / f"streamplace-lab-kafka-{os.getpid()}"
+        with KafkaLab(folder, auto_rebalance=auto) as lab:
+            lab.fill(args.megabytes)
+            round_ = Round(lab)
+            for i in range(part, args.plans, 2):
+                kill = round_.disturbed(rng.choice(BROKERS)) if i < args.kills else None
+                what = "plan" if kill is None else "plan with a kill"
+                round_.plan(f"{what} {i + 1}", lists := random_lists(rng, 12), kill)
+                if auto and i + 2 >= args.plans:  # what Kafka elects by itself changes nothing
+                    time.sleep(12)
+                    late = lab.wrong(lists)
+                    tell(f"after Kafka's own elections: {12 - len(late)} of 12 as planned")
+                    round_.failures += late
+            if not auto:
+                round_.killed_itself("command killed", random_lists(rng, 12))
+                onto = {key: [4, *rng.sample((1, 2, 3), 2)] for key in random_lists(rng, 12)}
+                round_.dead_target("target dead for good", onto)
+            failures += round_.failures
+            counts = (round_.plans, round_.replicas, round_.leaders)
+            counted = [
+                *(a + b for a, b in zip(counted, counts, strict=False)),
+                min(counted[3], round_.fewest),
+            ]
+        shutil.rmtree(folder, ignore_errors=True)
+    plans, replicas, leaders, fewest = counted
+    tell(f"{plans} of {args.plans} plans, {replicas} of {36 * args.plans} replicas, {leaders} of "
+         f"{12 * args.plans} leaders as planned; fewest in sync {fewest} of a least of 2; "
+         f"{time.monotonic() - began:.0f} s")  # fmt: skip
+    for text in failures:
+        tell(f"FAILED {text}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

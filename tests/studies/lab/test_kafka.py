@@ -1,0 +1,29 @@
+"""A real Kafka: a plan with a broker killed and back, the command killed and run again."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("kafka")
+
+from experiments.studies.lab.kafka import KafkaLab, LabError, Round, kafka_jars, random_lists
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+
+def test_replicas_and_leaders_are_as_planned_after_kills(tmp_path: Path) -> None:
+    try:
+        kafka_jars()
+    except LabError as error:
+        pytest.skip(str(error))
+    rng = random.Random(3)
+    with KafkaLab(tmp_path / "lab") as lab:
+        lab.fill(5)
+        done = Round(lab)
+        done.plan("a broker killed", random_lists(rng, 12), done.disturbed(2))
+        done.killed_itself("the command killed", random_lists(rng, 12))
+    assert done.failures == []
+    assert (done.plans, done.replicas, done.leaders) == (1, 36, 12)
