@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from optim.errors import InvalidInput, Problem, meant
+from optim.figures.catalogue import find_objective
+from optim.methods.choose import aim
 from optim.methods.registry import get_method, method_names
 from optim.options import Option, read_options
 from optim.plugins import Plugins
@@ -120,9 +122,14 @@ def read_planner(text: str, seed: int, time_limit: float | None = None) -> Polic
     if settings["solver"] not in (None, *solvers):
         remedy = ", ".join(solvers) or f"none: {name} uses no solver"
         raise InvalidInput(Problem("--policy", text, "names a solver it cannot use", remedy))
+    objective = settings["objective"]  # a wrong one is found here, not at each look
+    if method is None and objective is not None:
+        find_objective(objective)
     if method is None:
         return ByMethod(None, settings, read_options(name, (), theirs, where="--policy solve:{}"))
-    return ByMethod(name, settings, method.read_options(theirs))
+    options = method.read_options(theirs)
+    aim(method, objective, options)
+    return ByMethod(name, settings, options)
 
 
 def _made(

@@ -142,6 +142,8 @@ def test_a_state_that_is_broken_is_refused(folder: Path, content: str, reason: s
         (["--policy", "potc"], "splits tasks, which no plan holds"),
         (["--policy", "rate-trigger:method=static"], "is no method"),
         (["--policy", "solve:pairs=1"], "is no option of solve"),
+        (["--policy", "solve:objective=nonsense"], "is no figure to optimise"),
+        (["--policy", "flux:objective=imc_gain"], "imc_gain"),
         (["--state", "no/such/state.json"], "is no folder"),
     ],
 )
