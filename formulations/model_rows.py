@@ -45,6 +45,7 @@ def check_products(method: str, instance: Instance, most: int, remedy: str) -> N
         It would have more.
     """
     pairs, nodes = instance.pairs.num_pairs, instance.num_nodes
+    pairs += sum(len(block.sources) for block in instance.flows.local)
     if pairs * nodes > most:
         reason = (
             f"would need {pairs * nodes:,} products ({pairs:,} communicating pairs × {nodes:,} "
@@ -324,6 +325,94 @@ def add_products(
             name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, x]),
             np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z), of=of,
         )  # fmt: skip
+
+
+class Staying(NamedTuple):
+    """What of `local_first` streams stays on its node.
+
+    Attributes
+    ----------
+    receivers
+        (G, T) tasks of each group of receivers.
+    group, at, near
+        (H,) group and node of each column that says whether one of them is there.
+    task, of, node, stays, rate
+        (Y,) sender, its column of `near`, node, column that says whether the sender is there with a
+        receiver, and the traffic that then stays.
+    """
+
+    receivers: Bools
+    group: Ints
+    at: Ints
+    near: NDArray[Any]
+    task: Ints
+    of: Ints
+    node: Ints
+    stays: NDArray[Any]
+    rate: Floats
+
+    def complete(self, x: Floats, node: Ints) -> None:
+        """Set the columns of a solution vector as a placement wants them."""
+        pairs = zip(self.group, self.at, strict=True)
+        there = np.array([(node[self.receivers[g]] == n).any() for g, n in pairs], dtype=np.bool_)
+        x[self.near] = there
+        x[self.stays] = there[self.of] & (node[self.task] == self.node)
+
+
+def add_staying(
+    model: LinearModel, instance: Instance, column: NDArray[Any], *, whole: bool = False
+) -> Staying:
+    """y_in ≤ x_in and y_in ≤ u_Gn ≤ Σ_(j in G) x_jn: sender i has a receiver of G on its node n.
+
+    Where all are whole u is 0 or 1 and y their product, as more of either is never worse.
+
+    Parameters
+    ----------
+    column
+        (T, N) column of each task on each node, -1 for none.
+    whole
+        Declare the columns integer.
+    """
+    flows, tasks = instance.flows, instance.num_tasks
+    known: dict[bytes, int] = {}
+    of_block = [known.setdefault(block.targets.tobytes(), len(known)) for block in flows.local]
+    receivers = np.zeros((len(known), tasks), dtype=np.bool_)
+    for g, block in zip(of_block, flows.local, strict=True):
+        receivers[g, block.targets] = True
+    may = column >= 0
+    group, at = np.nonzero(receivers @ may)
+    near = model.add_variables(
+        "has_receiver", len(group), upper=1.0, integer=whole,
+        of={"task": receivers.argmax(axis=1)[group] if len(group) else group, "node": at},
+    ).indices  # fmt: skip
+    of_near = np.full((len(known), may.shape[1]), -1, dtype=np.int64)
+    of_near[group, at] = np.arange(len(group))
+    # of which block, sender and node each column is
+    senders = [(g, i, block.rate) for g, block in zip(of_block, flows.local, strict=True)
+               for i in block.sources.tolist()]  # fmt: skip
+    to = np.array([g for g, _, _ in senders], dtype=np.int64)
+    task = np.array([i for _, i, _ in senders], dtype=np.int64)
+    rate = np.array([r for _, _, r in senders], dtype=np.float64)
+    which, node = np.nonzero(may[task] & (of_near[to] >= 0))
+    of, sender = of_near[to[which], node], task[which]
+    stays = model.add_variables(
+        "stays", len(which), upper=1.0, integer=whole, of={"task": sender, "node": node}
+    ).indices
+    row, every = np.arange(len(group)), np.arange(len(which))
+    member, task_of = np.nonzero(receivers[group] & may.T[at])
+    model.add_rows(
+        "receiver_there", -np.inf, 0.0, np.concatenate([row, member]),
+        np.concatenate([near, column[task_of, at[member]]]),
+        np.concatenate([np.ones(len(row)), -np.ones(len(member))]), num_rows=len(row),
+        of={"task": receivers.argmax(axis=1)[group] if len(group) else group, "node": at},
+    )  # fmt: skip
+    for name, above in (("stays_with", column[sender, node]), ("stays_near", near[of])):
+        model.add_rows(
+            name, -np.inf, 0.0, np.concatenate([every, every]), np.concatenate([stays, above]),
+            np.repeat([1.0, -1.0], len(every)), num_rows=len(every),
+            of={"task": sender, "node": node},
+        )  # fmt: skip
+    return Staying(receivers, group, at, near, sender, of, node, stays, rate[which])
 
 
 class Inside(NamedTuple):

@@ -55,7 +55,7 @@ FORMS = (
     LOADS
     | OF_MOVES
     | {Form.TASK_COUNT, Form.NODE_FLOOR, Form.CROSSING, Form.LINK_CAPACITY, Form.DISTANCE}
-    | {Form.SETS, Form.NODE_COUNT, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS}
+    | {Form.SETS, Form.NODE_COUNT, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.LOCAL_FIRST}
 )
 """Forms of limits that are supported."""
 _ROUNDS = ((1.0, 1e-3, 0.5), (0.1, 1e-5, 0.5), (0.02, 1e-6, 0.0))

@@ -387,7 +387,8 @@ METHOD = Method(
     summary="Any linear figure, weighted sum or list of levels, proven by one linear model",
     forms=KNOWN_FORMS
     | LINEAR_FORMS
-    | {Form.TASK_COUNT, Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS},
+    | {Form.TASK_COUNT, Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS}
+    | {Form.LOCAL_FIRST},
     options=(_ORDER,),
     solvers=_SOLVERS,
     default_solver="highs",
@@ -405,7 +406,7 @@ IMC_MILP = Method(
     pose=partial(pose, "imc-milp"),
     summary="The textbook linearisation: one variable a task and node, products of pairs; a judge",
     source="Chatzistergiou and Viglas 2014, section 2, linearised",
-    forms=KNOWN_FORMS | LINEAR_FORMS,
+    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.LOCAL_FIRST},
     options=(_ORDER,),
     constants={"most_products": MOST_PRODUCTS},
     solvers=_SOLVERS,

@@ -1,6 +1,7 @@
 """The textbook model of task allocation: its columns, its rows, and what they stand for.
 
-x_tn says that task t is on node n, z_uvn that the pair u, v is together there, under the rows of
+x_tn says that task t is on node n, z_uvn that the pair u, v is together there, y_tn that t has a
+receiver of a `local_first` stream there, under the rows of
 `formulations.model_rows` for assignment, capacity, products, budgets and links, and those of
 `formulations.rule_rows` for sets, inflow and counts of nodes.
 """
@@ -15,6 +16,7 @@ import numpy as np
 from formulations.model_rows import (
     Crossings,
     Placing,
+    Staying,
     add_assignment,
     add_budgets,
     add_capacity,
@@ -22,6 +24,7 @@ from formulations.model_rows import (
     add_order,
     add_products,
     add_stars,
+    add_staying,
     check_products,
 )
 from formulations.rule_rows import RuleRows, add_rule_rows
@@ -71,6 +74,8 @@ class AllocationModel:
         The placement variables, which are the first C columns.
     u, v, at, rate
         (Z,) tasks and node of each product variable, which come next, and their traffic.
+    local
+        Columns of `local_first` streams.
     links
         What crosses links.
     rules
@@ -87,6 +92,7 @@ class AllocationModel:
     v: Ints
     at: Ints
     rate: Floats
+    local: Staying | None
     links: Crossings
     rules: RuleRows
     classes: NodeClasses
@@ -112,14 +118,20 @@ class AllocationModel:
         x = node[self.task] == self.node
         z = (node[self.u] == self.at) & (node[self.v] == self.at)
         vector[: len(x) + len(z)] = np.concatenate([x, z])
+        if self.local is not None:
+            self.local.complete(vector, node)
         for inside in self.links.inside:
             inside.complete(vector, node)
         self.rules.complete(vector, node.astype(np.int64))
         return vector
 
     def traffic(self) -> tuple[NDArray[np.int64], Floats]:
-        """Return the products' columns and their traffic: Σ_(u,v) Σ_n r_uv z_uvn is inside."""
-        return np.arange(len(self.task), len(self.task) + len(self.u)), self.rate
+        """Return columns and their traffic that are what is inside: Σ r_uv z_uvn + Σ r_i y_in."""
+        products = np.arange(len(self.task), len(self.task) + len(self.u))
+        if self.local is None:
+            return products, self.rate
+        columns = np.concatenate([products, self.local.stays])
+        return columns, np.concatenate([self.rate, self.local.rate])
 
 
 def build(
@@ -176,13 +188,18 @@ def build(
     ).indices
     column = np.full(may.shape, -1, dtype=np.int64)
     column[task, node] = x
-    scale = max(float(pairs.rate.sum()), 1e-300) / SCALED_TOTAL
+    total = float(pairs.rate.sum())
+    total += sum(block.rate * len(block.sources) for block in instance.flows.local)
+    scale = max(total, 1e-300) / SCALED_TOTAL
     pair, at = np.nonzero(may[pairs.u] & may[pairs.v])
     z = model.add_variables(
         "together", len(pair), upper=1.0, integer=whole_products,
         of={"task": pairs.u[pair], "other": pairs.v[pair], "node": at},
     ).indices  # fmt: skip
     u, v = pairs.u[pair], pairs.v[pair]
+    local = None
+    if products and instance.flows.local:
+        local = add_staying(model, instance, column, whole=whole_products)
     placing = Placing.by_columns(x, task, node, may.shape)
     add_assignment(model, placing)
     add_capacity(
@@ -199,8 +216,9 @@ def build(
         add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     made = add_rule_rows(model, rules, placing.where)
     return AllocationModel(
-        model, placing, u, v, at.astype(np.int32), pairs.rate[pair], links, made, classes, scale
-    )
+        model, placing, u, v, at.astype(np.int32), pairs.rate[pair], local, links, made, classes,
+        scale,
+    )  # fmt: skip
 
 
 def _none_of(pairs: TaskPairs) -> TaskPairs:

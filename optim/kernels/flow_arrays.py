@@ -32,9 +32,10 @@ def pairs_of(instance: Instance | None, tasks: int = 0) -> tuple[Any, Any, Any]:
 
 
 def sides_of(instance: Instance) -> tuple[Any, Any, Any]:
-    """CSR of the sides of full blocks that tasks are on: 2·block where they send, one more where
-    they receive; and the rate of a pair of each block."""
-    blocks = instance.flows.blocks
+    """CSR of the sides of blocks that tasks are on: 2·block where they send, one more where they
+    receive; and the rate of each. Full blocks come first, of which it is that of a pair; then
+    `local_first` streams, of which it is that of a sender."""
+    blocks = (*instance.flows.blocks, *instance.flows.local)
     tasks, sides = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for b, block in enumerate(blocks):
         for side, some in ((2 * b, block.sources), (2 * b + 1, block.targets)):
@@ -42,12 +43,17 @@ def sides_of(instance: Instance) -> tuple[Any, Any, Any]:
             sides.append(np.full(len(some), side))
     owner = np.concatenate(tasks)
     order = np.argsort(owner, kind="stable")
-    rates = np.array([block.pair_rate for block in blocks], dtype=np.float64)
-    return csr_starts(owner, instance.num_tasks), np.concatenate(sides)[order], rates
+    rates = [block.pair_rate for block in instance.flows.blocks]
+    rates += [near.rate for near in instance.flows.local]
+    return (
+        csr_starts(owner, instance.num_tasks),
+        np.concatenate(sides)[order],
+        np.array(rates, dtype=np.float64),
+    )
 
 
 def totals_of(instance: Instance) -> Any:
-    """(T, 2) all that a task sends, and receives."""
+    """(T, 2) all that a task sends, and receives; `local_first` streams are left out."""
     flows, count = instance.flows, instance.num_tasks
     total = np.zeros((count, 2))
     for column, end in enumerate((flows.source, flows.target)):

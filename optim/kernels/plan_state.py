@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 #: Counts: tasks, nodes, resources, places, links, figures, levels; what of traffic is followed;
 #: whether the mean load depends on the placement; values that a figure has of nodes and links;
-#: budgets of moves.
+#: budgets of moves; sides before those of `local_first` streams.
 (TASKS, NODES, RESOURCES, PLACES, LINKS, FIGURES, LEVELS, TRAFFIC, MEAN_MOVES, WIDTH,
- BUDGETS) = range(11)  # fmt: skip
+ BUDGETS, PAIRED) = range(12)  # fmt: skip
 #: Where parts of `ints` begin.
 (NODE, HELD, FIRST, AFTER, BEFORE, KIND, MAY, LEAVES, HOME, STARTS, OTHER, SIDE_STARTS, SIDES,
  SIDE_TASKS_STARTS, SIDE_TASKS, MEMBERS, AROUND_STARTS, AROUND, INSIDE_OF, LINK_STARTS, LINKS_AT,
- DIRECTION, STAYS, FIGURE_KINDS, ORDER, GROWS, MOST_HELD) = range(11, 38)  # fmt: skip
+ DIRECTION, STAYS, FIGURE_KINDS, ORDER, GROWS, MOST_HELD) = range(12, 39)  # fmt: skip
 #: Where parts of `reals` begin, after the sums.
 (AGGREGATES, VALUES, LOAD, ROOM, FLOOR, SCALE, COST, RATE, SIDE_RATE, TOTAL, PRICE, TOLL, TAKEN,
  MOST, USED, CROSSING, BROKEN_AT, LINK_BROKEN_AT, LINK_BACKGROUND, LINK_CAPACITY, LINK_ROOM,
  LINK_LEFT, BACKGROUND, CAPACITY, RATE_ROOM, SPARE, WEIGHT, HEAT, PARAMETERS,
- WEIGHTS) = range(38, 68)  # fmt: skip
-HEADER = 68
+ WEIGHTS) = range(39, 69)  # fmt: skip
+HEADER = 69
 
 #: Sums at the beginning of `reals`: traffic inside nodes, moves, their cost, amounts by which rules
 #: are broken, how many rows are, tasks left where they may not stay, members of sets in the wrong
@@ -160,13 +160,13 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
     width = instance.num_nodes + len(instance.links.ids)
     reals = _reals(instance, binding, names, kinds, weights, load, room, len(inside), width)
     head = np.zeros(HEADER, dtype=np.int64)
-    head[: BUDGETS + 1] = (
+    head[: PAIRED + 1] = (
         instance.num_tasks, instance.num_nodes, load.shape[1], instance.num_nodes + len(inside),
         len(place_of_link), len(kinds), len(weights), follows,
         follows == ALL_CROSSING and bool(instance.crossing_cost[:, 0].any()) and (
             K_DISTANCE in kinds or binding.limits.max_load_distance is not None
         ),
-        width, len(move_budgets(binding)[1]),
+        width, len(move_budgets(binding)[1]), 2 * len(instance.flows.blocks),
     )  # fmt: skip
     head[NODE:AGGREGATES] = ints.begins
     head[AGGREGATES:HEADER] = reals.begins
@@ -192,7 +192,7 @@ def _ints(
     kind, allowed, target = placing_masks(binding)
     starts, other, _ = pairs_of(instance) if follows else pairs_of(None, tasks)
     side_starts, sides, _ = sides_of(instance) if follows else (np.zeros(tasks + 1), [], [])
-    blocks = instance.flows.blocks if follows else ()
+    blocks = (*instance.flows.blocks, *instance.flows.local) if follows else ()
     members = [side for block in blocks for side in (block.sources, block.targets)]
     around_node, around_place = np.nonzero(inside.T)
     order = np.argsort(place_of_link, kind="stable")

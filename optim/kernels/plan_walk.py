@@ -24,7 +24,7 @@ from optim.kernels.plan_state import (  # isort: skip
     K_MOVES, K_RATE, K_RESOURCE_DEVIATION, K_SHARE, K_USED, K_USED_CAPACITY, K_USED_SHARE, KIND,
     LEAVES, LEFT, LEVELS, LINK_BACKGROUND, LINK_BROKEN_AT, LINK_CAPACITY, LINK_LEFT, LINK_ROOM,
     LINK_STARTS, LINKS, LINKS_AT, LOAD, MAY, MEAN, MEAN_MOVES, MEMBERS, MISPLACED, MOST,
-    MOST_DISTANCE, MOST_HELD, MOVES, NODE, NODES, NOTHING, ONLY_INSIDE, ORDER, OTHER,
+    MOST_DISTANCE, MOST_HELD, MOVES, NODE, NODES, NOTHING, ONLY_INSIDE, ORDER, OTHER, PAIRED,
     PARAMETERS, PLACES, POWERS, PRICE, RATE, RATE_ROOM, REFERENCE, RESOURCES, ROOM, ROWS, SCALE,
     SECOND_OF, SIDE_RATE, SIDE_STARTS, SIDE_TASKS, SIDE_TASKS_STARTS, SIDES, SPARE, SPENT,
     STARTS, STAYS, TAKEN, TASKS, THREADS, TOLL, TOTAL, TRAFFIC, USED, VALUES, WEIGHT, WEIGHTS,
@@ -125,8 +125,7 @@ def _fill_traffic(i, x):
                 if i[i[INSIDE_OF] + (p - nodes) * nodes + to] == 0:
                     x[i[CROSSING] + 2 * p] += sent
                     x[i[CROSSING] + 2 * p + 1] += got
-    sides = i[SIDE_TASKS] - i[SIDE_TASKS_STARTS] - 1
-    for side in range(0, sides, 2):
+    for side in range(0, i[PAIRED], 2):
         senders = i[i[SIDE_TASKS_STARTS] + side + 1] - i[i[SIDE_TASKS_STARTS] + side]
         receivers = i[i[SIDE_TASKS_STARTS] + side + 2] - i[i[SIDE_TASKS_STARTS] + side + 1]
         rate = x[i[SIDE_RATE] + side // 2]
@@ -137,6 +136,10 @@ def _fill_traffic(i, x):
     inside = x[i[PARAMETERS] + EACH * i[FIGURES] + ALL_TRAFFIC]
     for n in range(nodes):
         inside -= x[i[CROSSING] + 2 * n]
+    for side in range(i[PAIRED], i[SIDE_TASKS] - i[SIDE_TASKS_STARTS] - 1, 2):
+        for n in range(nodes):  # what crosses of it is in no sum of crossing traffic
+            if i[i[MEMBERS] + (side + 1) * places + n] == 0:
+                inside -= x[i[SIDE_RATE] + side // 2] * i[i[MEMBERS] + side * places + n]
     x[INSIDE] = inside
 
 
@@ -365,6 +368,8 @@ def _with(i, x, task, p):
             got += x[i[RATE] + 2 * e + 1]
     for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
         side = i[i[SIDES] + e]
+        if side >= i[PAIRED]:
+            continue
         rate = x[i[SIDE_RATE] + side // 2]
         if side % 2 == 0:
             sent += rate * i[i[MEMBERS] + (side + 1) * i[PLACES] + p]
@@ -385,8 +390,31 @@ def _shift_inside(i, x, task, source, target):
             change += x[i[RATE] + 2 * e] + x[i[RATE] + 2 * e + 1]
     for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
         side = i[i[SIDES] + e]
+        if side >= i[PAIRED]:
+            continue
         row = i[MEMBERS] + (side + 1 if side % 2 == 0 else side - 1) * i[PLACES]
         change += x[i[SIDE_RATE] + side // 2] * (i[row + target] - i[row + source])
+    x[INSIDE] += change
+
+
+@helper
+def _shift_local(i, x, task, source, target):
+    """Follow what stays of `local_first` streams as a task moves that is on no list of sides."""
+    change = 0.0
+    for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
+        side = i[i[SIDES] + e]
+        if side < i[PAIRED]:
+            continue
+        rate = x[i[SIDE_RATE] + side // 2]
+        other = i[MEMBERS] + (side + 1 if side % 2 == 0 else side - 1) * i[PLACES]
+        if side % 2 == 0:
+            change += rate * (min(1, i[other + target]) - min(1, i[other + source]))
+            continue
+        own = i[MEMBERS] + side * i[PLACES]  # it matters where it is the first, or last, receiver
+        if i[own + target] == 0:
+            change += rate * i[other + target]
+        if i[own + source] == 0:
+            change -= rate * i[other + source]
     x[INSIDE] += change
 
 
@@ -430,6 +458,8 @@ def shift(i, x, guard, task, target):
             _shift_inside(i, x, task, source, target)
         else:
             _shift_crossing(i, x, task, source, target)
+        if i[SIDE_TASKS] - i[SIDE_TASKS_STARTS] - 1 > i[PAIRED]:
+            _shift_local(i, x, task, source, target)
         _list_sides(i, task, target, 1)
     for r in range(resources):
         load = x[i[LOAD] + task * resources + r]

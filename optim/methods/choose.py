@@ -20,6 +20,7 @@ from optim.methods.reduce import lowered, slots_count_tasks
 from optim.methods.registry import NEEDS, get_method, method_names
 from optim.rules import SLOTS, budgets, limits_set, rules_of, without_limits
 from optim.rules.base import MEASURED
+from optim.rules.local_first import LOCAL_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -355,6 +356,10 @@ def _candidates(
         yield from _rebalancing(instance, time_limit)
     if budget and instance.has_traffic and objective == "imc_gain":
         yield from _joint(instance, "traffic within a budget of moves")
+    if LOCAL_FIRST.present(instance) is not None:
+        if instance.num_tasks * instance.num_nodes <= _EXACT_PRODUCTS:
+            yield "plan-milp", "traffic that follows the placement"
+        yield "plan-search", "traffic that follows the placement"
     if instance.has_traffic:
         if _links_bind(instance):
             small = instance.num_tasks <= _EXACT_LINKS

@@ -5,7 +5,9 @@ and executed; no interface reports executor to executor. A sender's share is its
 component sent. What a receiver gets of each sender follows the grouping:
 
 =================================  ==============================================================
-shuffle, none, local_or_shuffle    every executor the same
+shuffle, local_or_shuffle          every executor the same; since Storm 2, unless it is told
+                                   otherwise, whoever is near (a `local_first` stream)
+none                               every executor the same
 all                                every executor the same: what was executed holds the copies
 global                             all to the executor with the lowest task
 fields, direct, partial key,       in proportion to what each executor executed: keys are skewed
@@ -29,7 +31,15 @@ import numpy as np
 from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.exchange.pages import Reading, completed
-from streamplace.clusters.storm.pages import SYSTEM, Bolt, Component, Executor, Worker, ports_of
+from streamplace.clusters.storm.pages import (
+    LOCAL_FIRST,
+    SYSTEM,
+    Bolt,
+    Component,
+    Executor,
+    Worker,
+    ports_of,
+)
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -50,6 +60,9 @@ MOST_PAIRS = 5_000_000
 MOST_SLOTS = 10_000
 _EVEN = {"shuffle", "none", "localorshuffle", "all"}
 _GLOBAL = {"global"}
+_SHUFFLED = {"shuffle", "localorshuffle"}
+_SWITCH, _BOUND = "topology.disable.loadaware.messaging", "topology.localityaware.higher.bound"
+"""Whether shuffle is even; what only versions have whose shuffle prefers who is near (2.0 on)."""
 
 
 def add_system_executors(topology: Topology, ledger: Ledger) -> None:
@@ -217,7 +230,7 @@ def build_document(
             ]
         for edge in edges_of(topology, ledger, max(0, MOST_PAIRS - len(traffic))):
             ends = [prefix + edge.source, prefix + edge.target]
-            streams.append({"from": ends[0], "to": ends[1], "rate": edge.rate})
+            streams.append({"from": ends[0], "to": ends[1], "rate": edge.rate, **edge.pattern})
             traffic += _pairs(topology, edge, ends)
     _note_loads(topologies, cpu, ledger)
     resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
@@ -287,7 +300,7 @@ def _note_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
 
 def _pairs(topology: Topology, edge: Edge, ends: list[str]) -> list[list[Any]]:
     """Return the pairs of executors that an edge is between, where they are not alike."""
-    if edge.even or edge.pairs is None:
+    if edge.even or edge.pattern or edge.pairs is None:
         return []
     senders, receivers = (topology.components[end].executors for end in (edge.source, edge.target))
     return [
@@ -442,6 +455,21 @@ class Edge:
         self.rate = 0.0
         self.even = True
         self.pairs: Floats | None = None
+        self.near: Floats | None = None
+        self.others = 0.0
+
+    @property
+    def pattern(self) -> dict[str, Any]:
+        """What its stream has beside the rate, where all of it goes to who is near."""
+        if self.near is None or self.others > 0:
+            return {}
+        even = np.allclose(self.near, self.near[:1], rtol=1e-9, atol=0.0)
+        weights = {} if even else {"sender_weights": self.near.tolist()}
+        return {"pattern": "local_first", **weights}
+
+    def add_near(self, rate: float, senders: Floats) -> None:
+        """Note what each sender sends of a subscription that goes to who is near."""
+        self.near = rate * senders + (0.0 if self.near is None else self.near)
 
     def add(self, rate: float, senders: Floats, receivers: Floats) -> None:
         """Add a subscription's rate, spread over senders' and receivers' shares."""
@@ -473,13 +501,51 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
         edge = found.setdefault((sender, target.name), Edge(sender, target.name))
         senders = _sender_shares(source, stream)
         receivers = _receiver_shares(target, (sender, stream), grouping)
+        follows = _follows(topology, grouping, ledger)
+        if follows and len(senders):
+            edge.add_near(rate, senders)
+        else:
+            edge.others += rate
         if len(senders) * len(receivers) > left:
-            ledger.reading("edges with very many pairs of executors are spread evenly")
+            if not edge.pattern:
+                ledger.reading("edges with very many pairs of executors are spread evenly")
             edge.rate += rate
         elif len(senders) and len(receivers):
             left -= len(senders) * len(receivers) if edge.pairs is None else 0
             edge.add(rate, senders, receivers)
+    _note_shuffles(topology, list(found.values()), ledger)
     return list(found.values())
+
+
+def _follows(topology: Topology, grouping: str | None, ledger: Ledger) -> bool:
+    """Whether who receives of a subscription depends on where executors are."""
+    if grouping == LOCAL_FIRST:
+        return True
+    settings = topology.configuration if isinstance(topology.configuration, dict) else {}
+    if _plain(grouping) not in _SHUFFLED or settings.get(_SWITCH) is True:
+        return False
+    if _BOUND not in settings:
+        ledger.reading(f"shuffle counts as even: no page has a {_BOUND}")
+    return _BOUND in settings
+
+
+def _note_shuffles(topology: Topology, edges: list[Edge], ledger: Ledger) -> None:
+    """Tell which edges go to who is near, and what that leaves open."""
+    near, mixed = [], []
+    for edge in edges:
+        if edge.near is not None:
+            (near if edge.pattern else mixed).append(f"{edge.source} → {edge.target}")
+    if near:
+        ledger.warn(
+            f"{topology.name}: shuffle prefers receivers in the same worker, then on the same host "
+            f"({listed(sorted(near), 3)}): local_first, what crosses follows the placement; load "
+            f"of these receivers is that of now ({_SWITCH}: true makes both even)"
+        )
+    if mixed:
+        ledger.warn(
+            f"{topology.name}: {listed(sorted(mixed), 3)} has a shuffle that prefers who is near "
+            "beside another grouping: counted as measured now, and will be otherwise after moves"
+        )
 
 
 def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, str, str, float]]:
@@ -552,11 +618,16 @@ def _sender_shares(part: Component, stream: str) -> Floats:
     return _shares([e.sent for e in part.executors])
 
 
+def _plain(grouping: str | None) -> str:
+    """Return a grouping as one word, however a version of Storm spells it."""
+    plain = (grouping or "").lower().replace("_", "").replace(" ", "").replace("-", "")
+    return plain.removesuffix("grouping")
+
+
 def _receiver_shares(part: Component, stream: tuple[str, str], grouping: str | None) -> Floats:
     """(b,) share of each executor in what its component receives under a grouping."""
     count = len(part.executors)
-    plain = (grouping or "").lower().replace("_", "").replace(" ", "").replace("-", "")
-    plain = plain.removesuffix("grouping")
+    plain = _plain(grouping)
     if plain in _GLOBAL:
         only = np.zeros(count)
         only[:1] = 1.0

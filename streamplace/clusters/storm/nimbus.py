@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.storm import pages
-from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -368,7 +367,7 @@ class Live:
         topology = pages.Topology.model_construct(
             id=told.id, told=told.name, status=told.status, workers=told.num_workers,
             executors=len(measured), spouts=[], bolts=[], path=told.name,
-            processes=tuple(_worker(w, at) for w in workers),
+            processes=tuple(_worker(w, at) for w in workers), configuration=settings,
         )  # fmt: skip
         topology.uptimeSeconds = float(told.uptime_secs)
         topology.components = parts
@@ -399,28 +398,19 @@ class Live:
     ) -> None:
         """Take up groupings, what each component read, and what ackers send to spouts."""
         ledger, parts = self.ledger, topology.components
-        uneven = []
         for receiver, streams in inputs.items():
             for stream, grouping in streams.items():
                 kind = next((k for k, v in vars(grouping).items() if v is not None), "custom")
                 kind = "global" if kind == "fields" and not grouping.fields else kind
                 kind = "custom" if kind.startswith("custom") else kind
                 if kind in _FOLLOWING and not settings.get(_EVEN):
-                    kind = "measured"
-                    uneven.append(f"{stream.componentId} → {receiver}")
+                    kind = pages.LOCAL_FIRST
                 topology.groupings[stream.componentId, stream.streamId, receiver] = kind
         for part in parts.values():
             for executor in part.executors:
                 for key, count in executor.received.items():
                     part.inputs[key] = part.inputs.get(key, 0.0) + count
         self._add_acks(parts)
-        if uneven:
-            ledger.warn(
-                f"{topology.name}: shuffle prefers receivers in the same worker, then on the same "
-                f"host ({listed(sorted(uneven), 3)}): traffic "
-                "and load of these receivers are those of the present placement, and follow the "
-                f"tasks when they move; {_EVEN}: true makes them even"
-            )
         if any(executor.capacity for part in parts.values() for executor in part.executors):
             ledger.reading(
                 "an executor's busy time is wall-clock: a thread that waits for a processor counts "
@@ -473,7 +463,7 @@ class Live:
         return made
 
 
-_FOLLOWING = {"shuffle", "local_or_shuffle", "none"}
+_FOLLOWING = {"shuffle", "local_or_shuffle"}
 """Groupings of which traffic follows the placement, where messaging knows loads and places."""
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.exchange.sources import Document
 
+LOCAL_FIRST = "local first"
+"""Grouping of a shuffle that prefers receivers in the same worker, then on the same host."""
 UNUSED = words(
     """
     :bolt :capacity :latency :link :sani-stream :stats :transferred :type :uptime_secs acked
@@ -44,7 +46,7 @@ UNUSED = words(
     assignedMemOnHeap assignedRegularOffHeapMemLimit assignedSharedOffHeapMemory
     assignedSharedOnHeapMemory assignedTotalMem availCpu availGenericResources availMem blacklisted
     bolts boltStats bytesRead completeLatency componentErrors componentNumTasks componentType
-    configuration debug debug-exception-count emitted encodedBoltId encodedComponentId
+    debug debug-exception-count emitted encodedBoltId encodedComponentId
     encodedExecutorId encodedId encodedSpoutId encodedTopologyId error errorHost errorLapsedSecs
     errorPort errorTime errorWorkerLogLink eventLogLink executed executeLatency executors
     executorsTotal failed fragmentedCpu fragmentedMem generic-resources genericResources host id
@@ -235,7 +237,8 @@ class Topology(Summarised, _Started):
     processes
         Its workers as its page lists them.
     groupings
-        (sender, stream, receiver) to the grouping, where the visualization is there.
+        (sender, stream, receiver) to the grouping, where the visualization is there; `LOCAL_FIRST`
+        for a shuffle that prefers who is near.
     reserved
         Host to CPU and memory of system executors that no page names.
     """
@@ -246,6 +249,7 @@ class Topology(Summarised, _Started):
     spouts: list[Component]
     bolts: list[Bolt]
     processes: Many[Worker] = Field((), alias="workers")
+    configuration: Any = None
     path: str = filled("")
     components: dict[str, Component] = filled(dict)
     groupings: dict[tuple[str, str, str], str] = filled(dict)

@@ -89,6 +89,29 @@ def test_even_groupings(saved: Callable[..., str], grouping: str) -> None:
     assert pairs["split[5-5]", "count[2-2]"] == pytest.approx(50 / 3 / 2)
 
 
+def test_shuffle_that_prefers_who_is_near(saved: Callable[..., str]) -> None:
+    documents = systems.storm()
+    settings: dict[str, Any] = {"topology.localityaware.higher.bound": 0.8}
+    documents[BASE]["configuration"] = settings
+    made = import_instance("storm", [saved(documents, "near")])
+    names = made.instance.operators.ids
+    (near,) = [s for s in made.instance.streams if s.pattern == "local_first"]
+    assert (names[near.source], names[near.target]) == ("sentences", "split")
+    assert near.rate == pytest.approx(10.0)
+    assert near.sender_weights is None  # one sender
+    assert any("shuffle prefers receivers in the same worker" in w for w in made.ledger.warnings)
+    assert made.instance.total_traffic == pytest.approx(10 + 50 + 5)
+    shuffled = documents[f"{BASE}/visualization"]["count"][":inputs"][0]
+    shuffled[":grouping"] = "shuffle"
+    made = import_instance("storm", [saved(documents, "uneven")])
+    near = next(s for s in made.instance.streams if s.sender_weights is not None)
+    assert near.sender_weights == pytest.approx((50 / 3, 100 / 3))
+    settings["topology.disable.loadaware.messaging"] = True
+    made = import_instance("storm", [saved(documents, "even")])
+    assert all(s.pattern == "full" for s in made.instance.streams)
+    assert not any("shuffle" in told for told in (*made.ledger.warnings, *made.ledger.readings))
+
+
 def test_without_visualization_shares_are_as_measured(saved: Callable[..., str]) -> None:
     documents = systems.storm()
     del documents[f"{BASE}/visualization"]

@@ -111,9 +111,12 @@ def test_shuffle_that_follows_the_placement_is_told(fake: Fake, url: str) -> Non
     fake.settings["topology.disable.loadaware.messaging"] = False
     done = import_instance("storm", [url], QUICK)
     assert any("shuffle prefers receivers" in text for text in done.ledger.warnings)
+    near = [s for s in done.instance.streams if s.pattern == "local_first"]
+    assert near and not any(stream.replaced for stream in near)
     fake.settings["topology.disable.loadaware.messaging"] = True
     done = import_instance("storm", [url], QUICK)
     assert not any("shuffle prefers" in text for text in done.ledger.warnings)
+    assert all(stream.pattern == "full" for stream in done.instance.streams)
 
 
 def test_a_sample_is_told(fake: Fake, url: str) -> None:

@@ -1,0 +1,160 @@
+"""`local_first` streams under other rules: proofs and searches against all placements."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heuristics.annealing import levels_of
+from optim import Instance, UnsuitableMethod, solve
+from optim.figures.catalogue import find_objective
+from optim.figures.placement import Placement
+from optim.kernels.draws import seeded
+from optim.kernels.plan_state import INSIDE, NODE, TASKS, state_of
+from optim.kernels.plan_walk import TOLD, walk
+from optim.referee.result import Termination
+from optim.rules import keeps_all
+
+EXACT = ("imc-milp", "plan-milp", "imc-brute")
+SENSES = {"internode_traffic": min, "imc_gain": max, "max_utilisation": min, "migrations": min}
+
+
+def drawn(seed: int, *, slots: bool = False) -> Instance:
+    """A random instance of at most 729 placements: streams of all patterns, and a rule or two."""
+    rng = random.Random(seed)
+    count = rng.choice((2, 3))
+    sizes = {"a": rng.randint(1, 2), "b": rng.randint(1, 2), "c": rng.randint(0, 1)}
+    sizes["b"] += count == 2 and rng.random() < 0.7
+    names = [name for name, size in sizes.items() if size]
+    streams: list[dict[str, Any]] = []
+    for one, other in itertools.permutations(names, 2):
+        if rng.random() < 0.6:
+            stream: dict[str, Any] = {"from": one, "to": other, "rate": rng.choice((1, 2.5, 6))}
+            if rng.random() < 0.75:
+                stream["pattern"] = "local_first"
+                weights = [rng.choice((0, 1, 1, 4)) for _ in range(sizes[one])]
+                if rng.random() < 0.5 and any(weights):
+                    stream["sender_weights"] = weights
+            streams.append(stream)
+    loads = {name: rng.choice((1.0, 2.0, 3.0)) * sizes[name] for name in names}
+    whole = sum(loads.values())
+    room = whole / count * rng.choice((1.2, 1.6, 3.0))
+    nodes: list[dict[str, Any]] = [
+        {"id": f"n{n}", "capacity": {"cpu": room}, "rack": f"r{n % 2}"} for n in range(count)
+    ]
+    tasks: list[dict[str, Any]] = []
+    limits: dict[str, Any] = {}
+    ids = [f"{name}/{i}" for name in names for i in range(sizes[name])]
+    if rng.random() < 0.5:
+        tasks = [{"id": task, "node": f"n{rng.randrange(count)}"} for task in ids]
+        limits = {"max_migrations": rng.randint(1, 4)}
+    if rng.random() < 0.3:
+        limits["max_nodes_used"] = rng.randint(1, count)
+    sets = []
+    if rng.random() < 0.4 and len(ids) > 1:
+        rule = rng.choice(("apart", "together"))
+        sets = [{"id": "s", "tasks": rng.sample(ids, 2), "rule": rule}]
+    if rng.random() < 0.2:
+        nodes[0]["max_tasks"] = rng.randint(1, len(ids))
+    topologies = []
+    if slots:
+        nodes = [{**node, "slots": rng.randint(1, 2)} for node in nodes]
+        limits["max_tasks_per_slot"] = rng.randint(2, 3)
+        topologies = [{"id": "t"}]
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1", "name": f"near-{seed}", "resources": ["cpu"],
+            "nodes": nodes, "tasks": tasks, "streams": streams, "limits": limits, "sets": sets,
+            "topologies": topologies,
+            "operators": [
+                {"id": name, "group": {"tasks": sizes[name], "load": {"cpu": loads[name]}}}
+                | ({"topology": "t"} if slots else {})
+                for name in names
+            ],
+        }
+    )  # fmt: skip
+
+
+@cache
+def best(seed: int, slots: bool, objective: str) -> float | None:
+    """The best value over all placements that the referee lets pass."""
+    instance, figure = drawn(seed, slots=slots), find_objective(objective)
+    assert figure.value is not None
+    found = []
+    for nodes in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):
+        placement = Placement(instance, np.array(nodes, np.int32))
+        if keeps_all(placement):
+            value = figure.value(placement)
+            assert value is not None
+            found.append(value)
+    return SENSES[objective](found) if found else None
+
+
+def holds(seed: int, method: str, objective: str, slots: bool = False) -> bool:
+    """Whether the instance has a plan; that a method finds the best one, or that there is none."""
+    instance, known = drawn(seed, slots=slots), best(seed, slots, objective)
+    result = solve(instance, method, objective=objective, start_broken="refuse")
+    if known is None:
+        assert not result.feasible
+        return False
+    assert result.feasible and result.objective is not None
+    assert result.objective.value == pytest.approx(known, rel=1e-6, abs=1e-6), (seed, method)
+    if method != "plan-search":
+        assert result.termination == Termination.OPTIMAL
+        assert result.bound == pytest.approx(known, rel=1e-6, abs=1e-6)
+    return True
+
+
+@pytest.mark.seeds(6)
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("method", EXACT)
+def test_traffic_as_by_brute_force(method: str, seed: int) -> None:
+    some = [holds(20 * seed + k, method, "imc_gain") for k in range(8)]
+    assert any(some)
+
+
+@pytest.mark.seeds(4)
+@pytest.mark.parametrize("seed", range(20))
+def test_levels_and_slots_as_by_brute_force(seed: int) -> None:
+    for k in range(4):
+        holds(100 + 20 * seed + k, "plan-milp", "internode_traffic", slots=True)
+
+
+@pytest.mark.seeds(3)
+@pytest.mark.parametrize("seed", range(12))
+def test_the_search_finds_the_best(seed: int) -> None:
+    for k in range(3):
+        holds(500 + 20 * seed + k, "plan-search", "imc_gain")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_a_walk_follows_is_what_the_referee_finds(seed: int) -> None:
+    made = drawn(seed)
+    name = ("imc_gain", "resource_deviation")[seed % 2]  # only inside, all that crosses
+    objective = find_objective(name)
+    rng = np.random.default_rng(seed)
+    begin = rng.integers(made.num_nodes, size=made.num_tasks).astype(np.int32)
+    state = state_of(made, objective.binding(made), objective, begin)
+    told = np.array([1.0, 0.5, 200, 0, 1.0, 0.0, 0.5, 0.0, 0.0])
+    assert len(told) == TOLD
+    known = np.full(2, -1e300), np.ones(1), np.ones((2, 1))
+    walk.plain(*state, seeded(seed), told, begin.astype(np.int64), *known, np.zeros(6))
+    at = state.ints[state.ints[NODE] :][: state.ints[TASKS]].astype(np.int32)
+    inside = Placement(made, at).gain
+    if made.has_traffic:
+        assert state.reals[INSIDE] == pytest.approx(inside, abs=1e-9)
+        levels_of(state)
+        assert state.reals[INSIDE] == pytest.approx(inside, abs=1e-9)
+
+
+def test_who_knows_pairs_only_refuses_with_a_remedy() -> None:
+    instance = next(made for made in map(drawn, range(50)) if made.flows.local)
+    for method in ("imc-search", "imc-exact", "partition", "joint-milp", "throughput-milp"):
+        with pytest.raises(UnsuitableMethod) as error:
+            solve(instance, method, repair=True)
+        assert "--ignore local_first drops" in str(error.value)
