@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import Bounds, LinearConstraint, milp
 
+from formulations.task_allocation.milp import IMC_MILP
+from formulations.task_allocation.model import build
 from heuristics.annealing import levels_of
 from optim import Instance, UnsuitableMethod, solve
 from optim.figures.catalogue import find_objective
@@ -17,6 +20,7 @@ from optim.figures.placement import Placement
 from optim.kernels.draws import seeded
 from optim.kernels.plan_state import INSIDE, NODE, TASKS, state_of
 from optim.kernels.plan_walk import TOLD, walk
+from optim.methods.reduce import lowered
 from optim.referee.result import Termination
 from optim.rules import keeps_all
 
@@ -110,22 +114,43 @@ def holds(seed: int, method: str, objective: str, slots: bool = False) -> bool:
     return True
 
 
-@pytest.mark.seeds(6)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("block", range(60))
+def test_the_model_has_the_best_of_all_placements(block: int) -> None:
+    for seed in range(20 * block, 20 * block + 20):  # 1,200 instances, within this process
+        known = best(seed, slots=False, objective="imc_gain")
+        made = build(lowered(drawn(seed), IMC_MILP.honours))
+        columns, rates = made.traffic()
+        made.model.set_objective(columns, rates / made.scale)
+        arrays = made.model.freeze()
+        found = milp(
+            -arrays.cost,
+            constraints=LinearConstraint(arrays.matrix, arrays.row_lower, arrays.row_upper),
+            bounds=Bounds(arrays.lower, arrays.upper),
+            integrality=arrays.integrality.astype(int),
+        )
+        assert (found.x is None) == (known is None), seed
+        if known is not None:
+            assert -found.fun * made.scale == pytest.approx(known, abs=1e-6), seed
+            vector = made.vector(made.place(found.x))
+            assert made.model.violation(vector) < 1e-6
+            assert made.model.objective_of(vector) * made.scale == pytest.approx(known, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", EXACT)
 def test_traffic_as_by_brute_force(method: str, seed: int) -> None:
-    some = [holds(20 * seed + k, method, "imc_gain") for k in range(8)]
-    assert any(some)
+    for k in range(4):
+        holds(20 * seed + k, method, "imc_gain")
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(2)
 @pytest.mark.parametrize("seed", range(20))
 def test_levels_and_slots_as_by_brute_force(seed: int) -> None:
     for k in range(4):
         holds(100 + 20 * seed + k, "plan-milp", "internode_traffic", slots=True)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_search_finds_the_best(seed: int) -> None:
     for k in range(3):
@@ -150,6 +175,17 @@ def test_what_a_walk_follows_is_what_the_referee_finds(seed: int) -> None:
         assert state.reals[INSIDE] == pytest.approx(inside, abs=1e-9)
         levels_of(state)
         assert state.reals[INSIDE] == pytest.approx(inside, abs=1e-9)
+
+
+def test_without_a_method_named_it_is_proved() -> None:
+    instance = next(
+        made
+        for made in map(drawn, range(50))
+        if made.flows.local and made.limits.max_migrations is None
+    )
+    result = solve(instance)
+    assert result.termination == Termination.OPTIMAL
+    assert result.plan is not None and result.plan.method in ("plan-milp", "plan-search")
 
 
 def test_who_knows_pairs_only_refuses_with_a_remedy() -> None:
