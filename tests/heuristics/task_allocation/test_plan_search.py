@@ -21,7 +21,7 @@ from optim.kernels.room import placing_masks
 from optim.methods.choose import is_suitable
 from optim.methods.registry import get_method
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import limits_set
+from optim.rules import LOCAL_FIRST_LINKS, limits_set
 from tests.fuzz.generate import generate
 from tests.fuzz.newer import PROBES
 
@@ -39,7 +39,8 @@ UNSEEN = {
 
 def drawn(seed: int, placements: int = 2_000) -> Instance:
     """Return a random instance with rules of all sorts."""
-    return Instance.from_dict(generate(seed, FIELDS, 0.0, placements))
+    made = Instance.from_dict(generate(seed, FIELDS, 0.0, placements))
+    return made if LOCAL_FIRST_LINKS.present(made) is None else LOCAL_FIRST_LINKS.dropped(made)
 
 
 def placed() -> Instance:
