@@ -342,12 +342,12 @@ class Staying(NamedTuple):
     """
 
     receivers: Bools
-    group: Ints
-    at: Ints
+    group: NDArray[Any]
+    at: NDArray[Any]
     near: NDArray[Any]
-    task: Ints
-    of: Ints
-    node: Ints
+    task: NDArray[Any]
+    of: NDArray[Any]
+    node: NDArray[Any]
     stays: NDArray[Any]
     rate: Floats
 

@@ -464,12 +464,13 @@ class Edge:
         if self.near is None or self.others > 0:
             return {}
         even = np.allclose(self.near, self.near[:1], rtol=1e-9, atol=0.0)
-        weights = {} if even else {"sender_weights": self.near.tolist()}
+        weights: dict[str, Any] = {} if even else {"sender_weights": self.near.tolist()}
         return {"pattern": "local_first", **weights}
 
     def add_near(self, rate: float, senders: Floats) -> None:
         """Note what each sender sends of a subscription that goes to who is near."""
-        self.near = rate * senders + (0.0 if self.near is None else self.near)
+        part: Floats = np.asarray(rate * senders, dtype=np.float64)
+        self.near = part if self.near is None else self.near + part
 
     def add(self, rate: float, senders: Floats, receivers: Floats) -> None:
         """Add a subscription's rate, spread over senders' and receivers' shares."""
@@ -531,7 +532,8 @@ def _follows(topology: Topology, grouping: str | None, ledger: Ledger) -> bool:
 
 def _note_shuffles(topology: Topology, edges: list[Edge], ledger: Ledger) -> None:
     """Tell which edges go to who is near, and what that leaves open."""
-    near, mixed = [], []
+    near: list[str] = []
+    mixed: list[str] = []
     for edge in edges:
         if edge.near is not None:
             (near if edge.pattern else mixed).append(f"{edge.source} → {edge.target}")
