@@ -300,15 +300,15 @@ def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> d
     found: dict[str, dict[str, int]] = {}
     for name, n in changed.items():
         o = instance.operators.index[name]
-        vertices = _labelled(instance.operators.labels.get(o, {}), VERTEX)
-        if not vertices:
+        named = _labelled(instance.operators.labels.get(o, {}), VERTEX)
+        if not named:
             reason = "has no label that names a vertex"
             ledger.problem(f"operators[{o}].labels", name, reason, _REMEDY)
-        if len(vertices) > 1:
-            ledger.reading(f"all {len(vertices)} vertices of {name} get {n} subtasks")
+        if len(named) > 1:
+            ledger.reading(f"all {len(named)} vertices of {name} get {n} subtasks")
         topology = int(instance.operators.topology[o])
         job = instance.topologies.ids[topology] if topology >= 0 else ""
-        found.setdefault(job, {}).update(dict.fromkeys(vertices, n))
+        found.setdefault(job, {}).update(dict.fromkeys(named, n))
     ledger.check()
     ids = _labelled(instance.labels, JOB)
     texts = {"": "{}\n"}

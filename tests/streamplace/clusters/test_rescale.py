@@ -35,9 +35,9 @@ def made(jobs: int = 1) -> tuple[Instance, Plan]:
         "tasks": [{"id": f"{o['id']}/0", "node": "n1"} for o in operators],
     })  # fmt: skip
     wanted = {o["id"]: 3 if "count" in o["id"] else 1 for o in operators}
-    tasks = at_parallelism(instance, wanted).tasks.ids
+    names = at_parallelism(instance, wanted).tasks.ids
     plan = Plan(
-        instance.name, dict.fromkeys(tasks, "n1"), parallelism=wanted,
+        instance.name, dict.fromkeys(names, "n1"), parallelism=wanted,
         claimed_instance_sha256=instance.sha256,
     )  # fmt: skip
     return instance, plan
