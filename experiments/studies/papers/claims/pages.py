@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from experiments.studies.papers.claims.verdicts import Judgement
 
 STAR = r"\*"
+EXPLAINED = ("different", "not shown")
 _LEGEND = (
     "[Verdicts](index.md#verdicts) are computed from the stored tables (`streamplace paper "
-    "--claims`); a star marks the claims that matter most, counted in brackets. *Why not* is given "
-    "for starred claims and for those that differ or are not shown; the [table of all "
-    "claims]({csv}) has predicate, figures and cause of each."
+    "--claims`). Listed are the starred claims, which matter most (counted in brackets), and those "
+    "that differ or are not shown; the [table of all claims]({csv}) has predicate, figures and "
+    "cause of each."
 )
 
 
@@ -43,7 +44,8 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
         told = "\n".join(f"- **{name}**: {text}." for name, text in setups.items())
         parts.append(f"Set-ups that the table of all claims names:\n\n{told}")
     heads = ("claim", "the paper", "verdict", "why not")
-    parts.append(markdown(heads, [_line(one) for one in found], right=()).rstrip())
+    listed = [one for one in found if one.claim.starred or one.finding.verdict in EXPLAINED]
+    parts.append(markdown(heads, [_line(one) for one in listed], right=()).rstrip())
     for name, title in shown_tables(paper).items():
         if has_table(paper, name, root):
             table = load_table(paper, name, root)
@@ -99,7 +101,6 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
 
 def _line(one: Judgement) -> list[str]:
     claim, finding = one.claim, one.finding
-    explained = claim.starred or finding.verdict in {"different", "not shown"}
-    why = finding.cause or finding.figure if explained and finding.verdict != "same" else ""
+    why = "" if finding.verdict == "same" else finding.cause or finding.figure
     name = f"{claim.id}{STAR * claim.starred} ({claim.where})"
     return [name, claim.words, finding.verdict, why]
