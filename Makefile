@@ -24,7 +24,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-check fuzz torture papers bench lab lab-bench lab-plans lab-storm lab-kafka lab-storm-plans constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-publish docs-check fuzz torture papers bench lab lab-bench lab-plans lab-storm lab-kafka lab-storm-plans constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -33,6 +33,7 @@ help:
 	@echo 'make warm         compile the kernels of all methods, once, on all cores'
 	@echo 'make docs         the documentation site, in build/site'
 	@echo 'make docs-serve   the same on http://127.0.0.1:8000'
+	@echo 'make docs-publish VERSION=0.3  adds a version of the site to the branch gh-pages'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
 	@echo 'make torture      signals, odd paths, damaged files, full disks, hostile servers (20 minutes)'
@@ -119,6 +120,13 @@ docs: $(VENV)/.installed-dev
 
 docs-serve: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8000
+
+# The site of VERSION in its folder of the branch gh-pages, which the first page of the site lists;
+# ALIAS moves to it. Nothing is pushed: `make docs-publish PUSH=--push` does.
+VERSION ?= latest
+docs-publish: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy $(PUSH) --update-aliases $(VERSION) $(ALIAS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mike set-default $(PUSH) --allow-undefined latest
 
 docs-check: doctests
 	$(BIN)/python -m pytest -q tests/examples/test_documentation.py

@@ -56,7 +56,7 @@ def _cell(value: Any) -> str:
 
 
 LONG = 12
-CELLS = 80
+CELLS = 50
 """Rows and cells of a table that a page shows; of a larger one it has a link."""
 
 

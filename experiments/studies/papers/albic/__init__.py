@@ -11,8 +11,7 @@ factor is traffic inside nodes over all traffic. MILP is the paper's model
 [`balance-search`](../methods/rebalancing/balance-search.md) and
 [`joint-search`](../methods/rebalancing/joint-search.md).
 
-What holds and what does not is computed: the claims below. Their tables were made with the paper's
-own reading of maxPL (points of a node's capacity) and with a scale-in first that deals evenly over
+maxPL is in points of a node's capacity, as in the paper; scale-in first spreads evenly over
 all rounds. Figures 8 to 11 have 30 seeds, 10 and 11 at a tenth of the paper's size; Figures 2
-to 5 are of one instance each, at its size, and claims F2 to F4 judge every solver over 30.
+to 5 are one instance each, at its size; claims F2 to F4 judge every solver over 30.
 """

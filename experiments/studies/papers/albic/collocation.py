@@ -36,9 +36,11 @@ READINGS = (
     "one pair a round, as in the paper, and plans round after round until collocation has not "
     f"risen for {LAST} of them; COLA, which knows no budget, plans the last {LAST} of the same "
     "periods. 10 points of load distance are asked of both.",
-    "Key groups outside the share that communicates one to one have no traffic, so that the share "
-    "is all that can be collocated, in percent of the traffic if all had a partner. Without "
-    "traffic (a share of 0) there is nothing to judge.",
+    (
+        "Key groups outside that share have no traffic, so the share is all that "
+        "can be collocated, in percent of the traffic if all had a partner; a "
+        "share of 0 is not judged."
+    ),
     f"Figures are means over the seeds, each a mean over the last {LAST} rounds; *next* is the "
     "plan under the loads of the period after; the interval is that of the mean paired "
     "difference. ALBIC's MILP stops within 5 points of its bound.",

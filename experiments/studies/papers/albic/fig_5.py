@@ -148,9 +148,10 @@ FIGURE = Figure(
     title="Scale-in with overloaded nodes",
     source="Madsen, Zhou, Cao 2016, Figure 5, section 5.1",
     words=(
-        "The largest cluster, 20 migrations a round, ten nodes marked for removal, one or five "
-        "nodes at 100 %. The integrated MILP reaches a good load distance much sooner than scaling "
-        "in first and balancing then, and is done with scaling in after about as many rounds."
+        "The largest cluster, 20 migrations a round, ten nodes marked for "
+        "removal, one or five nodes at 100 %. The integrated MILP reaches a good "
+        "load distance much sooner than scaling in first, and ends the scale-in "
+        "after about as many rounds."
     ),
     rows=measure,
     table=table,
@@ -161,9 +162,12 @@ FIGURE = Figure(
         "Integrated is the MILP's model by balance-search, ours, as even in a tenth of the time; "
         f"scale-in first balances by the MILP, within {GAP:g} % of the mean load of its bound, and "
         "deals key groups out evenly over all rounds together.",
-        "With the load distance before all else a last key group may stay on a leaving node for "
-        "good: to spread its load takes more moves than a round has. *Drained at the end* deals "
-        "out what is left there, as scale-in first does, in the round whose moves suffice for it.",
+        (
+            "With the load distance as first objective a last key group may stay on a "
+            "leaving node, as a round has too few moves to spread its load. *Drained "
+            "at the end* moves what is left as scale-in first does, in the round "
+            "whose moves suffice."
+        ),
     ),
     size="Full: 60 nodes, 10 leave, 16 rounds. Reduced: 20 nodes, 3 leave, 8 rounds.",
     panels=2,

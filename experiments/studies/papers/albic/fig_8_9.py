@@ -108,17 +108,20 @@ FIGURE = Figure(
     title="Load balance and pause by budget of migrations",
     source="Madsen, Zhou, Cao 2016, Figures 8 and 9, section 5.2.2",
     words=(
-        "Load distance depends strongly on the number of migrations allowed: unrestricted is best, "
-        "ten leaves clear spikes. The pause, summed over all migrations, is very large without "
-        "a limit; with 13 of 300 key groups a period it is small."
+        "Load distance depends strongly on the migrations allowed: unrestricted "
+        "is best, ten leaves clear spikes. The pause, summed over migrations, is "
+        "very large without a limit and small with 13 of 300 key groups a period."
     ),
     rows=measure,
     table=table,
     plot=plot,
     measured=measured,
     readings=(
-        "Synthetic load in place of the Wikipedia edits (Real Job 1): 20 nodes, 300 key groups, "
-        "each period a fifth of the nodes varies by up to 20 %, adding up.",
+        (
+            "Synthetic load instead of the Wikipedia edits (Real Job 1): 20 nodes, "
+            "300 key groups; each period a fifth of the nodes varies by up to 20 %, "
+            "cumulatively."
+        ),
         f"A migration pauses a key group for {PAUSE:g} s: the paper's number is lost.",
         "Planned by balance-search, the same model: it repeats exactly.",
     ),

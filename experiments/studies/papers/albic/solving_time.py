@@ -25,18 +25,20 @@ SECONDS, SECONDS_REDUCED = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0), (0.5, 1.0, 2
 TIME = "solving time (s)"
 
 WORDS = (
-    "Load distance after some seconds of solving, for several budgets of migrations and load "
-    "fluctuations. The MILP, by CPLEX on a desktop computer of 2011, beats Flux after a few "
-    "seconds and comes close to its best within these; only for the largest cluster is more "
-    "time worth it."
+    "Load distance after some seconds of solving, for several budgets of "
+    "migrations and load fluctuations. The MILP (CPLEX, a desktop computer of "
+    "2011) beats Flux and comes close to its best within seconds; more time "
+    "pays only for the largest cluster."
 )
 
 READINGS = (
     "The values of maxMigrations and varies are lost. Chosen: varies 40 and 60 %, and the budgets "
     "in the table; noise ±5 % (reconstructed).",
-    "*cold*: the paper's full model passed to the solver as it is. *warm*: the same, started from "
-    "what balance-search has before its clock begins, in a tenth of a second. One thread. Times "
-    "include building and handing over.",
+    (
+        "*cold*: the paper's full model as it is. *warm*: started from "
+        "balance-search after a tenth of a second, not counted. One thread; times "
+        "include building and passing the model."
+    ),
     "*balance-search*, ours, has the same time; the proven bound is the one it has by then.",
     "A column is empty where the solver had no plan by then.",
 )

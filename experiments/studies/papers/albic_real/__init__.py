@@ -15,5 +15,5 @@ A policy plans a day on the loads of that day (*now*) and meets those of the fol
 [`balance-milp`](../methods/rebalancing/balance-milp.md), Flux
 [`flux`](../methods/rebalancing/flux.md).
 
-What holds and what does not is computed: the [claims](albic.md#the-claims) F7 to F14 and S1 to S3.
+Verdicts: the [claims](albic.md#the-claims) F7 to F14 and S1 to S3.
 """

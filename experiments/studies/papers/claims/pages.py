@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers.claims.claim import VERDICTS, read_section
@@ -39,10 +40,6 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
     found = judgements([paper], root)
     legend = _LEGEND.format(csv=csv)
     parts = ["## The claims", legend, counts([paper], found)]
-    setups = read_section(PAPERS / paper / "claims.toml", "setups")
-    if setups:
-        told = "\n".join(f"- **{name}**: {text}." for name, text in setups.items())
-        parts.append(f"Set-ups that the table of all claims names:\n\n{told}")
     heads = ("claim", "the paper", "verdict", "why not")
     listed = [one for one in found if one.claim.starred or one.finding.verdict in EXPLAINED]
     parts.append(markdown(heads, [_line(one) for one in listed], right=()).rstrip())
@@ -64,13 +61,15 @@ def claims_table(paper: str, root: Path = PAPERS) -> str:
     """Return every claim of a paper's folder as CSV: words, set-up, predicate, verdict, figures."""
     import pandas as pd
 
+    setups = read_section(PAPERS / paper / "claims.toml", "setups")
+    letter = re.compile(rf"\b(?:{'|'.join(setups) or '(?!)'})\b")
     rows = [
         {
             "claim": one.claim.id,
             "section": one.claim.where,
             "starred": one.claim.starred,
             "paper": one.claim.words,
-            "set-up": one.claim.setup,
+            "set-up": letter.sub(lambda name: f"{name[0]} ({setups[name[0]]})", one.claim.setup),
             "predicate": one.claim.predicate,
             "verdict": one.finding.verdict,
             "here": one.finding.figure,

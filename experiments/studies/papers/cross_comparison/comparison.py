@@ -163,11 +163,15 @@ def _figure(name: str, title: str, reading: str, size: str, **parameters: int) -
         plot=plot,
         measured=measured,
         readings=(
-            "Means over the plans there are, infeasible ones included, with 95 % intervals; "
-            "feasible is by the referee, slots counting where a plan has them. Methods that know "
-            "no slots are given the instance without them.",
-            "Seconds: geometric mean shifted by 10 ms, building and solving, one thread, on two "
-            "cores that had other work beside it: to compare, not to go by.",
+            (
+                "Means over all plans, infeasible ones included, with 95 % intervals; "
+                "feasible is by the referee, with slots where a plan has them. Methods "
+                "without slots see the instance without them."
+            ),
+            (
+                "Seconds: geometric mean shifted by 10 ms, building and solving, one "
+                "thread, on two shared cores: for comparison only."
+            ),
             f"Each method gets 2 s. {reading}",
         ),
         size=f"Full: 30 seeds at 50, 70 and 85 % of all CPU; {size}. Reduced: two seeds.",
@@ -178,9 +182,10 @@ FIGURES = (
     _figure(
         "small",
         "Small clusters, with the exact models",
-        "eoa-milp uses least capacity first, which takes longer for most of these. imc-exact and "
-        "storm-milp have the same aim, but only the latter must give each topology its workers: "
-        "so imc-exact may send less, and has plans where storm-milp proves that there are none.",
+        ("eoa-milp minimises capacity first, which takes longer. imc-exact and "
+"storm-milp have the same objective, but only the latter must give each "
+"topology its workers: imc-exact may send less, and has plans where "
+"storm-milp proves that there are none."),
         "two topologies of 8 executors and 2 workers on 4 nodes of 2 slots",
         components=5, executors=8, topologies=2, workers=2, nodes=4, slots=2,
     ),

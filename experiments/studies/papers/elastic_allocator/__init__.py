@@ -5,10 +5,9 @@
 
 GMA is [`gma`](../methods/elastic/gma.md), the optimum [`eoa-milp`](../methods/elastic/eoa-milp.md);
 Even and Random are [`even`](../methods/elastic/even.md) and
-[`random`](../methods/elastic/random.md). The paper prints no numbers beside its axes' ends and no
-costs of its queries: what can be compared is the order of the curves.
+[`random`](../methods/elastic/random.md). The paper gives no numbers but its axes' ends and no
+costs of its queries: only the order of the curves can be compared.
 
-Readings changed since the first pages: uplinks bind (16 MB/s); Even knows nothing of running
-queries; one plan for both figures looks at CPU and bandwidth (`resource_deviation`); use is given
-over nodes in use, over all, and as served; 30 seeds; workloads to 2,000; a recorded day.
+Uplinks bind (16 MB/s); Even ignores running queries; one plan for both figures looks at CPU and
+bandwidth (`resource_deviation`); use is over nodes in use, over all, and as served.
 """

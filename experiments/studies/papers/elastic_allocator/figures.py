@@ -31,13 +31,18 @@ if TYPE_CHECKING:
 WORKLOAD = "workload (tuples/s)"
 LABELS = (FILL.label, BOTH.label, SPREAD.label, EVEN.label, RANDOM.label)
 READINGS = (
-    "The paper gives neither costs nor sizes. Chosen: Top-K of 16 tasks, 1.13 % of a core for a "
-    "tuple/s in all; Word Count and Join stand on six of the ten workers and use nine cores; the "
-    "system takes up to 40 % of a core, drawn for each worker and seed; uplinks of 16 MB/s, of "
-    "which Even's busiest is used to 59 to 95 % in the paper's range. EOA-F5d sweeps each.",
+    (
+        "The paper gives neither costs nor sizes. Chosen: Top-K of 16 tasks, 1.13 "
+        "% of a core for a tuple/s; Word Count and Join on six of the ten workers "
+        "with nine cores; the system takes up to 40 % of a core, drawn per worker "
+        "and seed; uplinks of 16 MB/s, of which Even's busiest is used to 59 to "
+        "95 %. EOA-F5d sweeps each."
+    ),
     "Even deals the slots out as if nothing ran; Random draws anew at every workload.",
-    "Use is that of the nodes in use: the same load on all nodes has the same use wherever it "
-    "stands. Bandwidth is that of these nodes' uplinks.",
+    (
+        "Use is of the nodes in use, as the use of all nodes is the same for "
+        "every placement; bandwidth is of their uplinks."
+    ),
     "Limits are the capacities. Lines are means of 30 seeds; the optimum is of the first.",
 )
 SIZE = "Full: 19 workloads to 2,000 tuples/s, 30 seeds. Reduced: 4 workloads, 3 seeds."
@@ -130,9 +135,10 @@ USE_FIGURE = Figure(
     title="CPU and bandwidth use under variable workload",
     source="Elastic Allocator, SOSE 2014, Figure 4, section V",
     words=(
-        "Ten workers of four cores and three slots run Word Count and Join; Top-K is placed at 200 "
-        "to 1,200 tuples/s. The Elastic Allocator has the highest CPU and bandwidth use at every "
-        "workload; Random fluctuates most; Even does not see what the running queries take."
+        "Ten workers of four cores and three slots run Word Count and Join; Top-K "
+        "is placed at 200 to 1,200 tuples/s. The Elastic Allocator has the "
+        "highest CPU and bandwidth use at every workload; Random fluctuates most; "
+        "Even ignores running queries."
     ),
     rows=table_rows("elastic_allocator", "testbed", "optimum"),
     table=use_table,
@@ -194,9 +200,11 @@ DEVIATION_FIGURE = Figure(
     plot=deviation_plot,
     measured=deviation_measured,
     readings=(
-        "GMA over CPU and bandwidth minimises R_dev of both together (`resource_deviation`); that "
-        "over the CPU, and the optimum, R_dev of the CPU alone. The first was added when the "
-        "second was known not to look at what the figure's lower half shows.",
+        (
+            "GMA over CPU and bandwidth minimises R_dev of both together "
+            "(`resource_deviation`), GMA over the CPU and the optimum R_dev of the "
+            "CPU alone."
+        ),
         *READINGS,
     ),
     size=SIZE,
@@ -277,14 +285,20 @@ GAP_FIGURE = Figure(
     plot=gap_plot,
     measured=gap_measured,
     readings=(
-        "Random queries: each operator feeds one to three later ones; 60 % CPU use in all, a tenth "
-        "of it there before; uplinks one and a half times what each would carry if nothing were "
-        "collocated, so that they bind.",
-        "Gap: (GMA − optimum) / GMA, where the optimum is known and GMA's plan keeps the limits. "
-        "Few operators on few nodes can be spread almost exactly, so that any deviation at all is "
-        "a gap of nearly 100 %.",
-        "Certificates of the capacity in use were written on 2026-11-23, of plans that were solved "
-        "again; of the deviation, a square root, no kind of certificate is known.",
+        (
+            "Random queries: each operator feeds one to three later ones; 60 % CPU "
+            "use, a tenth of it background; uplinks one and a half times the traffic "
+            "without collocation, so that they bind."
+        ),
+        (
+            "Gap: (GMA − optimum) / GMA, if the optimum is known and GMA's plan "
+            "feasible. Few operators on few nodes can be spread almost exactly, so "
+            "that any deviation is a gap of nearly 100 %."
+        ),
+        (
+            "Capacity in use has certificates (2026-11-23, of plans solved again), "
+            "the deviation, a square root, has none."
+        ),
     ),
     size="Full: 84 instances, 5 to 10 nodes, 10 and 15 operators. Reduced: 2 instances.",
 )

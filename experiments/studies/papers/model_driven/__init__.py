@@ -10,10 +10,8 @@ map threads onto slots: the methods [`lsa+rsm`, `mba+sam`,
 slots for the same threads with the same bookings (CPU over a machine's slots for RSM, in each slot
 for SAM).
 
-The models are the authors' own measurements, source and sink left out as in their totals. The
-paper *ran* its plans on Storm. Here stand apart: what is planned, what the models predict, and what
-is *actual* on simulated machines (`simulation.py`): a queue for each thread, shuffle grouping, the
-models' times with chance, machines that are not as measured. Since the simulated tasks are the
-models' own, agreement says what shuffling, queues and chance change, not how well the models fit
-Storm.
+The models are the authors' own measurements, without source and sink as in their totals. The
+paper *ran* its plans on Storm; here *actual* is on simulated machines (`simulation.py`), whose
+tasks follow the models: agreement shows the effect of shuffling, queues and chance, not how well
+the models fit Storm.
 """

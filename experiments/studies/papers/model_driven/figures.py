@@ -148,10 +148,11 @@ MICRO_FIGURE = Figure(
     title="Slots of the micro DAGs",
     source="Shukla and Simmhan, JPDC 2018, Figure 7, section 8.4.1",
     words=(
-        "LSA allocates about twice the slots of MBA: 7, 13 and 28 for the linear DAG at 50, 100 "
-        "and 200 tuples/s against 4, 7 and 15. RSM needs further slots in 6 of 9 cases (one for "
-        "the diamond at 50, three for linear at 200), SAM one, for linear at 50 only. The rate "
-        "seen falls up to 30 % short for LSA+RSM, up to 10 % for MBA+SAM."
+        "LSA allocates about twice the slots of MBA: 7, 13 and 28 for the linear "
+        "DAG at 50, 100 and 200 tuples/s against 4, 7 and 15. RSM needs further "
+        "slots in 6 of 9 cases (diamond at 50: one, linear at 200: three), SAM "
+        "one, for linear at 50. The rate falls up to 30 % short for LSA+RSM, 10 % "
+        "for MBA+SAM."
     ),
     rows=sweep_rows(
         Path(__file__).with_name("fig_7.toml"),
@@ -162,17 +163,27 @@ MICRO_FIGURE = Figure(
     plot=plot_slots,
     measured=measured_slots,
     readings=(
-        "Linear at 50: MBA's own bundles fit 4 slots, Algorithm 6 to the letter takes 6; neither "
-        "gives the paper's 4 + 1. Linear at 200: MBA asks for 14 slots (1,388.17 % CPU) and SAM "
-        "takes one more, 15 in all, which is proven to be the fewest; the paper has 15.",
-        "LSA asks for 25 slots at 200 and RSM takes 2 more; the paper's 28 is what is proven "
-        "fewest when CPU is bound in each slot (`slots-milp`, `cpu=slot`). With CPU over a "
-        "machine's slots, as RSM books it, 26 do.",
-        "The star's hub is XML, fed by blob and table, with Pi and file behind it: so the plan for "
-        "five machines of four slots is for 240 tuples/s, and XML's share 480, as in the paper.",
-        "Which slot of a machine RSM takes is left open: the first with the memory. A machine of "
-        "which the job uses fewer slots still has all of its cores: with this reading linear and "
-        "star at 50 need no extra slots, as in the paper, else one.",
+        (
+            "Linear at 50: MBA's bundles fit 4 slots, Algorithm 6 to the letter takes "
+            "6, the paper has 4 + 1. Linear at 200: MBA asks for 14 slots (1,388.17 % "
+            "CPU) and SAM takes 15, as in the paper and proven to be the fewest."
+        ),
+        (
+            "LSA asks for 25 slots at 200 and RSM takes 2 more; the paper's 28 is the "
+            "proven fewest with CPU bound in each slot (`slots-milp`, `cpu=slot`), 26 "
+            "with CPU over a machine's slots, as RSM books it."
+        ),
+        (
+            "The star's hub is XML, fed by blob and table and followed by Pi and "
+            "file: the plan for five machines of four slots is for 240 tuples/s, "
+            "XML's share 480, as in the paper."
+        ),
+        (
+            "RSM takes the first slot of a machine with the memory (open in the "
+            "paper). A machine of which the job uses fewer slots has all of its "
+            "cores: so linear and star at 50 need no extra slots, as in the paper, "
+            "else one."
+        ),
     ),
     size="Full: 9 cases. Reduced: those at 50 tuples/s.",
 )
@@ -183,9 +194,10 @@ APP_FIGURE = Figure(
     title="Slots of the application DAGs",
     source="Shukla and Simmhan, JPDC 2018, Figure 8, section 8.4.2",
     words=(
-        "MBA+SAM takes 33 to 50 % fewer slots than LSA+RSM for all applications and rates; least "
-        "for finance, 3 fewer at 50 and 5 fewer at 100 tuples/s. LSA+RSM needs up to 65 slots. RSM "
-        "acquires 1 to 3 extra slots everywhere, SAM only for the grid at 50."
+        "MBA+SAM takes 33 to 50 % fewer slots than LSA+RSM everywhere; for "
+        "finance 3 fewer at 50 and 5 fewer at 100 tuples/s. LSA+RSM needs up to "
+        "65 slots. RSM acquires 1 to 3 extra slots everywhere, SAM only for the "
+        "grid at 50."
     ),
     rows=sweep_rows(
         Path(__file__).with_name("fig_8.toml"),
@@ -196,11 +208,15 @@ APP_FIGURE = Figure(
     plot=plot_slots,
     measured=measured_slots,
     readings=(
-        "The wirings stood in a figure that is lost. They are rebuilt from the text (number of "
-        "tasks, overall selectivity, rates at the table query, which has more blob or Pi), so that "
-        "this compares shapes, not numbers.",
-        "*Fewest for LSA's threads* is of packings, in which every slot holds whole items within "
-        "its CPU and memory; `lsa+dsm`, which deals threads round robin, may do with fewer slots.",
+        (
+            "The wirings, in a figure that is lost, are rebuilt from the text (number "
+            "of tasks, overall selectivity, rates at the table query): this compares "
+            "shapes, not numbers."
+        ),
+        (
+            "*Fewest for LSA's threads* is of packings of whole items within a slot's "
+            "CPU and memory; `lsa+dsm`, round robin, may need fewer slots."
+        ),
         "Where the fewest slots are not proven within 120 s, bound and best plan are both shown.",
     ),
     size="Full: 6 cases. Reduced: finance only.",
@@ -295,32 +311,44 @@ MACHINES_FIGURE = Figure(
     title="Planned, predicted and actual rates on five machines of four slots",
     source="Shukla and Simmhan, JPDC 2018, Figures 9 to 12, section 8.5",
     words=(
-        "Linear: MBA plans 280 tuples/s and LSA 160; predicted 200 with DSM, 315 with RSM and 280 "
-        "with SAM, seen 180, 330 and close to 280. Predictions agree with what was seen (R² 0.71 "
-        "to 0.95) better than plans do (0.55 to 0.69). MBA supports 20 to 175 % more than LSA. "
-        "Machines are used to 15 to 35 % CPU by LSA's plans, to 70 to 90 % by MBA's."
+        "Linear: MBA plans 280 tuples/s and LSA 160; predicted 200 with DSM, 315 "
+        "with RSM and 280 with SAM, seen 180, 330 and close to 280. Predictions "
+        "agree with what was seen (R² 0.71 to 0.95) better than plans (0.55 to "
+        "0.69). MBA supports 20 to 175 % more than LSA. LSA's plans use 15 to 35 "
+        "% CPU, MBA's 70 to 90 %."
     ),
     rows=table_rows("model_driven", "planned", "machines"),
     table=machines_table,
     plot=machines_plot,
     measured=machines_measured,
     readings=(
-        "Predicted as in 8.5.1: the slots' peak rates, interpolated linearly between measured "
-        "thread counts, added up; the paper's prediction does not see shuffle grouping. Beside it "
-        "the same at the *nearest* measured count, by which nearly the paper's own figures come "
-        "out (200, 310 and 280), and *shuffled*, where every thread gets the same share.",
-        "The actual side is a simulation, not the authors' cluster: a queue for each thread, "
-        "shuffle grouping, tuples that take what the models say for as many threads on a slot, "
-        "gamma distributed (coefficient of variation 0.2), machines 5 % and memory 10 % off by "
-        "chance, network hops of 0.1 to 1 ms; these are chosen. Rates go up by 10 tuples/s until "
-        "latency grows by more than 0.001 s a second over a run of 180 s.",
-        "Early tasks reach a single thread's rate with each thread up to the next measured count, "
-        "as the authors saw of three table threads (9 tuples/s where the line has 5.6).",
-        "RSM with MBA's threads books each with its share of what MBA booked for the task; booked "
-        "as if measured alone, 470 blob threads would need 112 slots of memory.",
-        "Planned rates go up by 10 tuples/s until the slots do not suffice; use is that of the "
-        "least and the most used machine, predicted at the predicted rate, actual at the actual "
-        "one.",
+        (
+            "Predicted as in 8.5.1: the sum of the slots' peak rates, linear between "
+            "measured thread counts, without shuffle grouping. *Nearest*: at the "
+            "nearest measured count, which nearly gives the paper's figures (200, 310 "
+            "and 280). *Shuffled*: every thread gets the same share."
+        ),
+        (
+            "The actual side is simulated: a queue per thread, shuffle grouping, "
+            "service times of the models, gamma distributed (coefficient of variation "
+            "0.2), machines 5 % and memory 10 % off at random, network hops of 0.1 to "
+            "1 ms. Rates rise by 10 tuples/s until latency grows by more than 0.001 s "
+            "a second over 180 s."
+        ),
+        (
+            "Early tasks reach a single thread's rate per thread up to the next "
+            "measured count, as the authors saw of three table threads (9 tuples/s, "
+            "on the line 5.6)."
+        ),
+        (
+            "RSM books MBA's threads with their share of MBA's booking; booked as "
+            "measured alone, 470 blob threads would need 112 slots of memory."
+        ),
+        (
+            "Planned rates rise by 10 tuples/s until the slots do not suffice; use is "
+            "of the least and the most used machine, predicted at the predicted rate, "
+            "actual at the actual one."
+        ),
     ),
     size="Full: three DAGs, 30 seeds. Reduced: linear only, 2 seeds.",
 )
@@ -398,17 +426,20 @@ RATES_FIGURE = Figure(
     title="Rates sustained by the plans of the micro and application DAGs",
     source="Shukla and Simmhan, JPDC 2018, Figures 7 and 8 (right axes), section 8.4",
     words=(
-        "The rate seen falls up to 30 % short for LSA+RSM and up to 10 % for MBA+SAM on micro "
-        "DAGs, up to 40 and 5 % on application DAGs. Diamond: 35 of 50 and 90 of 100 tuples/s with "
-        "LSA+RSM, 90 of 100 and 190 of 200 with MBA+SAM; grid at 50 with LSA+RSM: 30."
+        "The rate seen falls up to 30 % short for LSA+RSM and 10 % for MBA+SAM on "
+        "micro DAGs, 40 and 5 % on application DAGs. Diamond: 35 of 50 and 90 of "
+        "100 tuples/s with LSA+RSM, 90 of 100 and 190 of 200 with MBA+SAM; grid "
+        "at 50 with LSA+RSM: 30."
     ),
     rows=table_rows("model_driven", "slots", "reached"),
     table=rates_table,
     plot=rates_plot,
     measured=rates_measured,
     readings=(
-        "As for Figure 9: predictions are linear between measured counts, and the actual side is a "
-        "simulation. The rate goes down from the planned one by 5 tuples/s until a run is stable.",
+        (
+            "As for Figure 9. The rate falls from the planned one by 5 tuples/s until "
+            "a run is stable."
+        ),
     ),
     size="Full: 15 cases, 30 seeds. Reduced: 4 cases, 2 seeds.",
 )

@@ -87,12 +87,16 @@ FIGURE = Figure(
     plot=plot,
     measured=measured,
     readings=(
-        "Not the paper's applications and not Storm: a job of five tasks of our own, 13 threads, "
-        "on four task managers of an unmodified Flink with a fifth of a core each "
-        "([the bench](../flink.md)). The models are those that an import reads off the "
-        "running job: seconds of CPU a tuple, linear in the threads, as LSA takes them.",
-        "A task manager is full when its threads' CPU is; the predicted rate is the least at "
-        "which one is, for where each run's threads were.",
+        (
+            "A job of five tasks of our own, 13 threads, on four task managers of an "
+            "unmodified Flink with a fifth of a core each ([the bench](../flink.md)), "
+            "not the paper's applications on Storm. The models are read by the "
+            "import: seconds of CPU a tuple, linear in the threads, as in LSA."
+        ),
+        (
+            "A task manager is full when its threads' CPU is; the predicted rate is "
+            "the least at which one is, for each run's placement."
+        ),
     ),
     size="Recorded runs: `make lab-bench`, which takes an hour, and root.",
 )

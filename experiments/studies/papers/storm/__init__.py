@@ -7,8 +7,8 @@ Default is Storm's own scheduler, [`storm-even`](../methods/storm/storm-even.md)
 are the paper's, [`storm-offline`](../methods/storm/storm-offline.md) and
 [`storm-online`](../methods/storm/storm-online.md); the optimum is
 [`storm-milp`](../methods/storm/storm-milp.md), where it proves one. Our text of the paper ends in
-section 3.2.3: its experiments, which measure the latency of events on a real cluster, are not in
-it, and no figure here is one of theirs. What is shown is traffic, the share of all tuples that go
-from one node, or from one slot, to another. Latency is in STORM-A2 and STORM-L1 alone, simulated,
-and follows traffic there only where a network hop costs several times the work on a tuple.
+section 3.2.3, before its experiments (latency on a real cluster), so that no figure here is one of
+theirs. Traffic is the share of all tuples that go between nodes, or slots. Latency is simulated, in
+STORM-A2 and STORM-L1 alone; there it follows traffic only if a network hop costs several times the
+work on a tuple.
 """

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 METHODS = ("default", "offline", "online", "optimum")
 NODES, SLOTS = "between nodes (%)", "between slots (%)"
 OURS = (
-    "Nothing that can be set beside this: section 4, with the paper's experiments, is not in our "
-    "text. Its abstract says that both schedulers do significantly better than the default in "
-    "latency, which is measured on a cluster; the claims above say what of that is seen in traffic."
+    "Nothing to compare with: section 4, with the experiments, is not in our "
+    "text. The abstract reports significantly lower latency than the default "
+    "for both schedulers, on a cluster."
 )
 SOURCE = "Ours, with the schedulers of Aniello, Baldoni and Querzoni, DEBS 2013"
 READING = (
-    "The section on the experiments is not in our text. The topology is a chain of a spout and "
-    "stages of bolts, fed by shuffle and fields grouping in turn where nothing else is said; every "
-    "tuple makes one more; nodes are 60 % busy. Alpha is 0.2 for both schedulers where it is not "
-    "swept; optima are shown where all seeds are solved to the end."
+    "The topology is a chain of a spout and stages of bolts, with alternating "
+    "shuffle and fields grouping unless stated; every tuple makes one more; "
+    "nodes are 60 % busy; alpha is 0.2 unless swept. Optima are shown where "
+    "all seeds are solved."
 )
 LABELS = {
     "default": "default",
@@ -187,11 +187,13 @@ SWEEP_FIGURES = (
     _by(
         "topologies",
         "Several topologies together",
-        "Each topology is a spout and two stages of two executors, and asks for two workers. "
-        "Spread over as many nodes as it has workers, as Storm does, it can save little; on few "
-        "nodes is online with node_spread 0 and delta 1. All CPU is 45 % busy here, so that two "
-        "nodes can hold one topology. With four topologies no optimum is computed: it takes "
-        "ten times as long as with three.",
+        (
+            "Each topology is a spout and two stages of two executors, with two "
+            "workers. Spread over as many nodes as workers, as in Storm, it can save "
+            "little; *on few nodes* is online with node_spread 0 and delta 1. CPU is "
+            "45 % busy, so that two nodes hold one topology. With four topologies no "
+            "optimum is computed."
+        ),
         size="Full: 1 to 4 topologies on 4 nodes of 4 slots, 30 seeds each. Reduced: 10.",
         methods=("default", "offline", "online", "online on few nodes", "optimum"),
     ),
@@ -234,8 +236,8 @@ ALPHA_FIGURE = Figure(
     title="Traffic by alpha",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3 (alpha); the sweep is ours",
     words=(
-        "Alpha from 0 to 1 bounds the executors of a slot between even and as uneven as can be. "
-        "That the more a slot may hold, the more traffic can stay inside is our sentence."
+        "Alpha bounds the executors of a slot between even (0) and as uneven as "
+        "possible (1). That larger alpha allows less traffic is our claim."
     ),
     rows=table_rows("storm", "alphas", "clusters", "optima"),
     table=alpha_table,
@@ -290,8 +292,9 @@ LOAD_FIGURE = Figure(
     title="Node load never added up",
     source="Ours: the published scheduler of Aniello, Baldoni and Querzoni, DEBS 2013",
     words=(
-        "The paper bounds the load of every node by its capacity. The published code compares "
-        "single slots with the capacity, since it never adds up what a node already has."
+        "The paper bounds the load of every node by its capacity. The published "
+        "code compares single slots with the capacity and ignores what a node "
+        "already has."
     ),
     rows=table_rows("storm", "node-loads"),
     table=load_table,
@@ -299,8 +302,10 @@ LOAD_FIGURE = Figure(
     measured=load_measured,
     readings=(
         READING,
-        "As few nodes as possible are asked for (node_spread 0, delta 1): spread over all of them, "
-        "a topology hardly overloads one. Whatever busy is, slots suffice.",
+        (
+            "Fewest nodes (node_spread 0, delta 1): spread over all nodes, a topology "
+            "hardly overloads one. Slots always suffice."
+        ),
     ),
     size="Full: 8 utilisations, 30 seeds each; three topologies of 16 executors and 4 workers on "
     "8 nodes of 4 slots. Reduced: 10.",

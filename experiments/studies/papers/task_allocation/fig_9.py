@@ -168,10 +168,10 @@ FIGURE = Figure(
     title="Adapting to a varying input rate",
     source="Chatzistergiou and Viglas, CIKM 2014, Figure 9, section 7.4",
     words=(
-        "The Twitter job at a rate that rises and falls, nodes of 400 %. TD and Storm are planned "
-        "once, at the highest rate (minutes 2 to 5); TD gains twice what Storm does, and both "
-        "fall with the rate. TD-RC plans again when the rate changes, fuses more tasks when there "
-        "is room, and keeps its gain almost constant from minute 5 on."
+        "The Twitter job at a varying rate, nodes of 400 %. TD and Storm are "
+        "planned once, at the highest rate (minutes 2 to 5); TD gains twice what "
+        "Storm does, and both fall with the rate. TD-RC plans again when the rate "
+        "changes and keeps its gain almost constant from minute 5 on."
     ),
     rows=measure,
     table=table,
@@ -179,10 +179,12 @@ FIGURE = Figure(
     measured=measured,
     readings=(
         COSTS_READING,
-        "The course of the rate is ours, with the peak where the paper has it: 50 % of the peak, "
-        "100 % from minute 2, then 70, 40, 20 and 40 %, less up to 3 % of noise (seed 0). TD-RC "
-        "plans again when the rate is more than 10 % off the one that it last planned for, so "
-        "noise does not set it off.",
+        (
+            "The course of the rate is ours, with the paper's peak: 50 % of the peak, "
+            "100 % from minute 2, then 70, 40, 20 and 40 %, less up to 3 % of noise "
+            "(seed 0). TD-RC plans again when the rate is more than 10 % off the last "
+            "planned one."
+        ),
         "Storm gets the fewest workers for which no node is overloaded at the peak: the choice "
         "that is best for it.",
         "Moving tasks costs nothing here; the paper measures no cost either.",

@@ -66,10 +66,10 @@ PAIR_FIGURE = Figure(
     title="Task priorities: significance against IMC",
     source="Chatzistergiou and Viglas, CIKM 2014, Figure 4(a), section 7.1",
     words=(
-        "A pipeline of three groups, the third far costlier; TL. While the traffic of the second "
-        "pair shrinks from twice that of the first to the same, the gain under the IMC priority "
-        "falls in a line; under relative significance it is the same at the start and then keeps a "
-        "constant level above."
+        "A pipeline of three groups, the third far costlier; TL. While the "
+        "traffic of the second pair shrinks from twice that of the first to the "
+        "same, the gain falls linearly under the IMC priority; under relative "
+        "significance it starts equal and stays at a constant higher level."
     ),
     rows=sweep_rows(
         Path(__file__).with_name("fig_4a.toml"),
@@ -127,9 +127,10 @@ SPLIT_FIGURE = Figure(
     title="One group with disproportionally many tasks",
     source="Chatzistergiou and Viglas, CIKM 2014, Figure 4(b), section 7.1",
     words=(
-        "A pair of groups, the first of ten tasks, the second of ten to seventy; six nodes with "
-        "80 % to spare; each group costs twice a node. TL's gain falls a lot with more tasks; TD "
-        "splits both groups evenly and stays, with a slight gain."
+        "A pair of groups, the first of ten tasks, the second of ten to seventy; "
+        "six nodes with 80 % to spare; each group costs twice a node. TL's gain "
+        "falls with more tasks; TD splits both groups evenly and has a slight "
+        "gain."
     ),
     rows=sweep_rows(
         Path(__file__).with_name("fig_4b.toml"),
@@ -156,17 +157,17 @@ JOBS_METHODS = ("TD", "TL", "Storm", "imc-search", "optimum")
 """Of Figures 6 and 7."""
 
 STORM_READING = (
-    "Storm's default spreads tasks over as many workers as are configured. Here it gets the fewest "
-    "for which no node is overloaded, found by trying 1 to 100 at every capacity: the choice that "
-    "is best for it."
+    "Storm's default gets the fewest workers for which no node is overloaded "
+    "(1 to 100 tried at every capacity), its best case."
 )
 TL_READING = (
     "TL is read as for the claims above, `group_imc` and `shuffled`, in the order of one seed."
 )
 COSTS_READING = (
-    "The figure with costs and traffic of the groups is lost. Ours sum to the stated total and are "
-    "chosen, among a few thousand drawn at random, with an eye on the percentages of the text. So "
-    "it is the courses over the capacity that can be compared, not the percentages."
+    "The figure with costs and traffic of the groups is lost. Ours sum to the "
+    "stated total and are chosen among a few thousand draws by the "
+    "percentages of the text: compare courses over the capacity, not "
+    "percentages."
 )
 
 
@@ -415,15 +416,22 @@ GRAPHS_FIGURE = Figure(
     plot=graphs_plot,
     measured=graphs_measured,
     readings=(
-        "The mean optimum of the paper's graphs is 13.15 MB/s, of ours about 16.3: its generator "
-        "differs from the text in something. Options of `generate random_graphs` are ours.",
-        "TL here: priority by the traffic of a task pair, pairs of a group pair row by row; the "
-        "claims above are judged at the default reading, `group_imc` and `shuffled`, on costs that "
-        "follow the tasks by rank, and all readings stand in one table there. TD: the ratio of a "
-        "split shrinks until one fits, and all hosts are walked.",
+        (
+            "The mean optimum of the paper's graphs is 13.15 MB/s, of ours about "
+            "16.3: its generator differs from its text. Options of `generate "
+            "random_graphs` are ours."
+        ),
+        (
+            "TL here: priority by the traffic of a task pair, pairs of a group pair "
+            "row by row; claims use the default reading, `group_imc` and `shuffled`, "
+            "on costs that follow the tasks by rank. TD: the ratio of a split shrinks "
+            "until one fits, and all hosts are tried."
+        ),
         "naive, TD by IMC, TL by significance and imc-search are not in the paper's comparison.",
-        "Times are of two cores that had other work beside it; kernels of instances this small run "
-        "as Python until half a second has gone by.",
+        (
+            "Times are of two shared cores; kernels of such small instances run as "
+            "Python for the first half second."
+        ),
     ),
     size="Full: 2,000 graphs, seeds 0 to 1999. Reduced: the first 100.",
 )

@@ -132,9 +132,10 @@ FIGURE = Figure(
     readings=(
         "20 nodes with a tenth to spare, group cost 200 %, traffic 15, 14 and 16 MB/s: the paper "
         "gives no numbers.",
-        "Both are compiled and called on arrays that stand ready: reading an instance and checking "
-        "the plan are not part of it. Seconds are those of the process, so that other work on the "
-        "machine counts little.",
+        (
+            "Both are compiled and called on prepared arrays, without reading and "
+            "checking. Seconds are processor time."
+        ),
     ),
     size="Full: 19 s each. Reduced: 3 s.",
 )

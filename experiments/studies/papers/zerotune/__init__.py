@@ -1,9 +1,9 @@
 """ZeroTune's measured Flink placements
 
 Agnihotri, Koldehofe, Stiegele, Heinrich, Binnig, Luthra, "ZEROTUNE: Learned Zero-Shot Cost Models
-for Parallelism Tuning in Stream Processing", ICDE 2024. The authors published the query graphs they
-measured: what each parallel instance sent and received, and the host it ran on. Their paper is
-about the degree of parallelism; where instances go was left to Flink. Here 46 of these placements
+for Parallelism Tuning in Stream Processing", ICDE 2024. The authors published their measured query
+graphs: what each parallel instance sent and received, and its host. Their paper is
+about parallelism; Flink placed the instances. Here 46 of these placements
 are imported with `streamplace import zerotune` ([how](../import-export.md#zerotune)) and planned
 again.
 

@@ -246,26 +246,36 @@ FIGURE = Figure(
     title="Measured Flink placements, planned again",
     source="Query graphs published with Agnihotri et al., ICDE 2024",
     words=(
-        "Nothing on placement: the paper tunes parallelism and takes Flink's own placement, so the "
-        "measured placements stand here as the state of practice."
+        "Nothing on placement: the paper tunes parallelism with Flink's own "
+        "placement, here the state of practice."
     ),
     rows=rows,
     table=table,
     plot=plot,
     measured=measured,
     readings=(
-        "Traffic is tuples/s. Who sends to whom was not measured: streams go evenly over all pairs "
-        "of instances, except where neither key nor parallelism nor hosts speak against Flink's "
-        "one-to-one forwarding. The columns on measured rates spread in proportion to what each "
-        "instance sent and received.",
-        "An instance takes one slot. A host has slots in proportion to its cores, as few as let "
-        "Flink's own placement fit; the last column gives each host exactly the instances it had.",
-        "The CPU figure of the graphs is the host's and is not used as a load. Memory, state and "
-        "Flink's limit of one subtask of an operator a shared slot are not modelled.",
+        (
+            "Traffic is tuples/s. Who sends to whom was not measured: streams spread "
+            "evenly over all pairs of instances, unless keys, parallelism and hosts "
+            "allow Flink's one-to-one forwarding. The columns on measured rates "
+            "spread in proportion to what each instance sent and received."
+        ),
+        (
+            "An instance takes one slot. A host has slots in proportion to its cores, "
+            "as few as fit Flink's own placement; in the last column exactly as many "
+            "as it had instances."
+        ),
+        (
+            "The graphs' CPU figure is of the host and not used as a load. Memory, "
+            "state and Flink's limit of one subtask of an operator per shared slot "
+            "are not modelled."
+        ),
         "Planned: `imc-exact` started from `imc-search`; on measured rates, where no two instances "
         "are alike, `imc-search`. The bound is that of `imc-exact`.",
-        "Some recorded edges run from an operator to itself, where two filters in a row are alike; "
-        "they are taken as the edge from the filter before.",
+        (
+            "Recorded edges from an operator to itself, where two equal filters "
+            "follow each other, are taken as edges from the filter before."
+        ),
     ),
     size=(
         f"46 graphs, {SECONDS:g} s for the exact method; reduced: every {EVERY_REDUCED}th, "
