@@ -233,7 +233,7 @@ class _Portfolio:
         return found or []
 
     def _lane(self, turns: list[_Turn], until: float) -> list[_Run]:
-        """Run methods in a forked process, without a word, and return what came out."""
+        """Run methods in a forked process, silently, and return what came out."""
         self.asked = replace(self.asked, progress=None, chosen=None)
         known = len(self.runs)
         with suppress(KeyboardInterrupt):

@@ -42,7 +42,7 @@ class Unreachable(InvalidInput):
 
 
 class Admin(Protocol):
-    """What is asked of a running cluster, and told to it.
+    """What is asked of a running cluster, and sent to it.
 
     Any method raises `Unreachable`.
     """
