@@ -11,6 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
+    from optim.format.traffic import FullBlock, LocalBlock
 
 
 def pairs_of(instance: Instance | None, tasks: int = 0) -> tuple[Any, Any, Any]:
@@ -35,7 +36,7 @@ def sides_of(instance: Instance) -> tuple[Any, Any, Any]:
     """CSR of the sides of blocks that tasks are on: 2·block where they send, one more where they
     receive; and the rate of each. Full blocks come first, of which it is that of a pair; then
     `local_first` streams, of which it is that of a sender."""
-    blocks = (*instance.flows.blocks, *instance.flows.local)
+    blocks: tuple[FullBlock | LocalBlock, ...] = (*instance.flows.blocks, *instance.flows.local)
     tasks, sides = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for b, block in enumerate(blocks):
         for side, some in ((2 * b, block.sources), (2 * b + 1, block.targets)):

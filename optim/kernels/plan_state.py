@@ -192,8 +192,10 @@ def _ints(
     kind, allowed, target = placing_masks(binding)
     starts, other, _ = pairs_of(instance) if follows else pairs_of(None, tasks)
     side_starts, sides, _ = sides_of(instance) if follows else (np.zeros(tasks + 1), [], [])
-    blocks = (*instance.flows.blocks, *instance.flows.local) if follows else ()
-    members = [side for block in blocks for side in (block.sources, block.targets)]
+    flows = instance.flows
+    members = [side for block in flows.blocks for side in (block.sources, block.targets)]
+    members += [side for near in flows.local for side in (near.sources, near.targets)]
+    members = members if follows else []
     around_node, around_place = np.nonzero(inside.T)
     order = np.argsort(place_of_link, kind="stable")
     parts = _Parts(HEADER)
