@@ -75,6 +75,7 @@ def touched_bound(problem: BalanceProblem) -> float:
     needs = Needs(problem)
     if needs.within(least):
         return least
+    # bisection: `low` is refuted, `high` is not
     low, high = least, max(top, least)
     if not needs.within(high):  # forced moves aside, staying needs nothing: cannot happen
         return least
@@ -111,6 +112,7 @@ def common_unit(load: Floats, decimals: int = 9) -> float | None:
     if not len(load) or not np.isfinite(load).all():
         return None
     top = float(load.max())
+    # the fewest decimals with which all loads are whole numbers; their greatest common divisor
     for power in range(decimals + 1):
         scaled = load * 10.0**power
         whole = np.round(scaled)
@@ -165,6 +167,8 @@ class Needs:
         if (position > self._bounds[over + 1]).any() or (arrive >= len(self._largest)).any():
             return 0, False
         begin = self._bounds[over]
+        # load that leaves overfull nodes also fills what lacks; only what is missing beyond that
+        # costs further moves, of the largest key groups that are left
         total_leave = int(leave.sum())
         missing = float(lack.sum()) - float((self._before[position] - self._before[begin]).sum())
         extra = 0
@@ -211,13 +215,7 @@ class Needs:
         """Return the least fractional price of `amount` of load out of some key groups."""
         if amount <= self._allowance:
             return 0.0
-        load, cost = self._load[chosen], paid[chosen]
-        useful = load > 0
-        load, cost = load[useful], cost[useful]
-        order = np.argsort(cost / load, kind="stable")
-        load, price = load[order], (cost / load)[order]
-        taken = np.minimum(load, np.maximum(0.0, amount - np.cumsum(load) + load))
-        return float((taken * price).sum()) * (1.0 - ROUNDING)
+        return cheapest_cover(self._load[chosen], paid[chosen], amount) * (1.0 - ROUNDING)
 
     def _of_node(self, node: int) -> Ints:
         return np.arange(self._bounds[node], self._bounds[node + 1])
@@ -279,6 +277,16 @@ class Needs:
         return math.inf if most is None else float(most)
 
 
+def cheapest_cover(load: Floats, cost: Floats, amount: float) -> float:
+    """Return the least cost of `amount` of load out of some key groups, the last one in part."""
+    useful = load > 0
+    load, cost = load[useful], cost[useful]
+    order = np.argsort(cost / load, kind="stable")
+    load, price = load[order], (cost / load)[order]
+    taken = np.minimum(load, np.maximum(0.0, amount - np.cumsum(load) + load))
+    return float((taken * price).sum())
+
+
 def without_switches(problem: BalanceProblem) -> BalanceProblem:
     """Return a problem without those copies that alike replicas hold of each other.
 
@@ -332,14 +340,17 @@ def _alike(problem: BalanceProblem, rules: PlaceRules) -> Bools:
     n, owner, task = problem.num_nodes, rules.owner, rules.members
     good = (rules.rule == APART) & (rules.limit == 1) & (np.diff(rules.indptr) > 1)
     homes = np.sort(owner * n + problem.home[task])
+    # two of a set at home on one node: not alike
     good[homes[1:][np.diff(homes) == 0] // n] = False
     load = problem.load[task]
     good &= _least(owner, load, len(good)) == -_least(owner, -load, len(good))
+    # in two such sets at once: neither is judged as one
     often = np.bincount(task[good[owner]], minlength=problem.num_tasks) > 1
     good[owner[often[task]]] = False
     chosen = good[owner]
     set_of = np.full(problem.num_tasks, -1)
     set_of[task[chosen]] = owner[chosen]
+    # copies must lie on homes of the set
     mine = np.repeat(set_of, np.diff(rules.copies_indptr))
     key = (mine * n + rules.copies)[mine >= 0]
     at = np.minimum(np.searchsorted(homes, key), len(homes) - 1)
@@ -505,6 +516,7 @@ class _Counting:
         It is concave in the price; any price gives a valid figure.
         """
         reach = 2.0 * float(np.max(self.cost, initial=0.0)) / self._typical_load
+        # golden section on a concave function of the price
         low, high = -reach, reach
         a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         at_a, at_b = self._least(distance, share, a), self._least(distance, share, b)
@@ -579,10 +591,12 @@ class _Counting:
                 continue
             left = -self._by_node(-usage, movable)
             allowance = rounding(problem) * float(usage.sum() + most[np.isfinite(most)].max())
+            # room once so many of the node's own key groups, the largest of this resource, have
+            # left
             room = (most - problem.base_usage[:, e])[node] + left + allowance
             least = _running(usage[movable])
             fits = np.minimum(fits, np.searchsorted(least, room + allowance, side="right") - 1)
-            most_load = _most_worth(problem.load[movable], usage[movable], room)
+            most_load = most_worth(problem.load[movable], usage[movable], room)
             brought = np.minimum(brought, most_load + self._allowance)
         return fits, brought
 
@@ -605,7 +619,7 @@ def _running(values: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.sort(values))])
 
 
-def _most_worth(worth: Floats, size: Floats, room: Floats) -> Floats:
+def most_worth(worth: Floats, size: Floats, room: Floats) -> Floats:
     """Greatest worth, of parts too, that each room holds; of negative rooms nothing is said."""
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.where(size > 0, -worth / size, -np.inf), kind="stable")
@@ -643,8 +657,7 @@ def rounding(problem: BalanceProblem) -> float:
 def movable_key_groups(problem: BalanceProblem) -> Bools:
     """(T,) whether a key group may leave its home at all."""
     movable = np.ones(problem.num_tasks, dtype=np.bool_)
-    for row, task in enumerate(problem.restricted.tolist()):
-        nodes = problem.allowed_nodes[problem.allowed_indptr[row] : problem.allowed_indptr[row + 1]]
+    for task, nodes in problem.allowed.items():
         movable[task] = bool((nodes != problem.home[task]).any())
     return movable
 
@@ -701,6 +714,7 @@ def least_of_node(
         least_out, most_out = sums.least_out[begin + out], sums.most_out[begin + out]
         fits, brought = sums.fits[begin + out], sums.brought[begin + out]
         paid = share * sums.cheapest_out[begin + out]
+        # more that leave pay more: from here on nothing is better
         if price >= 0.0 and paid - price * high >= best:
             break
         if price < 0.0 and low > -np.inf and paid - price * low >= best:
@@ -709,6 +723,7 @@ def least_of_node(
         while into < min(len(most_in), fits + 1):
             if least_in[into] - most_out > high:
                 break  # more that arrive only add to it
+            # the node's gain is what arrives less what leaves: both are known up to a range
             gain_low = max(low, least_in[into] - most_out)
             gain_high = min(high, min(most_in[into], brought) - least_out)
             if gain_low > gain_high:
@@ -786,10 +801,4 @@ def _cheapest_relief(load: Floats, cost: Floats, much: float) -> float:
     if np.ptp(cost) == 0:
         taken = np.cumsum(np.sort(load)[::-1])
         return float(cost[0]) * (int(np.searchsorted(taken, much * (1 - 1e-9))) + 1)
-    some = load > 0
-    load, cost = load[some], cost[some]
-    order = np.argsort(cost / load, kind="stable")
-    taken = np.cumsum(load[order])
-    before = taken - load[order]
-    part = np.clip((much * (1 - 1e-9) - before) / load[order], 0.0, 1.0)
-    return float(part @ cost[order])
+    return cheapest_cover(load, cost, much * (1 - 1e-9))

@@ -152,6 +152,7 @@ def load_classes(load: Floats, most: int) -> Classes:
     Half of the cuts are quantiles, where the loads are many; half are even steps, so that the few
     large key groups, on which most depends, are distinguished too.
     """
+    # half of the cuts by number of key groups, half by load
     half = max(1, most // 2)
     cuts = np.concatenate(
         [
@@ -197,6 +198,7 @@ class ClassModel:
         placement = problem.home.copy()
         leaving = np.flatnonzero(x[self.leaves.indices] > 0.5)
         counts = np.round(x[self.arrives.indices]).astype(np.int64)
+        # deviations once those have left, with a mean load for each that arrives
         load = problem.base_load - problem.share
         np.subtract.at(load, problem.home[leaving], problem.load[leaving])
         load += counts @ (0.5 * (classes.least + classes.most))
@@ -231,9 +233,11 @@ def build_class_model(problem: BalanceProblem, classes: Classes, distance: float
         upper=np.maximum(may_move, problem.must_move).astype(np.float64), integer=True,
         objective=1.0,
     )  # fmt: skip
+    # a_ic: how many key groups of class c arrive at node i
     arrives = model.add_variables("arrives", (n, c), upper=_most(problem, classes), integer=True)
     node, number = np.repeat(np.arange(n), c), np.tile(np.arange(c), n)
     columns = arrives.indices.ravel()
+    # Σ_i a_ic = Σ_(k in c) l_k: of each class as many arrive as leave
     model.add_rows(
         "as_many", 0.0, 0.0, np.concatenate([number, classes.of]),
         np.concatenate([columns, leaves.indices]),
@@ -244,6 +248,8 @@ def build_class_model(problem: BalanceProblem, classes: Classes, distance: float
     if problem.has_leaving and not problem.into_leaving:
         _add_leaving(built, node, number)
     deviation = problem.base_load - problem.share
+    # share_i − d ≤ load_i ≤ share_i + d, arrivals credited with the least (above) or the greatest
+    # (below) load of their class, departures exactly
     room = distance + GRANTED * max(1.0, problem.mean)
     _add_sums(built, "above", problem.load, classes.least, -np.inf, room - deviation)
     floor = np.where(problem.leaving, -np.inf, -room - deviation)

@@ -28,7 +28,7 @@ from optim.rules import COPIES, budgets, counts_moves
 from optim.rules.budget import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -190,6 +190,7 @@ class BalanceProblem:
         The first counts migrations, for all budgets of equal prices; the others have unlike ones.
         """
         each = self.price.max(axis=0, initial=0.0)
+        # budgets of equal prices are all counts of migrations: the tightest one stands for them
         even = ~self.uneven & (each > 0)
         moves = np.floor(self.budget[even] / each[even] * (1.0 + ROUNDING)).min(initial=np.inf)
         price = np.column_stack([np.ones(self.num_tasks), self.price[:, self.uneven]])
@@ -296,6 +297,16 @@ class BalanceProblem:
 
     def _nodes_of_row(self, row: int) -> Ints:
         return self.allowed_nodes[self.allowed_indptr[row] : self.allowed_indptr[row + 1]]
+
+    @cached_property
+    def allowed(self) -> dict[int, Ints]:
+        """Nodes of each key group that may not go everywhere."""
+        return {task: self._nodes_of_row(row) for row, task in enumerate(self.restricted.tolist())}
+
+    def allowing(self, allowed: Mapping[int, Ints]) -> BalanceProblem:
+        """Return the problem with other allowed nodes; who is not named may go everywhere."""
+        restricted, indptr, nodes = compressed(allowed)
+        return replace(self, restricted=restricted, allowed_indptr=indptr, allowed_nodes=nodes)
 
     def may_be(self, task: int, node: int) -> bool:
         """Whether a key group may be on a node, its current one included."""
@@ -449,7 +460,9 @@ def make_problem(
     uses = np.zeros((t, 0)) if usage is None else np.asarray(usage, np.float64).reshape(t, -1)
     e = uses.shape[1]
     most, least = _filled(headroom, math.inf, (n, e)), _filled(floor, 0.0, (n, e))
-    restricted, indptr, nodes = _compressed(allowed, t)
+    mask = np.ones((t, 0), np.bool_) if allowed is None else np.asarray(allowed, dtype=np.bool_)
+    rows = np.flatnonzero(~mask.all(axis=1)).tolist()
+    restricted, indptr, nodes = compressed({task: np.flatnonzero(mask[task]) for task in rows})
     costs = _filled(cost, 1.0, (t,))
     problem = BalanceProblem(
         load=loads,
@@ -507,15 +520,12 @@ def _filled(value: ArrayLike | None, default: float, shape: tuple[int, ...]) -> 
     return np.broadcast_to(np.asarray(value, np.float64), shape).copy()
 
 
-def _compressed(allowed: ArrayLike | None, num_tasks: int) -> tuple[Ints, Ints, Ints]:
-    """Return the rows of a bool matrix that forbid something, compressed."""
-    if allowed is None or num_tasks == 0:
-        return np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64)
-    mask = np.asarray(allowed, dtype=np.bool_)
-    restricted = np.flatnonzero(~mask.all(axis=1))
-    counts = mask[restricted].sum(axis=1)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return restricted, indptr, np.nonzero(mask[restricted])[1].astype(np.int64)
+def compressed(allowed: Mapping[int, Ints]) -> tuple[Ints, Ints, Ints]:
+    """Return the key groups named, where the nodes of each begin, and these nodes."""
+    restricted = np.array(sorted(allowed), np.int64)
+    rows = [np.asarray(allowed[task], np.int64) for task in restricted.tolist()]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    return restricted, indptr, np.concatenate([np.zeros(0, np.int64), *rows])
 
 
 def balance_problem(instance: Instance, method: str = "balance-milp") -> BalanceProblem:
@@ -544,6 +554,7 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
     headroom, floor = placing_room(instance), np.maximum(0.0, placing_floor(instance))
     binds = binding_resources(instance)
     rules = place_rules(instance)
+    # rules that neither restrict nor free a move are none
     counts = rules.restrict or COPIES.present(instance) is not None
     problem = BalanceProblem(
         load=tasks.load[:, 0].copy(),
@@ -613,6 +624,7 @@ def with_homes(instance: Instance) -> Instance:
     if not counts_moves(instance):
         return replace(instance, tasks=replace(tasks, node=node))
     copies = {task: sorted(nodes) for task, nodes in instance.copy_nodes.items()}
+    # a copy everywhere: every move of a task without a node is free
     copies |= {task: list(range(instance.num_nodes)) for task in unplaced.tolist()}
     copied = sorted(copies)
     rows = [copies[task] for task in copied]
@@ -679,6 +691,7 @@ class ListScheduler:
             fits = (used + loads[part] <= self._room).all(axis=1) & self.may_hold(parts[part])
             if not fits.any():
                 continue
+            # list scheduling: to where the load by weight is least after it
             height = np.where(fits, (total + loads[part, 0]) / self._weight, np.inf)
             chosen = int(height.argmin())
             node[part] = chosen
@@ -775,23 +788,8 @@ def emptied(problem: BalanceProblem) -> BalanceProblem:
 def kept_off(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:
     """Return the problem in which some key groups may be on staying nodes only."""
     places = problem.may_be_rows(tasks) & ~problem.leaving
-    others = np.setdiff1d(problem.restricted, tasks)
-    rows = {int(task): np.flatnonzero(row) for task, row in zip(tasks, places, strict=True)}
-    for task in others.tolist():
-        row = int(problem.row_of[task])
-        rows[task] = problem.allowed_nodes[
-            problem.allowed_indptr[row] : problem.allowed_indptr[row + 1]
-        ]
-    restricted = np.array(sorted(rows), np.int64)
-    counts = [len(rows[task]) for task in restricted.tolist()]
-    return replace(
-        problem,
-        restricted=restricted,
-        allowed_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        allowed_nodes=np.concatenate(
-            [np.zeros(0, np.int64), *(rows[task] for task in restricted.tolist())]
-        ).astype(np.int64),
-    )
+    rows = {task: np.flatnonzero(row) for task, row in zip(tasks.tolist(), places, strict=True)}
+    return problem.allowing(problem.allowed | rows)
 
 
 def none_within(problem: BalanceProblem) -> str:

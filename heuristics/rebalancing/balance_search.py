@@ -84,6 +84,7 @@ class Run:
             self.portfolio.take(start)
         found = self.portfolio.take_modelled()
         home = found if found is not None and not self.problem.is_feasible(home) else home
+        # the quick bound first: it ends the bisection on many instances
         self.raise_bound(touched_bound(self.problem))
         self.portfolio.aim_at_goals(home)
         if not self.watch.over():
@@ -91,6 +92,7 @@ class Run:
         descend_from_all(self.portfolio, home, starts, int(self.request.options["tries"]))
         if self.portfolio.best is None:
             return
+        # few classes of equal key groups: an exact programme takes milliseconds
         if self.value() - self.bound > self.gap and self.is_counted():
             self.count()
         if self.watch.deadline is None:

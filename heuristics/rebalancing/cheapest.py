@@ -115,9 +115,12 @@ def search_cheapest(
         within(problem.most_cost, _as_given(start))
     within(problem.most_cost, lambda limited, home: home)
     small = problem.num_tasks <= MOST
+    # goals at the greatest distance within smaller and smaller budgets: first without filling,
+    # which moves least, then with
     for fills in (False, True):
         for partners in PARTNERS:
             bisect(_towards_goal(problem, seed, watch, partners, fills), ATTEMPTS)
+    # far from the bound, or nothing found: the whole search within less
     if math.isinf(best) or (best > FAR * bound and small):
         bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
     if small and math.isfinite(best):
@@ -130,6 +133,7 @@ def undone(problem: BalanceProblem, placement: Ints) -> Ints:
     home = problem.home[moved]
     rise = problem.node_load(placement)[home] + problem.load[moved] - problem.share[home]
     use = problem.node_usage(placement)[home] + problem.usage[moved]
+    # only those whose return alone keeps distance and capacities of their home
     fits = (rise <= problem.most_distance) & (use <= problem.headroom[home]).all(axis=1)
     moved, result = moved[fits], placement.copy()
     for k in moved[np.argsort(-problem.cost[moved], kind="stable")].tolist():
@@ -324,6 +328,7 @@ def _build(
     binaries = x.indices.ravel()
     model.add_rows("once", 1.0, 1.0, row, binaries, 1.0, num_rows=t)
     away = problem.rules.pays(np.repeat(tasks, s), np.tile(nodes, t)).astype(np.float64)
+    # Σ_j x_kj = 1 for the chosen key groups; budgets less what the others take already
     others = np.ones(problem.num_tasks, dtype=np.bool_)
     others[tasks] = False
     moved = others & problem.rules.migrates(placement)
@@ -335,12 +340,14 @@ def _build(
     price = away * np.repeat(problem.cost[tasks], s)
     held = placement[others]
     fixed = problem.background + np.bincount(held, problem.load[others], problem.num_nodes)
+    # (3) Σ load·x − d ≤ room and (4) Σ load·x + d ≥ room, of the chosen nodes
     room = (problem.share - fixed)[nodes]
     load = np.repeat(problem.load[tasks], s)
     rows, cols = np.concatenate([column, np.arange(s)]), np.concatenate([binaries, [d.start] * s])
     model.add_rows("above", -np.inf, room, rows, cols, np.append(load, [-1.0] * s), num_rows=s)
     floor = np.where(problem.leaving[nodes], -np.inf, room)
     model.add_rows("below", floor, np.inf, rows, cols, np.append(load, [1.0] * s), num_rows=s)
+    # capacities and least loads of the chosen nodes, less what is there already
     for e in range(problem.num_resources):
         used = np.bincount(held, problem.usage[others, e], problem.num_nodes)[nodes]
         roof = problem.headroom[nodes, e] - used

@@ -104,6 +104,7 @@ def split_until_balanced(instance: Instance, target: float, request: Request) ->
     next_try = 1
     while True:
         split = parts.can_split
+        # no schedule can meet the target while one part alone is above it
         if (parts.heaviest <= highest and len(parts) >= next_try) or not split:
             found = _scheduled(instance, scheduler, parts)
             if best is None or _rank(found) < _rank(best):
@@ -153,6 +154,7 @@ class _Parts:
         members = heapq.heappop(self._whole)[2]
         seed = int(self._rng.integers(2**31))
         weight = self._load[members]
+        # METIS wants some weight
         if not weight.any():
             weight = np.ones(len(members))
         for part in balanced_parts(self._instance.adjacency, members, weight, 2, seed):

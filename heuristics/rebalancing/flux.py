@@ -130,9 +130,11 @@ def flux(fixed: Any, state: Any, weight: Any, max_passes: Any) -> Any:
         receivers = senders[::-1]
         receivers = receivers[~fixed.leaving[receivers]]
         some = False
+        # the most loaded with the least loaded, the second with the second last, and so on
         for rank in range(len(receivers)):
             a, b = senders[rank], receivers[rank]
             gap = state.deviation[a] / weight[a] - state.deviation[b] / weight[b]
+            # the variance of the pair falls by a move of load l exactly when l < most
             most = 2.0 * gap / (1.0 / weight[a] + 1.0 / weight[b])
             if a == b or most <= rounding or not (free or not is_spent(fixed, state)):
                 break

@@ -52,6 +52,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
     levels: list[Level] = []
     interrupted = False
+    # emptying is a problem of its own, for a third of the time; its result is a limit afterwards
     if drains:
         share = None if limit is None else request.started + 0.3 * limit
         drained = find(made.problem, made.starts, replace(effort, deadline=share), for_left=True)
@@ -89,6 +90,7 @@ def run(instance: Instance, request: Request) -> Outcome:
             why, notes=[*made.notes, note], times=times, warm_start_accepted=made.warm,
             rank=made.rank(),
         )  # fmt: skip
+    # a bound under conditions is reported as such, unless it holds for all plans anyway
     conditions = made.conditions()
     whole = max(known.value, collocation_bound(made.problem))
     if known.bound >= whole:

@@ -49,6 +49,7 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
     waiting = np.flatnonzero(problem.leaving[problem.home])
     left = problem.budget
     for task in waiting[np.argsort(-problem.load[waiting], kind="stable")].tolist():
+        # what the budgets do not pay stays where it is
         taken = (not problem.is_free[task]) * problem.price[task]
         if ((taken > left) & (taken > 0)).any():
             continue
@@ -56,6 +57,7 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
         fits &= (used + problem.usage[task] <= room).all(axis=1)
         if not fits.any():
             continue
+        # even shares of what is dealt out: what nodes carry already does not count
         node = int(np.where(fits, received / problem.weight, np.inf).argmin())
         used[problem.home[task]] -= problem.usage[task]
         used[node] += problem.usage[task]
@@ -82,17 +84,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     earlier = read_received(request.options["received"], instance)
     emptied = spread_evenly(problem, earlier / float(request.scale.load[0]))
     after = _what_is_left(problem, emptied)
-    limit = request.time_limit
-    settings = Settings(
-        solver=request.solver or BALANCE_MILP.default_solver or "highs",
-        gap=request.gap,
-        deadline=None if limit is None else request.started + limit,
-        seed=request.seed,
-        threads=request.threads,
-        progress=request.progress,
-        offer=request.offer,
-        started=request.started,
-    )
+    settings = Settings.of(request)
     prepared = prepare_balance(after, settings)
     starts = [*prepared.starts, emptied]
     if prepared.interrupted:

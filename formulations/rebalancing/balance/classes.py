@@ -170,6 +170,7 @@ class _Solving:
         assert self.best is not None
         problem, values = self.problem, self._breaches()
         left = problem.levels(self.best).left if problem.has_leaving else np.inf
+        # one side is the load distance: first the upper one, then the lower one is held there
         for upper in (True, False):
             low, high = 0, int(np.searchsorted(values, distance + problem.same, side="right"))
             while low < high and not self.late:
@@ -198,6 +199,7 @@ class _Solving:
         chosen = self._within(window)
         if chosen is None:
             return False
+        # everything is left to place, nothing has moved
         states = np.array([counts.num_vectors - 1])
         moves, left = np.zeros(1, np.int64), np.zeros(1)
         history = []
@@ -218,6 +220,7 @@ class _Solving:
         at = int(done[np.argmin(left[done])])
         if left[at] > window.left + self.problem.same:
             return False
+        # backwards through the history: which pattern each node has taken
         numbers = np.empty(self.problem.num_nodes, dtype=np.int64)
         for node in range(self.problem.num_nodes - 1, -1, -1):
             origin, taken = history[node]
@@ -337,11 +340,7 @@ class Counts:
         closed = problem.leaving[node] and not problem.into_leaving
         if closed and not problem.leaving[problem.home[task]]:
             return False
-        row = int(problem.row_of[task])
-        if row < 0:
-            return True
-        begin, end = problem.allowed_indptr[row], problem.allowed_indptr[row + 1]
-        return node in problem.allowed_nodes[begin:end]
+        return task not in problem.allowed or node in problem.allowed[task]
 
     def placement(self, numbers: Ints) -> Ints:
         """Return a placement in which node i holds the counts numbered `numbers[i]`.
@@ -355,6 +354,7 @@ class Counts:
             tasks = np.flatnonzero(self.class_of == c)
             order = tasks[np.argsort(problem.home[tasks], kind="stable")]
             home = problem.home[order]
+            # the first ones of each node stay, as many as it holds afterwards
             rank = np.arange(len(order)) - np.searchsorted(home, home)
             moved = order[rank >= held[home, c]]
             wanted = np.maximum(0, held[:, c] - self.at_home[:, c])
@@ -364,10 +364,7 @@ class Counts:
 
 def count_classes(problem: BalanceProblem) -> Counts:
     """Group the key groups that are interchangeable."""
-    rows = [
-        tuple(sorted(problem.allowed_nodes[a:b].tolist()))
-        for a, b in zip(problem.allowed_indptr[:-1], problem.allowed_indptr[1:], strict=True)
-    ]
+    rows = [tuple(sorted(nodes.tolist())) for nodes in problem.allowed.values()]
     names = {row: number for number, row in enumerate(sorted(set(rows)))}
     allowed = np.full(problem.num_tasks, -1)
     allowed[problem.restricted] = [names[row] for row in rows]
@@ -421,6 +418,7 @@ def advance(
     for a in range(len(states)):
         for p in range(len(patterns)):
             at = patterns[p]
+            # the pattern may hold no more of any class than is left to place
             fits = True
             for c in range(digits.shape[1]):
                 if digits[at, c] > digits[states[a], c]:

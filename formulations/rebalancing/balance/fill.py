@@ -149,6 +149,7 @@ def give(fixed, begin, state, i, j, goal):
     if most <= 0.0:
         return 0
     best, best_worth, largest = NOBODY, 0.0, 0.0
+    # heaviest first: key groups at home are numbered by ascending load
     for k in range(begin[i + 1] - 1, begin[i] - 1, -1):  # what came from elsewhere stays
         if state.place[k] != i:
             continue
@@ -167,6 +168,7 @@ def give(fixed, begin, state, i, j, goal):
     if best == NOBODY:
         return 0
     s = fixed.load[best]
+    # a small key group is worth a migration only where it ends the need of one of both
     done = state.deviation[j] + s >= -goal or (
         not fixed.leaving[i] and state.deviation[i] - s <= goal
     )
@@ -281,6 +283,7 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
     efforts, uneven = fixed.effort, fixed.uneven
     dev_a, dev_b = state.deviation[a], state.deviation[b]
     now_a, now_b = breach_of(fixed, a, dev_a), breach_of(fixed, b, dev_b)
+    # the shift has to bring the hot node within the goal, and may not take its partner out of it
     if hot_gives:
         least = dev_a - goal
         most = max(goal, now_b) - dev_b if dev_b <= goal else goal - dev_b
@@ -294,11 +297,13 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
     best_k, best_l = NOBODY, NOBODY
     if most <= 0.0 or count_a == 0:
         return limit, best_k, best_l
+    # far from the goal a swap is never worth its two migrations: moves alone are tried
     far = least > 2.0 * fixed.load[one[count_a - 1]]
     low = 0
     for p in range(count_a):
         k = one[p]
         load_k = fixed.load[k]
+        # the first l that leaves the shift within `most`; it only rises with k, as both are sorted
         while low < count_b and load_k - fixed.load[two[low]] > most:
             low += 1
         if not may_be(fixed, k, b):

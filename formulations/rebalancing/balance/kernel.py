@@ -583,6 +583,7 @@ def relieve(fixed, state, unit):
     if fixed.guarded:
         while rules_broken(guard_of(state)) > 0 and mend_rules(fixed, state, unit):
             pass
+    # then loads: the worst node first; one that neither a move nor a swap helps is given up
     given_up = np.zeros(n, np.bool_)
     buffer = np.empty((2, len(fixed.load)), np.int64)
     while True:
@@ -672,6 +673,7 @@ def relieve_node(fixed, state, i, unit, one, two, swaps):
     mean = mean_load(fixed, n)
     best, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
     for attempt in range(min(n, 2 * PARTNERS)):
+        # the lowest nodes first, then as many at random
         near = attempt < PARTNERS or n <= 2 * PARTNERS
         j = order[attempt] if near else draw(state.random, n)
         if j == i:

@@ -114,6 +114,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     request, compiled = request.warmed(warm_up, *classes)
     starts, notes = _starts(problem, request)
     settings = replace(_settings(request), sides=not len(instance.tasks.copied))
+    # exchanges of replicas cost nothing: a start, and preferred where nothing is better
     exchanged = None if request.cold else by_exchanges(problem)
     starts += [] if exchanged is None else [exchanged]
     prepared = prepare_balance(problem, settings, starts, 0 if request.cold else SEARCH_TRIES)
@@ -211,23 +212,16 @@ def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list
 
 
 def _settings(request: Request) -> Settings:
-    options, limit = request.options, request.time_limit
+    options = request.options
     if options["weighted"] and not options["w1"] > 2 * options["w2"]:
         reason = f"is not above 2·w2 = {2 * options['w2']:g}: more load distance would pay"
         raise InvalidInput(Problem("--option w1", options["w1"], reason, "w1 is to be much larger"))
-    return Settings(
-        solver=request.solver or METHOD.default_solver or "highs",
+    return Settings.of(
+        request,
         form="full" if options["form"] == "full" else "moves",
         objective="weighted" if options["weighted"] else "lexicographic",
         weights=(float(options["w1"]), float(options["w2"])),
         drain_first=options["drain"] == "first",
-        gap=request.gap,
-        deadline=None if limit is None else request.started + limit,
-        seed=request.seed,
-        threads=request.threads,
-        progress=request.progress,
-        offer=request.offer,
-        started=request.started,
     )
 
 
@@ -545,6 +539,7 @@ def _solve_level(
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         bound = min(known, value) if known > -math.inf else None
         return LevelAnswer(goal, value, bound, "time_limit" if late else "iteration_limit")
+    # the LP relaxation with a cap below the known distance: refuted, or fewer moves
     target, pruned = _prune(problem, settings, goal, answer)
     if pruned is not None and pruned.refuted:
         value = value_of(problem.levels(answer.placement), goal)  # type: ignore[arg-type]
@@ -553,6 +548,7 @@ def _solve_level(
     solution, built = _run_kept(problem, settings, aim, answer, pruned)
     solution = _in_our_terms(solution, aim, built)
     solution = _believed(problem, settings, goal, solution, built, answer)
+    # only the first level's start and trace are reported
     first = not answer.levels
     if first:
         answer.start_accepted = solution.warm_start_accepted

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
     from formulations.rule_rows import RuleRows
+    from optim.methods.registry import Request
     from optim.solvers.linear_model import VariableBlock
     from optim.util.progress import Progress
 
@@ -136,6 +137,7 @@ def add_sides(model: LinearModel, problem: BalanceProblem, aim: Aim) -> Variable
         objective=[w1, -w2, -w2],
         of={"": ["d", "d_u", "d_l"]},
     )
+    # (5) d_u − d ≤ 0, d_l − d ≤ 0
     d, d_u, d_l = sides.indices
     model.add_rows(
         "within_d", -np.inf, 0.0, [0, 0, 1, 1], [d_u, d, d_l, d], [1, -1, 1, -1],
@@ -185,6 +187,7 @@ def add_forced_moves_rows(
     """
     if not placing.from_home or not np.isfinite(max_distance):
         return
+    # steps 1 and 2 of the proof, for the greatest distance that the aim allows
     needs = Needs(problem)
     excess, lack = needs.outside(max_distance)
     over, under = np.flatnonzero(excess > 0), np.flatnonzero(lack > 0)
@@ -379,6 +382,8 @@ def _too_much(load: Floats, upper: Floats, node: int, there: Ints) -> Iterable[C
     there = there[np.argsort(-load[there], kind="stable")]
     there = there[load[there] > 0]
     count = int(np.searchsorted(np.cumsum(load[there]), upper[node], side="right")) + 1
+    # a cover: the fewest of the heaviest key groups there that are too much together; any as many
+    # of those at least as heavy are too much as well
     cover = there[:count]
     heavy = np.flatnonzero(load >= load[cover].max())
     tasks = np.union1d(cover, heavy)
@@ -464,6 +469,7 @@ def prune_moves(
         allowed = budget + TRUST * max(1.0, budget)
         if value > allowed:
             return Pruned(task[:0], node[:0], refuted=True)
+        # LP value + reduced cost is what any placement with this move spends at least
         keep &= value + reduced <= allowed
     keep |= known[task] == node
     return Pruned(task[keep], node[keep], refuted=False)
@@ -480,6 +486,7 @@ def _least_spending(
 
     An infeasible LP spends infinitely much. ``None`` when the LP was not solved.
     """
+    # least Σ price·move subject to all rows but the budgets
     free = replace(problem, budgets=())
     built = build_moves(free, Aim(max_distance=target), moves)
     arrays = built.model.freeze()
@@ -544,6 +551,22 @@ class Settings:
     progress: Callable[[Progress], None] | None = None
     offer: Callable[[Any], None] | None = None
     started: float = field(default_factory=time.perf_counter)
+
+    @classmethod
+    def of(cls, request: Request, **given: Any) -> Settings:
+        """Return what a request asks for; what is given besides wins."""
+        limit = request.time_limit
+        asked: dict[str, Any] = {
+            "solver": request.solver or "highs",
+            "gap": request.gap,
+            "deadline": None if limit is None else request.started + limit,
+            "seed": request.seed,
+            "threads": request.threads,
+            "progress": request.progress,
+            "offer": request.offer,
+            "started": request.started,
+        }
+        return cls(**(asked | given))
 
     def remaining(self) -> float | None:
         """Seconds left, never negative; ``None`` without a limit."""

@@ -268,6 +268,7 @@ def _put_on_chosen(problem: BalanceProblem, movers: Ints) -> Ints:
     """Return home with the key groups that may not stay, by themselves or for counts of nodes, on
     the least loaded of the nodes that are chosen for their like."""
     may = problem.may_be_rows(np.arange(problem.num_tasks)) & ~problem.leaving
+    # kinds of key groups: those that may be on the same nodes
     rows, kind = np.unique(may, axis=0, return_inverse=True)
     load, room = problem.usage, problem.headroom
     part, chosen = nodes_of_parts(
@@ -452,6 +453,7 @@ def bisect_goals(
             low = goal
             high = max(low, min(high, reached))
 
+    # the bound itself is often reached where many moves are allowed
     if target > 0.0:
         try_goal(floor * (1.0 + 1e-9), STAGES[0].partners)
     # downwards in long steps first: goals that are met take less time than those that are not
@@ -461,6 +463,7 @@ def bisect_goals(
         try_goal(step, STAGES[0].partners)
         if high > step:
             break
+    # then bisection between what is met and what is not, with ever more partners
     for stage in STAGES:
         if stage.reach < math.inf:
             low = max(floor, high / stage.reach)
@@ -471,21 +474,14 @@ def bisect_goals(
 def _renumbered(problem: BalanceProblem, order: Ints) -> BalanceProblem:
     """Return the problem with its key groups in another order."""
     row = problem.row_of[order]
-    restricted = np.flatnonzero(row >= 0)
-    rows = [
-        problem.allowed_nodes[problem.allowed_indptr[r] : problem.allowed_indptr[r + 1]]
-        for r in row[restricted].tolist()
-    ]
+    rows = {k: problem.allowed[int(order[k])] for k in np.flatnonzero(row >= 0).tolist()}
     return replace(
-        problem,
+        problem.allowing(rows),
         load=problem.load[order],
         cost=problem.cost[order],
         budgets=tuple(b._replace(weight=b.weight[order]) for b in problem.budgets),
         home=problem.home[order],
         usage=problem.usage[order],
-        restricted=restricted,
-        allowed_indptr=np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64),
-        allowed_nodes=np.concatenate([np.zeros(0, np.int64), *rows]),
         counted=None if problem.counted is None else problem.counted.reordered(order),
     )
 
@@ -514,6 +510,7 @@ def by_exchanges(problem: BalanceProblem) -> Ints | None:
     for _ in range(MOST_EXCHANGES):
         a, b = place[one], place[other]
         moved = problem.load[one] - problem.load[other]
+        # change of Σ off² / weight by each exchange alone
         change = ((off[a] - moved) ** 2 - off[a] ** 2) / scale[a]
         change += ((off[b] + moved) ** 2 - off[b] ** 2) / scale[b]
         k = int(np.argmin(change))
@@ -607,6 +604,7 @@ def state_of(problem: BalanceProblem, placement: Ints, seed: int = 1) -> State:
     place, deviation, room, spare, budget, guard = changing_part(problem, placement)
     size = np.bincount(place, minlength=problem.num_nodes)
     order = np.argsort(place, kind="stable")
+    # doubly linked lists of the key groups of each node, in order of their number
     alike = np.flatnonzero(place[order[1:]] == place[order[:-1]])
     first, after, before = (np.full(n, -1) for n in (problem.num_nodes, len(place), len(place)))
     after[order[alike]], before[order[alike + 1]] = order[alike + 1], order[alike]

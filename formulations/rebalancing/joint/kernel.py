@@ -164,6 +164,7 @@ def propose(fixed, state, arcs, wanted, price):
     wanted[0, 0] = 0
     n, num_pairs = len(state.deviation), len(fixed.source)
     kind = draw(state.random, 20)
+    # half of all proposals begin with a promising move, the best of them most often
     if len(arcs.best) > 0 and draw(state.random, 2) == 0:
         chance = uniform(state.random)
         at = arcs.best[np.int64(len(arcs.best) * chance * chance)]
@@ -176,6 +177,7 @@ def propose(fixed, state, arcs, wanted, price):
             elif kind < 17:
                 chain(fixed, state, arcs, wanted)
         return
+    # a pair: one key group to the other's node, both to a third one, or apart again
     if kind < 12 and num_pairs > 0:
         p = draw(state.random, num_pairs)
         u, v = fixed.source[p], fixed.target[p]
@@ -203,6 +205,7 @@ def propose(fixed, state, arcs, wanted, price):
             if source != node and draw(state.random, 2) == 0:
                 exchange(fixed, state, wanted, u, v, source, node, price)
         return
+    # a key group that has moved: home, or on to another node
     if kind < 16 and state.num_moved[0] > 0:
         k = state.moved[draw(state.random, state.num_moved[0])]
         source = state.place[k]
@@ -215,6 +218,7 @@ def propose(fixed, state, arcs, wanted, price):
             elif how == 1:
                 chain(fixed, state, arcs, wanted)
         return
+    # from a full node to an empty one
     source, target = spread_node(state, False), spread_node(state, True)
     if source == target:
         target = draw(state.random, n)
@@ -328,6 +332,7 @@ def anneal(
             done = part[0] + (part[1] - part[0]) * step / steps
             temperature = hot * (cold / hot) ** done
             if step > 0:
+                # the price of a unit of excess holds the walk at the edge of the limits
                 if inside > 0.5 * EVERY:
                     price = max(least, price * 0.93)
                 elif inside < 0.25 * EVERY:
@@ -343,6 +348,7 @@ def anneal(
             if at <= wanted[0, 0]:
                 k, node = wanted[at, 0], wanted[at, 1]
                 at += 1
+            # the proposal is made; what it overdraws is paid by sending others home
             elif overdrawn(state.budget):
                 tries += 1
                 if tries > 2 * LONGEST or count == LONGEST or state.num_moved[0] == 0:

@@ -37,6 +37,7 @@ from formulations.rebalancing.balance.model import (
     add_left,
     add_resource_rows,
 )
+from formulations.rebalancing.bound import most_worth
 from formulations.rebalancing.problem import ROUNDING
 from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem
@@ -199,6 +200,8 @@ def _add_products(
     ends = (problem.source[columns.pair], problem.target[columns.pair])
     for name, end in zip(("source", "target"), ends, strict=True):
         many = problem.degree[end] > 1
+        # w_p,i ≤ x_k,i for each end k with several partners: x is a column where k has to come,
+        # and 1 − Σ of its columns where it is at home
         at_home = many & (balance.home[end] == columns.pair_node)
         away = np.flatnonzero(many & ~at_home)
         wanted = end[away] * balance.num_nodes + columns.pair_node[away]
@@ -274,6 +277,7 @@ class Backbone:
         task, partner = np.concatenate(ends), np.concatenate(ends[::-1])
         rate = np.concatenate([rest.rate[apart], rest.rate[apart]])
         at_home = np.bincount(task * nodes + rest.balance.home[partner], rate, tasks * nodes)
+        # half of the rates to those that move along: the other half counts for them
         along = 0.5 * largest_rates(task, rate, most_moves(rest) - 1, tasks)
         moving: Floats = at_home.reshape(tasks, nodes) + along[:, None]
         return moving
@@ -361,6 +365,7 @@ def pruned_places(problem: JointProblem, spread: int, also: tuple[Ints, ...] = (
     order = np.argsort(deviation, kind="stable")
     full = np.zeros(balance.num_nodes, dtype=np.bool_)
     full[order[::-1][:spread]] = True
+    # nodes that give: the fullest, leaving ones, and those above the cap
     full |= balance.leaving | (deviation > problem.cap)
     staying = order[~balance.leaving[order]]
     empty = np.unique(
@@ -418,13 +423,14 @@ def collocation_bound(problem: JointProblem) -> float:
     Capacities, allowed sets and the load distance are not read, which only weakens the bound.
     """
     balance = problem.balance
+    # what is together now stays so at best; the rest is a knapsack of items
     now = float(problem.rate[~problem.apart].sum())
     worth, price = _items(problem, most_moves(problem))
     best = float(worth.sum())
     if balance.most_moved is not None:
         best = min(best, float(np.sort(worth)[::-1][: balance.most_moved].sum()))
     for taken, most in zip(price.T, balance.budget.tolist(), strict=True):
-        best = min(best, _knapsack(worth, taken, most))
+        best = min(best, float(most_worth(worth, taken, np.array([most]))[0]))
     return min(now + best, problem.total) * (1.0 + ROUNDING)
 
 
@@ -472,13 +478,3 @@ def largest_rates(task: Ints, rate: Floats, number: int, num_tasks: int) -> Floa
     kept = rank < number
     total: Floats = np.bincount(task[kept], rate[kept], num_tasks).astype(np.float64)
     return total
-
-
-def _knapsack(worth: Floats, cost: Floats, budget: float) -> float:
-    """Return the most worth for a budget when items may be taken in part."""
-    free = float(worth[cost <= 0].sum())
-    worth, cost = worth[cost > 0], cost[cost > 0]
-    order = np.argsort(-worth / cost, kind="stable")
-    worth, cost = worth[order], cost[order]
-    taken = np.clip((budget - (np.cumsum(cost) - cost)) / cost, 0.0, 1.0)
-    return free + float((taken * worth).sum())

@@ -312,6 +312,7 @@ def _balance_first(
     if found is None:
         return
     reached = free.levels(found).distance
+    # the cap is an aim: where the search misses it, what it reaches takes its place
     wanted = math.inf if cap is None else free.within(cap)
     for more in range(RETRIES if free.num_tasks <= LARGE else 0):
         if reached <= wanted or watch.interrupted or watch.over():

@@ -132,6 +132,8 @@ def search_joint(
     try:
         while number < rounds:
             steps = first * 2 ** min(number, 6)
+            # rounds go on from the best, every third one from the first start; every second one is
+            # cooler
             place = starts[number % len(starts)] if found.placement is None else found.placement
             place = starts[0] if number % 3 == 2 else place
             heat = hot if number % 2 == 0 and not warm else math.sqrt(hot * cold)
@@ -679,9 +681,11 @@ def relax(built: JointModel, time_limit: float | None = None) -> Relaxed | None:
         return None
     assert answer.reduced_costs is not None
     assert answer.row_duals is not None
+    # columns of the LP's solution first, by value, then the others by reduced cost
     worth = np.where(answer.x > 1e-9, 1.0 + answer.x, -answer.reduced_costs)
     bound = -answer.objective + arrays.offset
     order = np.argsort(-worth, kind="stable")
+    # the duals prove a bound whatever the tolerances of the LP solver
     proven = -dual_bound(*program, answer.row_duals) + arrays.offset
     return Relaxed(min(proven, bound + LP_ERROR * max(1.0, abs(bound))), order, worth)
 

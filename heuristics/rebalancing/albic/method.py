@@ -69,8 +69,6 @@ class UnitSolver:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        limit = request.time_limit
-        self._deadline = None if limit is None else request.started + limit
         self.build_seconds = 0.0
         self.notes: list[str] = []
         self.name: str | None = None
@@ -114,14 +112,11 @@ class UnitSolver:
         """Search, bound, and let the MILP close what is left of the gap."""
         request, problem = self._request, units.merged(pins)
         gap = request.options["balance_gap"]
-        settings = Settings(
-            solver=request.solver or "highs",
+        settings = Settings.of(
+            request,
             gap=GAP if gap is None else float(gap),
-            deadline=self._deadline,
-            seed=request.seed,
-            threads=request.threads,
             offer=lambda placement: request.offer(units.spread(placement).astype(np.int32)),
-            started=request.started,
+            progress=None,
         )
         prepared = prepare_balance(problem, settings)
         starts = [*prepared.starts, problem.home]
@@ -239,6 +234,7 @@ def plan_rounds(
     """
     rng = np.random.default_rng(seed)
     pairs = beneficial_pairs(instance, float(options["score_factor"]))
+    # step 1 has scored the pairs; step 2 joins those that are together, step 3 pins one apart
     together = problem.home[pairs.source] == problem.home[pairs.target]
     # a key group that may not stay takes no other along
     free = ~(problem.must_move[pairs.source] | problem.must_move[pairs.target])
@@ -247,6 +243,7 @@ def plan_rounds(
     accepted = max_distance_of(instance, options)
     rounds: list[Round] = []
     part_load = float(options["max_part_load"])
+    # steps 2 to 4, with maxPL lowered until the load distance is met
     while True:
         rounds.append(_round(instance, problem, sets, apart, solver, part_load, options, rng))
         last = rounds[-1]

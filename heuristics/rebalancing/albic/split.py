@@ -77,6 +77,7 @@ def _metis(
     if num_parts == len(weight):
         return np.arange(num_parts)
     graph.sort_indices()
+    # METIS takes integers of 32 bits
     rates = graph.data * (_MOST / max(float(graph.data.sum()), 1e-300))
     weights = weight * (_MOST / max(float(weight.sum()), 1e-300))
     with c_stdout_silenced():  # METIS complains there of bisections that leave a side empty
@@ -175,6 +176,7 @@ def split_sets(
         Parts; those of one key group are among them.
     """
     done: list[Indices] = []
+    # a stack: parts of a set are looked at before the next set
     waiting = list(reversed(sets))
     while waiting:
         members = waiting.pop()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.rebalancing.problem import compressed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -43,6 +45,7 @@ class Units:
         parts
             Disjoint.
         """
+        # each unit is named by its first key group
         first = np.arange(problem.num_tasks)
         for part in parts:
             first[part] = part.min(initial=problem.num_tasks)
@@ -68,7 +71,7 @@ class Units:
         problem = self.problem
         paid = np.where(problem.is_free, 0.0, 1.0)
         rows = self._allowed(pins or {})
-        counts = [len(nodes) for nodes in rows.values()]
+        restricted, indptr, nodes = compressed(rows)
         single = self.num_units == problem.num_tasks
         return replace(
             problem,
@@ -85,9 +88,9 @@ class Units:
                 [self._summed(problem.usage[:, e]) for e in range(problem.num_resources)]
                 or [np.zeros((self.num_units, 0))]
             ),
-            restricted=np.array(list(rows), dtype=np.int64),
-            allowed_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            allowed_nodes=np.concatenate([np.zeros(0, np.int64), *rows.values()]).astype(np.int64),
+            restricted=restricted,
+            allowed_indptr=indptr,
+            allowed_nodes=nodes,
         )
 
     def spread(self, placement: Ints) -> Ints:
@@ -105,11 +108,9 @@ class Units:
         """Return the nodes of every unit that may not go everywhere, by unit."""
         problem = self.problem
         rows: dict[int, Ints] = {}
-        for row, task in enumerate(problem.restricted.tolist()):
-            unit = int(self.unit_of[task])
-            start, stop = problem.allowed_indptr[row : row + 2]
-            nodes = np.unique(problem.allowed_nodes[start:stop])
+        for task, allowed in problem.allowed.items():
+            unit, nodes = int(self.unit_of[task]), np.unique(allowed)
             rows[unit] = np.intersect1d(rows[unit], nodes) if unit in rows else nodes
         for unit, node in pins.items():
             rows[unit] = np.array([node], dtype=np.int64)
-        return dict(sorted(rows.items()))
+        return rows
