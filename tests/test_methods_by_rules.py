@@ -74,6 +74,12 @@ RULED: dict[str, dict[str, Any]] = {
             {"id": "u", "operator": "b", "rule": "spread", "over": "slot", "at_least": 2},
         ],
     },
+    "max_workers_restarted": {
+        "nodes": [{**node, "capacity": {"cpu": 22.0}, "slots": 2} for node in NODES],
+        "topologies": [{"id": "t", "workers": 3}],
+        "limits": {"max_workers_restarted": 2},
+        "slots": {"b/1": 1},
+    },
     "exclusive_nodes": {"topologies": [{"id": "t", "exclusive_nodes": 1}], "alone": ["c"]},
     "local_first": {
         "nodes": [{**node, "capacity": {"cpu": 18.0}} for node in NODES],
@@ -96,14 +102,14 @@ def made(rule: str) -> Instance:
     """Five tasks of three operators on three nodes of two racks, all of them on the first two."""
     parts = dict(RULED[rule])
     allowed, copies = parts.pop("allowed", {}), parts.pop("copies", {})
-    more = parts.pop("tasks", {})
+    more, slots = parts.pop("tasks", {}), parts.pop("slots", {})
     home = {"a/0": "n0", "a/1": "n1", "b/0": "n1", "b/1": "n0", "c/0": "n1"}
     tasks = []
     for i, (task, node) in enumerate(home.items()):
         entry: dict[str, Any] = {"id": task, "node": node, "migration_cost": 1.0 + i / 2}
         entry |= more.get(task, {})
         if parts.get("topologies") or rule == "max_tasks_per_slot":
-            entry["slot"] = 0
+            entry["slot"] = slots.get(task, 0)
         if task in allowed:
             entry["allowed"] = allowed[task]
         if task in copies:

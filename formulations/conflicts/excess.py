@@ -174,7 +174,7 @@ WHOLE = frozenset(
     {"max_tasks", "max_inflow", "slots", "max_tasks_per_slot", "workers", "sets"}
     | {"slot_sets"}
     | {rule.name for rule in BUDGETS if rule.column is None}
-    | {rule.name for rule in RULES if rule.form is Form.NODE_COUNT}
+    | {rule.name for rule in RULES if rule.form in (Form.NODE_COUNT, Form.RESTARTS)}
 )
 """Rules whose limits are whole numbers."""
 

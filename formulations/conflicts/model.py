@@ -22,8 +22,9 @@ from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.place_rules import place_rules, slot_rules
 from optim.kernels.room import placing_masks
-from optim.rules import SLOTS, budgets, node_counts
+from optim.rules import SLOTS, Form, budgets, most_restarts, node_counts, rules_of
 from optim.rules.capacity import proof_slack
+from optim.rules.slot_assignment.restarts import workers_of
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
@@ -313,6 +314,7 @@ def build(atoms: Atoms, kept: Ids) -> RuleModel:
     writer.too_large()
     writer.slots()
     writer.budgets()
+    writer.restarts()
     writer.sets()
     writer.links()
     return made
@@ -364,6 +366,28 @@ class _Writer(RowWriter):
                     budget.name, -np.inf, bound, where, self.x.ravel()[pays], paid, num_rows=1
                 )
                 self.made.own(block, ids)
+
+    def restarts(self) -> None:
+        """Slots that change: those whose tasks are not all on their node any more do."""
+        instance, most = self.instance, most_restarts(self.instance)
+        ids = [atom for name in rules_of({Form.RESTARTS}) for atom in self.held(name)[0]]
+        running = workers_of(instance.tasks.node, instance.tasks.slot)
+        if most is None or not ids or not running:
+            return
+        kept = self.model.add_variables("goes on", len(running), upper=1.0, integer=True).indices
+        worker = np.repeat(np.arange(len(running)), [len(w.tasks) for w in running])
+        there = self.x[
+            [t for w in running for t in w.tasks], [w.node for w in running for _ in w.tasks]
+        ]
+        rows = np.arange(len(worker))
+        self.model.add_rows(
+            "goes on", -np.inf, 0.0, np.concatenate([rows, rows]),
+            np.concatenate([kept[worker], there]), np.repeat([1.0, -1.0], len(rows)), len(rows),
+        )  # fmt: skip
+        zeros = np.zeros(len(running), np.int64)
+        bound = float(most - len(running))
+        block = self.model.add_rows("restarts", -np.inf, bound, zeros, kept, -1.0, num_rows=1)
+        self.made.own(block, np.array(ids))
 
     def sets(self) -> None:
         """Sets and inflow, by the shared rows."""

@@ -8,6 +8,12 @@ matter: executor t is on node n (x_tn), topology i has w_in workers there,
 (where the file gives no W_i, from 1 to E_i), and products of x count what stays on a node. On the
 second level (and on both, where slots have a capacity, or sets are over slots) executor t is in
 slot s of node n (y_tns), which runs topology i (v_ins).
+
+Where only so many workers may restart, the first slots of a node are those that run now, c of them
+with executors T_c (k_c: it goes on as it is), and the others new:
+
+    k_c ≤ y_tc for t in T_c,   Σ_(t not in T_c) y_tc ≤ M (1 − k_c),
+    Σ_c (1 − k_c) + Σ_(s new) Σ_i v_is ≤ limit
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ import numpy as np
 from formulations.model_rows import add_order, add_products
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.storm.problem import slot_keys
-from formulations.storm.split import in_order, split_all
+from formulations.storm.split import in_order, in_order_now, split_all
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from formulations.task_allocation.model import build, solve_exactly
 from optim.errors import UnsuitableMethod
@@ -30,8 +36,9 @@ from optim.kernels.place_rules import slot_rules
 from optim.kernels.room import slot_room
 from optim.methods.registry import Outcome
 from optim.referee.result import Termination
-from optim.rules import kept_by
+from optim.rules import kept_by, most_restarts
 from optim.rules.slot_assignment import assign_slots
+from optim.rules.slot_assignment.restarts import Worker, workers_of
 from optim.solvers import solve_linear
 
 if TYPE_CHECKING:
@@ -71,6 +78,10 @@ class WorkerModel:
         (places, 2) node and slot.
     sets
         What rows of sets over slots added.
+    running
+        The slots that run now, where restarts are counted: the first places of their nodes.
+    goes_on
+        Columns of k, one for each of `running` that has a place.
     """
 
     placement: AllocationModel
@@ -84,6 +95,8 @@ class WorkerModel:
     z_v: Integers = field(default_factory=_none)
     places: Integers = field(default_factory=_none)
     sets: RuleRows | None = None
+    running: tuple[Worker, ...] = ()
+    goes_on: Integers = field(default_factory=_none)
 
     def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:
         """Read (T,) node indices and, where there are slots, (T,) slots off a solution."""
@@ -92,7 +105,8 @@ class WorkerModel:
             return node, None
         slot = np.full(num_tasks, -1, dtype=np.int64)
         chosen = np.flatnonzero(x[self.y] > 0.5)
-        slot[self.slot_task[chosen]] = self.places[self.slot_place[chosen], 1]
+        numbers = numbers_of(self.places, self.running)
+        slot[self.slot_task[chosen]] = numbers[self.slot_place[chosen]]
         return node, slot
 
     def read_workers(self, x: Floats) -> Integers:
@@ -101,7 +115,7 @@ class WorkerModel:
 
     def write(self, job: Integers, node: Integers, slot: Integers) -> Floats:
         """Write (T,) node and slot indices as a full column vector."""
-        slot = in_order(node, slot)
+        slot = in_order(node, slot, self.running)
         x = np.zeros(self.placement.model.num_variables)
         first = self.placement.vector(node.astype(np.int32))
         x[: len(first)] = first
@@ -117,7 +131,31 @@ class WorkerModel:
             if self.sets is not None:
                 pairs = zip(node.tolist(), slot.tolist(), strict=True)
                 self.sets.complete(x, np.array([number[pair] for pair in pairs]))
+            ends = in_order_now(self.running)
+            for column, worker, at in zip(self.goes_on, self.running, ends, strict=True):
+                there = (node == worker.node) & (slot == at)
+                x[column] = tuple(np.flatnonzero(there).tolist()) == worker.tasks
         return x
+
+
+def numbers_of(places: Integers, running: tuple[Worker, ...]) -> Integers:
+    """(places,) numbers that slots have in a plan: those that run now keep theirs."""
+    taken: dict[int, list[int]] = {}
+    for worker in running:
+        taken.setdefault(worker.node, []).append(worker.slot)
+    found = np.array(places[:, 1])
+    for n, own in taken.items():
+        at = np.flatnonzero(places[:, 0] == n)
+        free = (number for number in range(len(at) + max(own) + 1) if number not in own)
+        found[at] = [*own, *(next(free) for _ in range(len(at) - len(own)))]
+    return found
+
+
+def distinguishes_slots(instance: Instance, jobs: StormJobs) -> bool:
+    """Whether slots are told apart on the first level, too."""
+    capacity = instance.nodes.slot_capacity[jobs.slots > 0]
+    some = np.isfinite(capacity).any() or most_restarts(instance) is not None
+    return bool(some or instance.slot_sets.ids)
 
 
 def build_workers(
@@ -208,7 +246,9 @@ def _add_slots(
     model = made.placement.model
     task, node = made.placement.task, made.placement.node
     p = jobs.num_jobs
-    each = np.minimum(jobs.slots, jobs.workers.sum())
+    running = _running(instance, jobs)
+    now = np.bincount([w.node for w in running], minlength=instance.num_nodes)
+    each = np.maximum(np.minimum(jobs.slots, jobs.workers.sum()), now)
     first = np.concatenate([[0], np.cumsum(each)])
     at = np.repeat(np.arange(len(each)), each)
     places = np.column_stack([at, np.arange(len(at)) - first[at]])
@@ -245,7 +285,9 @@ def _add_slots(
     )
     of_slot = np.full((instance.num_tasks, len(places)), -1, dtype=np.int64)
     of_slot[slot_task, slot_place] = y
-    add_order(model, np.split(np.arange(len(places)), first[1:-1]), of_slot)
+    alike = [at[ended:] for at, ended in zip(
+        np.split(np.arange(len(places)), first[1:-1]), now, strict=True)]  # fmt: skip
+    add_order(model, [at for at in alike if len(at)], of_slot)
     n = instance.num_nodes
     cell = cells // len(places) * n + places[column, 0]
     model.add_rows(
@@ -259,12 +301,67 @@ def _add_slots(
         slot_task, slot_place, y, np.ones(len(y)), np.full(instance.num_tasks, -1)
     )
     sets = add_rule_rows(model, slot_rules(instance, len(places)), entries)
+    goes_on = _restarts(instance, model, running, of_slot, places, v)
     z, z_u, z_v = _none(), _none(), _none()
     if objective:
         z, z_u, z_v = _slot_products(instance, jobs, made.placement, of_slot, places, whole)
     return WorkerModel(
-        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, sets
-    )
+        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, sets,
+        running, goes_on,
+    )  # fmt: skip
+
+
+def _running(instance: Instance, jobs: StormJobs) -> tuple[Worker, ...]:
+    """Return the slots that run now on nodes that stay, where restarts are counted."""
+    if most_restarts(instance) is None:
+        return ()
+    workers = workers_of(instance.tasks.node, instance.tasks.slot)
+    return tuple(worker for worker in workers if jobs.slots[worker.node] > 0)
+
+
+def _restarts(
+    instance: Instance,
+    model: Any,
+    running: tuple[Worker, ...],
+    column: Integers,
+    places: Integers,
+    v: Integers,
+) -> Integers:
+    """Limit how many slots hold other executors than now; return the columns of k.
+
+    k_c ≤ y_tc for t in T_c, y_tc ≤ 1 − k_c for the others; Σ_c (1 − k_c) + Σ_(s new) Σ_i v_is ≤
+    limit. Slots of nodes that are left count as ended.
+    """
+    most = most_restarts(instance)
+    if most is None or not (instance.tasks.node >= 0).any():
+        return _none()
+    number = {(int(n), int(s)): i for i, (n, s) in enumerate(places)}
+    at = [number[worker.node, s] for worker, s in zip(running, in_order_now(running), strict=True)]
+    of = {"node": np.array([w.node for w in running], dtype=np.int64)}
+    k = model.add_variables("goes_on", len(running), upper=1.0, integer=True, of=of).indices
+    rows, cols, values, right = [], [], [], []
+    for c, (worker, place) in enumerate(zip(running, at, strict=True)):
+        for t in range(instance.num_tasks):
+            own, y = t in worker.tasks, column[t, place]
+            if not own and y < 0:
+                continue
+            row = len(right)
+            rows += [row] if y < 0 else [row, row]
+            cols += [k[c]] if y < 0 else [k[c], y]
+            values += [1.0] if y < 0 else [1.0, -1.0 if own else 1.0]
+            right.append(0.0 if own else 1.0)
+    if right:
+        model.add_rows(
+            "worker_goes_on", -np.inf, np.array(right), np.array(rows), np.array(cols),
+            np.array(values), len(right),
+        )  # fmt: skip
+    new = np.setdiff1d(np.arange(len(places)), at)
+    cols = np.concatenate([k, v[:, new].ravel()])
+    values = np.concatenate([-np.ones(len(k)), np.ones(v[:, new].size)])
+    ended = len(workers_of(instance.tasks.node, instance.tasks.slot))
+    model.add_rows("restarts", -np.inf, float(most - ended), np.zeros(len(cols), dtype=np.int64),
+                   cols, values, 1)  # fmt: skip
+    return k
 
 
 def _slot_limits(
@@ -376,9 +473,7 @@ class Direct:
             The model would be too large.
         """
         outcome = self.outcome
-        capacity = self.instance.nodes.slot_capacity[self.jobs.slots > 0]
-        told_apart = bool(np.isfinite(capacity).any() or self.instance.slot_sets.ids)
-        model = self._build(told_apart, None)
+        model = self._build(distinguishes_slots(self.instance, self.jobs), None)
         self._first_level(model)
         proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
         if proven:

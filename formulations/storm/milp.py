@@ -33,7 +33,7 @@ from optim.methods.drain import emptied_or_any
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
-from optim.rules import limits_set
+from optim.rules import limits_set, rules_of
 from optim.rules.base import Form
 from optim.solvers.mps import PosedModel
 from optim.util.progress import ProgressRecorder
@@ -52,8 +52,7 @@ FORMS = ("auto", "patterns", "workers")
 MOST_PATTERNS = 4_000_000
 """Vectors of counts that are listed at most; beyond, the linearised form is taken."""
 
-_OF_SLOTS = ("slots", "slot_sets", "max_tasks_per_slot")
-_WORKERS_ONLY = LINEAR_ONLY | {"slot_sets"}
+_WORKERS_ONLY = LINEAR_ONLY | rules_of({Form.SLOT_SETS, Form.RESTARTS})
 """Rules that only the linearised form knows."""
 
 _AT_ONCE = 50_000
@@ -101,14 +100,13 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 def pose(instance: Instance, request: Request) -> PosedModel:
     """Return the linearised model of the first level."""
-    from formulations.storm.linear import build_workers
+    from formulations.storm.linear import build_workers, distinguishes_slots
 
     _check_places(instance)
     instance = lowered(instance, METHOD.honours - {"sets"})
     jobs = storm_jobs(instance, METHOD.name)
-    capacity = instance.nodes.slot_capacity[jobs.slots > 0]
     made = build_workers(
-        instance, jobs, with_slots=bool(np.isfinite(capacity).any()),
+        instance, jobs, with_slots=distinguishes_slots(instance, jobs),
         whole_products=request.solver == "cp-sat",
     ).placement  # fmt: skip
     ids = {"topology": jobs.names, "resource": instance.resources}
@@ -328,7 +326,7 @@ METHOD = Method(
     summary="Least traffic between nodes, then between slots, worker counts exact; proven",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),
-    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS},
+    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS},
     options=_OPTIONS,
     constants={
         "second_level": True,

@@ -16,6 +16,7 @@ from optim.figures.measures import imc_gain_of
 from optim.kernels.classes import node_classes
 from optim.kernels.room import at_the_edge
 from optim.referee.evaluate import evaluate_indices
+from optim.rules import most_restarts
 from optim.rules.slot_assignment import assign_slots
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ def _with_slots(instance: Instance, jobs: StormJobs, node: Integers, slot: Any) 
     ):
         if assigned is None:
             continue
-        used = in_order(node, np.asarray(assigned, dtype=np.int64))
+        used = np.asarray(assigned, dtype=np.int64)
+        if most_restarts(instance) is None:
+            used = in_order(node, used)
         judged = evaluate_indices(instance, node.astype(np.int32), used.astype(np.int32))
         if judged.feasible and not at_the_edge(instance, node.astype(np.int32)):
             return Start(node, used, False)

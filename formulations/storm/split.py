@@ -18,6 +18,8 @@ from optim.rules.slot_assignment.groups import flow
 from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from formulations.storm.problem import StormProblem
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     from formulations.storm.problem import StormJobs
     from optim.format.instance import Instance
+    from optim.rules.slot_assignment.restarts import Worker
 
 
 MOST_STEPS = 1e9
@@ -237,12 +240,35 @@ def split_all(
     return slot
 
 
-def in_order(node: Integers, slot: Integers) -> Integers:
-    """(T,) slots numbered anew: those of a node by their first executors."""
+def in_order_now(running: Sequence[Worker]) -> list[int]:
+    """Return the numbers that slots that run now have among those of their nodes, in order."""
+    begins: dict[int, int] = {}
+    for k, worker in enumerate(running):
+        begins.setdefault(worker.node, k)
+    return [k - begins[worker.node] for k, worker in enumerate(running)]
+
+
+def in_order(node: Integers, slot: Integers, running: Sequence[Worker] = ()) -> Integers:
+    """(T,) slots numbered anew: those of a node by their first executors.
+
+    Parameters
+    ----------
+    running
+        Slots, by node and number, that come first, whether they hold executors or not.
+    """
     width = int(slot.max(initial=0)) + 1
     _, first, where = np.unique(node * width + slot, return_index=True, return_inverse=True)
     order = np.lexsort((first, node[first]))
     number = np.empty(len(first), dtype=np.int64)
+    if running:
+        known = {(w.node, w.slot): s for w, s in zip(running, in_order_now(running), strict=True)}
+        ends = np.bincount([w.node for w in running], minlength=int(node.max()) + 1)
+        for k in order.tolist():
+            n = int(node[first[k]])
+            at_now = known.get((n, int(slot[first[k]])))
+            number[k] = ends[n] if at_now is None else at_now
+            ends[n] += at_now is None
+        return number[where.reshape(-1)]
     at = node[first[order]]
     number[order] = np.arange(len(first)) - np.searchsorted(at, at)
     return number[where.reshape(-1)]

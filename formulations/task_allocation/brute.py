@@ -33,6 +33,7 @@ from optim.rules import (
     MAX_LOAD_DISTANCE,
     MAX_TASKS,
     MAX_TASKS_PER_SLOT,
+    MAX_WORKERS_RESTARTED,
     SLOT_SETS,
     SLOTS,
     keeps_all,
@@ -62,7 +63,9 @@ _CHUNK = 5_000_000
 _FEW = 5_000
 """Partial assignments that Python tries in less time than numba takes to load."""
 
-_AT_LAST = (LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
+_AT_LAST = (
+    LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS, MAX_WORKERS_RESTARTED,
+)  # fmt: skip
 """Rules that the referee checks, for every assignment that satisfies the others."""
 
 
@@ -429,7 +432,8 @@ METHOD = Method(
     source="",
     forms=KNOWN_FORMS
     | LINEAR_FORMS
-    | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.TASK_COUNT}
+    | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS}
+    | {Form.TASK_COUNT}
     | MEASURED,
     constants={"max_assignments": MOST_ASSIGNMENTS, "merge_tasks": True},
     starts=STARTS,

@@ -42,7 +42,7 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     "topologies": "id workers exclusive_nodes",
     "group": "tasks load max_load state allowed",
     "limits": """max_migrations max_migration_cost max_migration_state max_load_distance
-    max_tasks_per_slot max_nodes_used max_inflow max_utilisation""",
+    max_tasks_per_slot max_nodes_used max_workers_restarted max_inflow max_utilisation""",
 }
 DROPPED = f"""{FIELDS["limits"]} capacity max_load min_load max_tasks allowed leaving copies sets
     links slots slot_sets exclusive_nodes crossing_cost local_first local_first_links"""  # to waive

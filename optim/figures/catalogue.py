@@ -52,6 +52,7 @@ class Figures:
     node_loads: Annotated[dict[str, dict[str, float]] | None, load.NODE_LOADS] = None
     nodes_used: Annotated[int | None, places.NODES_USED] = None
     slots_used: Annotated[int | None, places.SLOTS_USED] = None
+    workers_restarted: Annotated[int | None, places.WORKERS_RESTARTED] = None
     migrations: Annotated[int | None, places.MIGRATIONS] = None
     switches: Annotated[int | None, places.SWITCHES] = None
     migration_cost: Annotated[float | None, places.MIGRATION_COST] = None

@@ -99,6 +99,29 @@ def slot_places(node: Ints, slot: Ints) -> Any:
     return np.where((node >= 0) & (slot >= 0), node.astype(np.int64) * width + slot, -1)
 
 
+def unknown_slots(instance: Instance) -> Any:
+    """Tasks that are on a node now, in a slot that is not known."""
+    return np.flatnonzero((instance.tasks.node >= 0) & (instance.tasks.slot < 0))
+
+
+def workers_restarted(instance: Instance, node: Ints, slot: Ints) -> int | None:
+    """Slots that hold other tasks than now, emptied and new ones included.
+
+    ``None`` where the current slots are not known, or no task is anywhere now.
+    """
+    tasks = instance.tasks
+    if not (tasks.node >= 0).any() or len(unknown_slots(instance)):
+        return None
+    width = 1 + max(int(tasks.slot.max(initial=0)), int(slot.max(initial=0)))
+    now, then = (
+        np.where((at >= 0) & (number >= 0), at.astype(np.int64) * width + number, -1)
+        for at, number in ((tasks.node, tasks.slot), (node, slot))
+    )
+    changed = now != then
+    places = np.unique(np.concatenate([now[changed], then[changed]]))
+    return int((places >= 0).sum())
+
+
 def least_tasks(
     instance: Instance, task: int, resource: int, rate: float = 1.0
 ) -> tuple[int, int | None]:

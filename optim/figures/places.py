@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optim.figures.figure import Figure
+from optim.figures.measures import workers_restarted
 
 if TYPE_CHECKING:
     from optim.figures.placement import Placement
@@ -28,6 +29,12 @@ def _cost(placement: Placement) -> float | None:
     if not placement.has_home:
         return None
     return float(placement.instance.tasks.migration_cost[placement.migrated].sum())
+
+
+def _restarted(placement: Placement) -> int | None:
+    if placement.slot is None or not placement.has_home:
+        return None
+    return workers_restarted(placement.instance, placement.node, placement.slot)
 
 
 EXCESS = Figure(
@@ -64,6 +71,15 @@ SLOTS_USED = Figure(
     "slots that hold a task",
     "count",
     _slots_used,
+    sense="min",
+)
+WORKERS_RESTARTED = Figure(
+    "workers_restarted",
+    "workers restarted",
+    "slots that hold other tasks than now, emptied and new ones included; unknown where the plan "
+    "or the current placement has no slots",
+    "count",
+    _restarted,
     sense="min",
 )
 MIGRATIONS = Figure(

@@ -67,6 +67,7 @@ def build(document: InstanceDocument) -> dict[str, Any]:
     traffic = _traffic(document, tasks, problems)
     streams = _streams(document, operators, tasks, traffic, rates, problems)
     limits = _limits(document, resources, problems)
+    _check_restarts(limits, tasks, problems)
     sets, slot_sets = build_sets(document, nodes, operators, tasks, problems)
     rate_driven = _rate_driven(document, resources, problems)
     crossing_cost = _crossing_cost(document, resources, problems)
@@ -397,10 +398,23 @@ def _limits(
         max_load_distance=entry.max_load_distance,
         max_tasks_per_slot=entry.max_tasks_per_slot,
         max_nodes_used=entry.max_nodes_used,
+        max_workers_restarted=entry.max_workers_restarted,
         max_inflow=entry.max_inflow,
         max_utilisation=share,
         max_link_utilisation=links,
     )
+
+
+def _check_restarts(limits: Limits, tasks: TaskTable, problems: list[Problem]) -> None:
+    """Refuse a limit on restarts where it is not known in which slots tasks are now."""
+    if limits.max_workers_restarted is None:
+        return
+    unknown = np.flatnonzero((tasks.node >= 0) & (tasks.slot < 0))
+    if len(unknown):
+        reason = f"needs the slot of each task that has a node; {tasks.ids[unknown[0]]} has none"
+        remedy = "give tasks[].slot, or leave the limit out"
+        path = "limits.max_workers_restarted"
+        problems.append(Problem(path, limits.max_workers_restarted, reason, remedy))
 
 
 def _rate_driven(

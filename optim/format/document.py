@@ -230,6 +230,9 @@ class LimitsDocument(BaseModel):
     max_nodes_used: PositiveCount | None = Field(
         None, description="most nodes that hold a task; background does not count"
     )
+    max_workers_restarted: Count | None = Field(
+        None, description="most slots whose tasks are others than now, emptied ones included"
+    )
     max_inflow: Count | None = Field(None, description="most tasks that may move onto any one node")
     max_utilisation: dict[Identifier, Positive] = Field(
         {}, description='share of the capacity that may be used; "links" for all links'

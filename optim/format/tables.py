@@ -431,6 +431,7 @@ class Limits(_Frozen):
     max_load_distance: float | None
     max_tasks_per_slot: int | None
     max_nodes_used: int | None
+    max_workers_restarted: int | None
     max_inflow: int | None
     max_utilisation: Floats
     max_link_utilisation: float

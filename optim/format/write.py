@@ -332,6 +332,7 @@ def _limits(instance: Instance) -> dict[str, Any]:
             "max_load_distance": limits.max_load_distance,
             "max_tasks_per_slot": limits.max_tasks_per_slot,
             "max_nodes_used": limits.max_nodes_used,
+            "max_workers_restarted": limits.max_workers_restarted,
             "max_inflow": limits.max_inflow,
             "max_utilisation": share,
         }

@@ -111,6 +111,12 @@ def brought_home(instance: Instance, node: Ints) -> Ints:
     if instance.num_tasks * size * size <= _SMALL:
         groups = task_groups(instance)
         return deal(groups, classes, counts_of(groups, classes, node, size), home)
+    return nodes_brought_home(instance, node, classes)
+
+
+def nodes_brought_home(instance: Instance, node: Ints, classes: NodeClasses) -> Ints:
+    """Return the placement that identical nodes make of this one, nearest to the current."""
+    home, size = instance.tasks.node, instance.num_nodes
     new = np.arange(size, dtype=np.int32)
     for k in range(classes.num_classes):
         nodes = classes.nodes_of(k)

@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.figures.measures import migrated_tasks, moved_tasks, node_loads
+from optim.figures.measures import (
+    migrated_tasks,
+    moved_tasks,
+    node_loads,
+    slot_places,
+    workers_restarted,
+)
 from optim.format.tables import APART
-from optim.kernels.deal import brought_home
-from optim.rules import BUDGET_NAMES, broken, without_limits
+from optim.kernels.classes import node_classes
+from optim.kernels.deal import brought_home, nodes_brought_home
+from optim.rules import BUDGET_NAMES, broken, most_restarts, rules_of, without_limits
+from optim.rules.base import Form
 from optim.rules.placement import Placement
+from optim.rules.slot_assignment.restarts import renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -321,9 +330,11 @@ def _rounding(instance: Instance, objective: Figure) -> float:
     return 1e-12 * total if objective.unit in ("rate", "resource") else 1e-12
 
 
-def _ranks(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> list[float]:
+def _ranks(
+    instance: Instance, node: Ints, objectives: Sequence[Figure], slot: Ints | None = None
+) -> list[float]:
     """What is to be as small as it was, rounded so that the order of adding is no difference."""
-    placement = Placement(instance, node)
+    placement = Placement(instance, node, slot)
     found = []
     for figure in objectives:
         assert figure.value is not None
@@ -384,3 +395,164 @@ def enough_for(points: Sequence[Point], share: float) -> int | None:
         return None
     enough = [p for p in points if (p.value.gain_over(none) or 0.0) >= share * gain]
     return min((p.moves for p in enough if p.keeps), default=None)
+
+
+# Slots: workers that need not restart, and plans that restart no more than a limit allows.
+
+_SLOT_TRIALS = 300
+
+
+def restarting_less(
+    instance: Instance, node: Ints, slot: Ints, objectives: Sequence[Figure]
+) -> tuple[Ints, Ints]:
+    """Return the plan by which fewer workers restart, where it is as good and breaks no more.
+
+    Identical nodes change places and slots of a node take the numbers of those that run now; then
+    the moves of connected workers, of each worker and of each task are undone. Nothing comes back
+    on to a leaving node.
+
+    Parameters
+    ----------
+    instance, objectives
+        As of `without_needless`.
+    node, slot
+        A plan of all tasks.
+    """
+    tasks = instance.tasks
+    if workers_restarted(instance, node, slot) is None:
+        return node, slot
+    node, slot = np.array(node, np.int32), renumbered(instance, node, slot).astype(np.int32)
+    may_stay = (tasks.node >= 0) & ~(instance.nodes.leaving[tasks.node] & instance.has_open_node)
+    if any(figure.value is None for figure in objectives):
+        return node, slot
+    left = min(_SLOT_TRIALS, max(_FEWEST_TRIALS, _WORK // max(1, instance.num_tasks)))
+    before = _ranks(instance, node, objectives, slot)
+    kept, cost = len(broken(Placement(instance, node, slot))), _restarts(instance, node, slot)
+    free = without_limits(instance, [*BUDGET_NAMES, *rules_of({Form.RESTARTS})])
+    near = nodes_brought_home(free, node, node_classes(free))
+    number = renumbered(instance, near, slot).astype(np.int32)
+    less, after = _restarts(instance, near, number), _ranks(instance, near, objectives, number)
+    same = len(broken(Placement(instance, near, number))) <= kept
+    if less < cost and same and all(a <= b for a, b in zip(after, before, strict=True)):
+        node, slot, before, cost = near, number, after, less
+    again = True
+    while again:
+        again = False
+        for some in _moved_together(instance, node, slot, may_stay):
+            if left == 0:
+                return node, slot
+            left -= 1
+            at, number = node.copy(), slot.copy()
+            at[some], number[some] = tasks.node[some], tasks.slot[some]
+            less = _restarts(instance, at, number)
+            if less >= cost:
+                continue
+            after = _ranks(instance, at, objectives, number)
+            if any(a > b for a, b in zip(after, before, strict=True)):
+                continue
+            if len(broken(Placement(instance, at, number))) <= kept:
+                node, slot, before, cost, again = at, number, after, less, True
+                break
+    return node, slot
+
+
+def _restarts(instance: Instance, node: Ints, slot: Ints) -> tuple[int, int, float]:
+    """Return how many workers restart, how many tasks change their node, and what is copied."""
+    return (workers_restarted(instance, node, slot) or 0, *_changed(instance, node))
+
+
+def _moved_together(
+    instance: Instance, node: Ints, slot: Ints, may_stay: NDArray[np.bool_]
+) -> list[Tasks]:
+    """Return tasks that run elsewhere than now: of connected workers, of each worker, each."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    now, then, count = _places(instance, node, slot)
+    moved = np.flatnonzero((now != then) & (now >= 0) & (then >= 0))
+    ends = now[moved], then[moved]
+    graph = coo_array((np.ones(len(moved)), ends), shape=(count, count))
+    part = connected_components(graph, directed=False)[1][now[moved]]
+    found = [moved[part == k] for k in np.unique(part).tolist()]
+    found += [moved[(ends[0] == p) | (ends[1] == p)] for p in np.unique(ends[0]).tolist()]
+    found += [moved[k : k + 1] for k in range(len(moved))]
+    return [some for some in found if may_stay[some].all()]
+
+
+def _places(instance: Instance, node: Ints, slot: Ints) -> tuple[Tasks, Tasks, int]:
+    """(T,) numbers of the slots that tasks run in now and then, -1 for none, and how many."""
+    count = len(node)
+    both = slot_places(
+        np.concatenate([instance.tasks.node, node]), np.concatenate([instance.tasks.slot, slot])
+    )
+    kinds, index = np.unique(both, return_inverse=True)
+    index = index.reshape(-1) - (1 if len(kinds) and kinds[0] < 0 else 0)
+    return index[:count], index[count:], len(kinds)
+
+
+def within_restarts(
+    instance: Instance, node: Ints, slot: Ints | None, objective: Figure
+) -> tuple[Ints, Ints] | None:
+    """Return a plan that restarts no more workers than may: the current one, and part of a plan.
+
+    Pairs of workers exchange the tasks that they exchange by the plan, that pair first by which the
+    plan breaks fewest rules and then is best, as long as one improves it.
+
+    Parameters
+    ----------
+    node, slot
+        The plan; slots that keep all other rules are found where it has none.
+
+    Returns
+    -------
+    (T,) nodes and slots, or None
+        ``None`` where no plan was found that keeps every rule.
+    """
+    tasks = instance.tasks
+    if slot is None:
+        free = without_limits(instance, rules_of({Form.RESTARTS}))
+        slot = Placement(free, node).slot_assignment.slot
+    if slot is None or node.min(initial=0) < 0 or objective.value is None:
+        return None
+    if workers_restarted(instance, node, slot) is None:
+        return None
+    node, slot = np.array(node, np.int32), renumbered(instance, node, slot).astype(np.int32)
+    now, then, _ = _places(instance, node, slot)
+    open_now = now >= 0
+    most, chosen = most_restarts(instance), set(then[~open_now].tolist())
+
+    def made(places: set[int]) -> tuple[Ints, Ints]:
+        both = np.isin(then, list(places)) & (~open_now | np.isin(now, list(places)))
+        return (
+            np.where(both, node, tasks.node).astype(np.int32),
+            np.where(both, slot, tasks.slot).astype(np.int32),
+        )
+
+    def rank(at: Ints, number: Ints) -> tuple[float, ...]:
+        wrong = broken(Placement(instance, at, number))
+        amount = float(f"{sum(v.amount / max(1.0, v.available) for v in wrong):.9e}")
+        return len(wrong), amount, *_ranks(instance, at, [objective], number)
+
+    best = made(chosen)
+    value, left = rank(*best), _SLOT_TRIALS
+    moved = np.flatnonzero(open_now & (now != then))
+    pairs, counts = np.unique(
+        np.sort(np.column_stack([now[moved], then[moved]]), axis=1), axis=0, return_counts=True
+    )
+    ordered = [{int(a), int(b)} for a, b in pairs[np.argsort(-counts, kind="stable")]]
+    while left > 0:
+        found: tuple[tuple[float, ...], set[int], tuple[Ints, Ints]] | None = None
+        for pair in ordered:
+            if pair <= chosen or left == 0:
+                continue
+            left -= 1
+            plan = made(chosen | pair)
+            if (workers_restarted(instance, *plan) or 0) > (most or 0):
+                continue
+            worth = rank(*plan)
+            if worth < (value if found is None else found[0]):
+                found = worth, chosen | pair, plan
+        if found is None:
+            break
+        value, chosen, best = found
+    return None if value[0] else best

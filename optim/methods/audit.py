@@ -18,6 +18,7 @@ from optim.kernels.undo import (
     exchanged_back,
     fewer_moves,
     nearer_home,
+    restarting_less,
     staying_if_as_good,
     without_needless,
 )
@@ -428,12 +429,15 @@ def _worth_making(
     Of an exact method whose levels are no figures only exchanges that leave all loads as they are.
     """
     exact = method.kind == "exact"
-    if outcome.slot is not None:
-        return node, evaluation
     known = not exact or all(map(_known, outcome.levels))
     later = [find_objective(level.name) for level in outcome.levels if exact and _known(level)]
     ranked = list(dict.fromkeys([*objective.levels, *later]))
     binding = objective.binding(instance)
+    if outcome.slot is not None:
+        at, slot = restarting_less(binding, node, outcome.slot, ranked if known else ())
+        found = evaluate_indices(instance, at, slot, objective.name)
+        outcome.slot = slot
+        return at, found
     fewer = staying_if_as_good(binding, node, ranked) if known else node
     fewer = nearer_home(binding, fewer, ranked) if known else fewer
     fewer = exchanged_back(binding, fewer, ranked, same_loads=not known)

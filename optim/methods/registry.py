@@ -467,10 +467,11 @@ class Method:
     def __post_init__(self) -> None:
         """Put what it optimises by default first; no method can break what no placement changes."""
         from optim.rules import Form, rules_of
+        from optim.rules.base import OF_SLOT_ASSIGNMENT
 
         named = frozenset() if self.forms and self.honours == _USUAL else self.honours
         kept = self.forms | {Form.TASK} | ({Form.NODE_COUNT} if self.confined else set())
-        kept |= {Form.SLOT_SETS} if self.reassigned else set()
+        kept |= OF_SLOT_ASSIGNMENT if self.reassigned else set()
         honours = rules_of(kept).union(named)
         object.__setattr__(self, "honours", honours)
         others = tuple(name for name in self.objectives if name != self.objective)
@@ -489,7 +490,7 @@ class Method:
 
     @property
     def reassigned(self) -> bool:
-        """Whether its slots are assigned anew where they break sets over slots: its nodes stay."""
+        """Whether its slots are assigned anew where they break what that may keep."""
         from optim.rules import Form
 
         deals = Form.SLOTS in self.forms and self.decides == "nodes"

@@ -18,6 +18,7 @@ from optim.errors import (
 )
 from optim.figures.catalogue import find_objective
 from optim.kernels.node_choice import on_chosen_nodes
+from optim.kernels.undo import within_restarts
 from optim.methods.audit import broken_by, settle_assumptions
 from optim.methods.choose import is_suitable
 from optim.methods.reduce import (
@@ -30,7 +31,7 @@ from optim.methods.reduce import (
 from optim.methods.registry import Method, Outcome, Request, get_method
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from optim.rules import SLOT_SETS, hopeless, node_counts
+from optim.rules import hopeless, most_restarts, node_counts, reassigned_rules
 from optim.rules.placement import Placement
 from optim.util import compilation
 from optim.util.progress import Progress
@@ -177,8 +178,8 @@ def run_method(
         proved = outcome.termination is Termination.INFEASIBLE
         outcome.termination = Termination.HEURISTIC if proved else outcome.termination
         outcome.bound = None
-    if method.reassigned and instance.slot_sets.ids:
-        _assign_slots_anew(instance, outcome)
+    if method.reassigned and reassigned_rules(instance):
+        _assign_slots_anew(instance, outcome, objective)
     if outcome.threads is None:
         outcome.threads = request.incumbents.threads if outcome.node is None else None
     view.outcome(outcome, find_objective(outcome.objective or method.objective))
@@ -193,20 +194,31 @@ def run_method(
     return outcome
 
 
-def _assign_slots_anew(instance: Instance, outcome: Outcome) -> None:
-    """Assign the tasks of each node to its slots anew, where a plan breaks sets over slots."""
+def _assign_slots_anew(instance: Instance, outcome: Outcome, objective: Figure) -> None:
+    """Assign the tasks of each node to its slots anew, where a plan breaks rules of this.
+
+    Where no assignment restarts few enough workers, the current placement takes over part of the
+    plan.
+    """
     node, slot = outcome.node, outcome.slot
     if node is None or slot is None or node.min(initial=0) < 0:
         return
     node = node.astype(np.int32)
-    if not any(True for _ in SLOT_SETS.violations(Placement(instance, node, slot))):
+    rules = reassigned_rules(instance)
+    if not any(True for rule in rules for _ in rule.violations(Placement(instance, node, slot))):
         return
     found = Placement(instance, node).slot_assignment.slot
-    if found is None:
+    if found is not None:
+        outcome.slot = found
+        outcome.notes.append("tasks were assigned anew to the slots of their nodes, for the sets")
+        return
+    part = within_restarts(instance, node, slot, objective)
+    if part is None:
         outcome.notes.append("no assignment of its nodes' tasks to slots satisfies all sets")
         return
-    outcome.slot = found
-    outcome.notes.append("tasks were assigned anew to the slots of their nodes, for the sets")
+    outcome.node, outcome.slot = part
+    outcome.claimed = None
+    outcome.notes.append("only so many workers may restart: part of its plan")
 
 
 def _written(method: Method, instance: Instance, request: Request) -> Request:
@@ -368,7 +380,8 @@ def one_start(
             request.incumbents.offer(*held)
         raise KeyboardInterrupt
     until = None if limit is None else asked.started + limit
-    finish(find_objective(starter.objective).binding(instance), outcome, until)
+    objective = find_objective(starter.objective)
+    finish(objective.binding(instance), outcome, objective, until)
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         return None
     asked.incumbents.offer(starter.name, outcome.node, outcome.slot)
@@ -406,10 +419,14 @@ def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None
             raise RefereeRefused(f"{method.name} returned {wanted}")
 
 
-def finish(instance: Instance, outcome: Outcome, until: float | None = None) -> bool:
+def finish(
+    instance: Instance, outcome: Outcome, objective: Figure, until: float | None = None
+) -> bool:
     """Complete and mend the outcome's placement in place; return whether anything changed.
 
-    A plan that keeps every rule is never touched. `until` is as in `optim.kernels.repair.repair`.
+    A plan that keeps every rule is never touched. `until` is as in `optim.kernels.repair.repair`;
+    where only so many workers may restart, the current placement takes over part of the plan, by
+    an objective.
     """
     from optim.kernels.repair import repair
 
@@ -420,6 +437,12 @@ def finish(instance: Instance, outcome: Outcome, until: float | None = None) -> 
     elif evaluate_indices(instance, outcome.node, outcome.slot).feasible:
         return False
     mended = repair(instance, outcome.node, until)
+    if most_restarts(instance) is not None:
+        part = within_restarts(instance, mended.node, None, objective)
+        if part is not None:
+            outcome.node, outcome.slot, outcome.claimed = *part, None
+            outcome.notes.append("only so many workers may restart: part of the plan")
+            return True
     if np.array_equal(mended.node, outcome.node):
         return False
     outcome.node, outcome.slot, outcome.claimed = mended.node, None, None

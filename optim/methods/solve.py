@@ -540,7 +540,8 @@ def _solve_by(
         outcome = run_method(chosen, relaxed, request, start)
         repaired = False
         if asked.repair and outcome.termination is not Termination.INFEASIBLE and not threads:
-            repaired = finish(find_objective(chosen.objective).binding(relaxed), outcome)
+            objective = find_objective(chosen.objective)
+            repaired = finish(objective.binding(relaxed), outcome, objective)
     outcome.notes[:0] = [*([] if why is None else [f"method {method.name}: {why}"]), *notes]
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds
@@ -745,7 +746,7 @@ def _from_method(instance: Instance, name: str, request: Request) -> Start:
     check_suitable(starter, instance, repair=True)
     asked = starting(starter, request)
     outcome = run_method(starter, instance, asked)
-    finish(instance, outcome)
+    finish(instance, outcome, find_objective(starter.objective))
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         raise InvalidInput(
             Problem("--warm-start", name, "found no complete plan to start from", "use another")

@@ -13,7 +13,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.leaving import REASONS
 from optim.rules.allowed import ALLOWED
-from optim.rules.base import Form, Rule
+from optim.rules.base import OF_SLOT_ASSIGNMENT, Form, Rule
 from optim.rules.budget import MAX_MIGRATION_COST, MAX_MIGRATION_STATE, MAX_MIGRATIONS
 from optim.rules.capacity import CAPACITY
 from optim.rules.copies import copies_rule
@@ -29,6 +29,7 @@ from optim.rules.max_nodes_used import MAX_NODES_USED
 from optim.rules.max_tasks import MAX_TASKS
 from optim.rules.max_tasks_per_slot import MAX_TASKS_PER_SLOT
 from optim.rules.max_utilisation import MAX_UTILISATION
+from optim.rules.max_workers_restarted import MAX_WORKERS_RESTARTED
 from optim.rules.min_load import MIN_LOAD
 from optim.rules.sets import SETS
 from optim.rules.slot_sets import SLOT_SETS
@@ -67,6 +68,7 @@ RULES: tuple[Rule, ...] = (
     MAX_LOAD_DISTANCE,
     MAX_TASKS_PER_SLOT,
     MAX_NODES_USED,
+    MAX_WORKERS_RESTARTED,
     MAX_INFLOW,
     MAX_UTILISATION,
     MAX_LOAD,
@@ -163,6 +165,18 @@ def moving_at_most(instance: Instance, moves: int) -> Instance:
     most = instance.limits.max_migrations
     most = moves if most is None else min(most, moves)
     return replace(instance, limits=replace(instance.limits, max_migrations=most))
+
+
+def most_restarts(instance: Instance) -> int | None:
+    """Return how many slots may hold other tasks than now; ``None`` for any number."""
+    found = [rule.restarts(instance) for rule in RULES]
+    return min((most for most in found if most is not None), default=None)
+
+
+def reassigned_rules(instance: Instance) -> list[Rule]:
+    """Return the rules set that another assignment to the slots of a node may keep."""
+    some = (rule for rule in RULES if rule.form in OF_SLOT_ASSIGNMENT)
+    return [rule for rule in some if rule.present(instance) is not None]
 
 
 def node_counts(instance: Instance) -> list[NodeCount]:

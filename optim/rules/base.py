@@ -45,11 +45,14 @@ class Form(Enum):
     DISTANCE = "a bound on the load distance"
     SETS = "counts of a set of tasks on nodes or racks"
     SLOT_SETS = "counts of a set of tasks in slots"
+    RESTARTS = "a budget of slots that hold other tasks than now"
     NODE_COUNT = "a count of nodes that hold tasks of some groups"
 
 
 LOADS = frozenset({Form.MASK, Form.LEAVING, Form.NODE_CAPACITY})
 """What nearly every engine knows: where tasks may be, and capacities."""
+OF_SLOT_ASSIGNMENT = frozenset({Form.SLOT_SETS, Form.RESTARTS})
+"""What another assignment of the same tasks to the slots of a node may keep."""
 OF_MOVES = frozenset({Form.BUDGET, Form.INFLOW, Form.FREE_MOVES})
 """What is of moves."""
 MEASURED = frozenset({Form.CROSSING, Form.LOCAL_FIRST, Form.LOCAL_FIRST_LINKS})
@@ -129,6 +132,8 @@ class Rule:
         Column of the table of tasks that holds what a budget is of, in the unit of state.
     node_counts
         Of the form `NODE_COUNT`: the counts that an instance sets.
+    restarts
+        Of the form `RESTARTS`: the most slots that an instance lets hold other tasks than now.
     """
 
     name: str
@@ -147,6 +152,7 @@ class Rule:
     budget: Callable[[Instance], Budget | None] = _nobody
     column: str | None = None
     node_counts: Callable[[Instance], Iterable[NodeCount]] = _nothing
+    restarts: Callable[[Instance], int | None] = _nobody
 
 
 def by_home(instance: Instance) -> Ints:

@@ -114,9 +114,12 @@ def budget_rule(
     )
 
 
-def forced_moves(instance: Instance) -> Ints:
-    """Tasks that may not stay where they are, nor go where a copy of their state is."""
-    tasks, copies = instance.tasks, instance.copy_nodes
+def forced_moves(instance: Instance, *, with_copies: bool = True) -> Ints:
+    """Tasks that may not stay where they are, nor go where a copy of their state is.
+
+    Without `with_copies` those, too, that may go there.
+    """
+    tasks, copies = instance.tasks, instance.copy_nodes if with_copies else {}
     found = []
     for row, task in enumerate(tasks.restricted.tolist()):
         allowed = set(tasks.allowed_indices[slice(*tasks.allowed_indptr[row : row + 2])].tolist())

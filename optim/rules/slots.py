@@ -59,7 +59,8 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         yield from _in_slots(instance, placement.node, slot)
         yield from _topologies(instance, placement.node, slot)
     elif _needs_slots(instance) and placement.slot_assignment.slot is None:
-        yield from (v for v in placement.slot_assignment.shortage if v.rule != "slot_sets")
+        own = {"slots", "max_tasks_per_slot", *SLOTS.also}
+        yield from (v for v in placement.slot_assignment.shortage if v.rule in own)
 
 
 def _needs_slots(instance: Instance) -> bool:

@@ -110,7 +110,7 @@ def _of_plan(
         plan = load_plan(args.plan)
         check_belongs(given, plan)
         kept = carry(given, instance, plan, replace=args.replace)
-        found = why_plan(instance, plan.method, kept.node, args.objective)
+        found = why_plan(instance, plan.method, kept.node, args.objective, slot=kept.slot)
         return replace(found, carried=kept)
     left = max(ends - time.perf_counter(), 0.05 * args.time_limit)
     began = time.perf_counter()
@@ -129,7 +129,7 @@ def _of_plan(
         note = "no method found a plan in the time left: this one came up when rules were checked"
         return replace(told, notes=(note,))
     node = result.plan.node_indices(instance)
-    found = why_plan(instance, result.method, node, name)
+    found = why_plan(instance, result.method, node, name, slot=result.plan.slot_indices(instance))
     spent = time.perf_counter() - began
     binding = priced(instance, found, result, min(2 * spent, ends - time.perf_counter()))
     return replace(

@@ -11,9 +11,9 @@ import numpy as np
 from formulations.conflicts.excess import raised
 from formulations.conflicts.rule_instances import atoms_of
 from optim import solve
-from optim.figures.measures import slot_places
+from optim.figures.measures import slot_places, workers_restarted
 from optim.format.tables import APART, SPREAD
-from optim.rules import BUDGETS, budgets, node_counts
+from optim.rules import BUDGETS, Form, budgets, most_restarts, node_counts, rules_of
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
 from optim.rules.placement import Placement
 from optim.rules.sets import places_of
@@ -62,9 +62,9 @@ class Bound:
         return {**vars(self), "slack": self.slack}
 
 
-def binding_rules(instance: Instance, node: Ints) -> Iterator[Bound]:
+def binding_rules(instance: Instance, node: Ints, slot: Ints | None = None) -> Iterator[Bound]:
     """Yield the rules that bind: not even the least task, or one unit of a count, fits in."""
-    placement = Placement(instance, node)
+    placement = Placement(instance, node, slot)
     yield from _limits(placement)
     yield from _nodes(placement)
     yield from _sets(placement)
@@ -119,6 +119,11 @@ def _sets(placement: Placement) -> Iterator[Bound]:
         for i in range(len(table.ids)):
             at = place[table.tasks_of(i)]
             yield from _set(table, i, "slot_sets", at[at >= 0])
+        most = most_restarts(instance)
+        restarted = workers_restarted(instance, placement.node, placement.slot)
+        if most is not None and restarted is not None and restarted >= most:
+            (name,) = rules_of({Form.RESTARTS})
+            yield Bound(name, "limits", float(restarted), float(most))
     for count in node_counts(instance):
         used = int(count.nodes(placement.node, instance.num_nodes).sum())
         if used >= count.limit > 0:
@@ -136,7 +141,11 @@ def _set(table: SetTable, i: int, rule: str, places: Ints) -> Iterator[Bound]:
 
 
 _ASKED = 3
-_ONE = frozenset({"max_tasks", "max_inflow"} | {rule.name for rule in BUDGETS if not rule.column})
+_ONE = frozenset(
+    {"max_tasks", "max_inflow"}
+    | {rule.name for rule in BUDGETS if not rule.column}
+    | rules_of({Form.RESTARTS})
+)
 
 
 def priced(

@@ -222,6 +222,7 @@ def why_plan(
     node: Ints,
     objective: str | None = None,
     *,
+    slot: Ints | None = None,
     worths: bool = True,
 ) -> Explanation:
     """Say what each move of a plan is worth and what binds.
@@ -232,11 +233,13 @@ def why_plan(
         What made the plan; moves are judged by what it optimises, unless an `objective` is named.
     node
         (T,) node indices.
+    slot
+        (T,) slots, where the plan decides them.
     worths
         Whether moves are judged, each with as many steps as there are tasks.
     """
     began = time.perf_counter()
-    evaluation = evaluate_indices(instance, node)
+    evaluation = evaluate_indices(instance, node, slot)
     figure = objective_of(method, objective, evaluation)
     complete = bool(len(node) and node.min() >= 0)
     judged = worths and complete and figure.value
@@ -247,7 +250,7 @@ def why_plan(
         objective=figure,
         evaluation=evaluation,
         moves=tuple(moves),
-        binding=tuple(binding_rules(instance, node)),
+        binding=tuple(binding_rules(instance, node, slot)),
         instance=instance,
         seconds=time.perf_counter() - began,
     )

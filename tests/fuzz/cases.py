@@ -17,7 +17,7 @@ _IGNORED = (
     "capacity", "min_load", "allowed", "leaving", "links", "slots", "max_migrations",
     "max_migration_cost", "max_load_distance", "max_tasks_per_slot", "max_utilisation",
     "max_tasks", "max_inflow", "max_migration_state", "max_nodes_used", "sets",
-    "slot_sets", "exclusive_nodes",
+    "slot_sets", "exclusive_nodes", "max_workers_restarted",
 )  # fmt: skip
 
 

@@ -30,7 +30,9 @@ class Dealer:
         finite = np.where(np.isfinite(reading.slot_room), reading.slot_room, 0.0)
         self.room = reading.slot_room + slack * finite
         self.bits = 2 ** np.arange(self.count, dtype=np.int64)
-        self._ways: dict[tuple[float, ...], dict[int, frozenset[Numbers]]] = {}
+        #: of each node the tasks that share a slot now, where restarts are limited
+        self.running = [[sum(1 << t for t in tasks) for tasks in own] for own in reading.running]
+        self._ways: dict[tuple[object, ...], dict[int, frozenset[Numbers]]] = {}
         self._sums: dict[tuple[frozenset[Numbers], ...], bool] = {}
 
     def possible(self, at: np.ndarray) -> np.ndarray:
@@ -44,7 +46,7 @@ class Dealer:
     def _adds_up(self, masks: Numbers) -> bool:
         ways = tuple(self.ways(n, mask) for n, mask in enumerate(masks))
         if ways not in self._sums:
-            reached = {(0,) * (len(self.wanted) + len(self.sets))}
+            reached = {(0,) * (len(self.wanted) + len(self.sets) + 1)}
             for node in ways:
                 sums = (tuple(map(sum, zip(r, w, strict=True))) for r in reached for w in node)
                 reached = {s for s in sums if self._within(s)}
@@ -53,33 +55,43 @@ class Dealer:
 
     def _done(self, numbers: Numbers) -> bool:
         """Whether workers come out exactly, and sets stand in as many slots as they are to."""
-        stands = zip(self.sets, numbers[len(self.wanted) :], strict=True)
+        stands = zip(self.sets, numbers[len(self.wanted) : -1], strict=True)
         spread = all(n >= one.at_least for (one, _), n in stands if one.rule == "spread")
         return numbers[: len(self.wanted)] == self.wanted and spread
 
     def _within(self, numbers: Numbers) -> bool:
-        stands = zip(self.sets, numbers[len(self.wanted) :], strict=True)
+        stands = zip(self.sets, numbers[len(self.wanted) : -1], strict=True)
         joined = all(n <= 1 for (one, _), n in stands if one.rule == "together")
-        return joined and all(n <= most for n, most in zip(numbers, self.wanted, strict=False))
+        most = self.reading.most_restarts
+        if most is not None and numbers[-1] > most:
+            return False
+        return joined and all(n <= w for n, w in zip(numbers, self.wanted, strict=False))
 
     def ways(self, node: int, mask: int) -> frozenset[Numbers]:
         """Return the slots of counted topologies, and of sets, that a node's tasks can fill."""
         most, kinds = self.reading.slots[node], len(self.wanted)
         every = self._split(node, mask)
         fitting = (w for w in every if most is None or sum(w[: kinds + 1]) <= most)
-        return frozenset(w[:kinds] + w[kinds + 1 :] for w in fitting)
+        now, counted = len(self.running[node]), self.reading.most_restarts is not None
+        return frozenset(
+            (*w[:kinds], *w[kinds + 1 : -1], counted * (max(now, sum(w[: kinds + 1])) - w[-1]))
+            for w in fitting
+        )
 
     def _split(self, node: int, mask: int) -> frozenset[Numbers]:
         """Return every split of tasks into slots, as numbers of slots: counted, others', sets'."""
-        table = self._ways.setdefault(tuple(self.room[node]), {})
+        alike = (*self.room[node], *self.running[node])
+        table = self._ways.setdefault(alike, {})
         if not mask:
-            return frozenset({(0,) * (len(self.wanted) + 1 + len(self.sets))})
+            return frozenset({(0,) * (len(self.wanted) + 1 + len(self.sets) + 1)})
         if mask not in table:
             first = mask & -mask
             rest = part = mask ^ first
             found: set[Numbers] = set()
             while True:  # every slot that holds the first task
                 whose = self._slot_of(node, part | first)
+                if whose is not None and part | first in self.running[node]:
+                    whose = whose | {len(self.wanted) + 1 + len(self.sets)}
                 if whose is not None:
                     for numbers in self._split(node, rest ^ part):
                         found.add(tuple(v + (i in whose) for i, v in enumerate(numbers)))
@@ -137,6 +149,13 @@ def broken_by_slots(reading: Reading, node: list[int], slot: list[int], slack: f
             or (one.rule == "spread" and len(counts) < one.at_least)
         ):
             broken.add("slot_sets")
+    if reading.most_restarts is not None:
+        now = {(n, tuple(tasks)) for n, own in enumerate(reading.running) for tasks in own}
+        spots = {(n, tuple(tasks)): s for (n, s), tasks in held.items()}
+        kept = [k for k in now if spots.get(k) == reading.slot[k[1][0]]]
+        places = {(n, reading.slot[tasks[0]]) for n, tasks in now} | set(held)
+        if len(places) - len(kept) > reading.most_restarts:
+            broken.add("max_workers_restarted")
     for i, workers in enumerate(reading.workers):
         tasks = np.flatnonzero(reading.topology == i).tolist()
         if workers is None or not tasks:

@@ -37,6 +37,11 @@ PROBES: dict[str, Document] = {
     "crossing_cost": {**_TWO, "crossing_cost": {"cpu": {"out": 1, "in": 1}}},
     "limits.max_migration_state": {**_TWO, "limits": {"max_migration_state": 1}},
     "limits.max_nodes_used": {**_TWO, "limits": {"max_nodes_used": 1}},
+    "limits.max_workers_restarted": {
+        **_TWO,
+        "tasks": [{"id": "t", "node": "n", "slot": 0}],
+        "limits": {"max_workers_restarted": 1},
+    },
     "max_load": {**_TWO, "tasks": [{"id": "t", "node": "n", "max_load": {"cpu": 1}}]},
     "slot_sets": {**_TWO, "sets": [{"id": "s", "rule": "apart", "over": "slot", "tasks": ["t"]}]},
     "exclusive_nodes": {**_TWO, "topologies": [{"id": "j", "exclusive_nodes": 1}]},
@@ -133,6 +138,19 @@ def _add_max_nodes_used(draw: Draw, document: Document, _reading: Reading, ids: 
     document.setdefault("limits", {})["max_nodes_used"] = draw.randint(1, len(ids))
 
 
+def _add_max_workers_restarted(
+    draw: Draw, document: Document, _reading: Reading, _ids: list[str]
+) -> None:
+    slots = {node["id"]: node.get("slots") for node in document["nodes"]}
+    placed = [task for task in document["tasks"] if task.get("node") is not None]
+    if any(slots[task["node"]] == 0 for task in placed):
+        return
+    for task in placed:
+        most = slots[task["node"]]
+        task["slot"] = draw.randint(0, (3 if most is None else most) - 1)
+    document.setdefault("limits", {})["max_workers_restarted"] = draw.randint(0, 6)
+
+
 def _add_max_tasks(draw: Draw, document: Document, reading: Reading, ids: list[str]) -> None:
     count = len(reading.task_ids)
     for node in document["nodes"]:
@@ -227,6 +245,7 @@ _ADD = {
     "limits.max_inflow": _add_inflow,
     "limits.max_migration_state": _add_max_migration_state,
     "limits.max_nodes_used": _add_max_nodes_used,
+    "limits.max_workers_restarted": _add_max_workers_restarted,
     "copies": _add_copies,
     "group.allowed": _add_allowed,
     "direction": _add_direction,

@@ -253,17 +253,36 @@ class Reading:
                 members = self.members[operator["id"]]
                 self.topology[members] = names.index(operator["topology"])
         self.most_a_slot = self.limits.get("max_tasks_per_slot")
+        self._read_running()
         self.slots_matter = (
             any(s is not None for s in self.slots)
             or bool(np.isfinite(self.slot_room).any())
             or self.most_a_slot is not None
             or any(w is not None for w in self.workers)
             or bool(self.slot_sets)
+            or self.most_restarts is not None
         )
         alone = [None if "exclusive_nodes" in self.dropped else x.get("exclusive_nodes")
                  for x in listed]  # fmt: skip
         #: (topology, most nodes) of each that stands on nodes of its own
         self.exclusive = [(i, most) for i, most in enumerate(alone) if most is not None]
+
+    def _read_running(self) -> None:
+        """Tasks that share a slot now, by node, and how many such may change; nothing without."""
+        #: (T,) slot now
+        self.slot = [self.tasks[name].get("slot") for name in self.task_ids]
+        self.most_restarts = self.limits.get("max_workers_restarted")
+        self.running: list[list[list[int]]] = [[] for _ in self.node_ids]
+        held: dict[tuple[int, int], list[int]] = {}
+        for t, name in enumerate(self.task_ids):
+            task = self.tasks[name]
+            if task.get("node") is not None and task.get("slot") is not None:
+                held.setdefault((self.node_index[task["node"]], task["slot"]), []).append(t)
+        if not held:
+            self.most_restarts = None  # where nothing runs nothing restarts
+        if self.most_restarts is not None:
+            for (n, _), tasks in sorted(held.items()):
+                self.running[n].append(tasks)
 
     def _totals(self) -> None:
         crossing = self.document.get("crossing_cost") or {}

@@ -18,7 +18,15 @@ from tests.fuzz.reading import Reading, Together
 
 TIGHT, LOOSE = 1e-13, 1e-9 * (1 + 1e-6)
 SLOT_RULES = frozenset(
-    {"slots", "slot_capacity", "max_tasks_per_slot", "one_topology_a_slot", "workers", "slot_sets"}
+    {
+        "slots",
+        "slot_capacity",
+        "max_tasks_per_slot",
+        "one_topology_a_slot",
+        "workers",
+        "slot_sets",
+        "max_workers_restarted",
+    }
 )
 #: rules whose names in a violation are part of the format; the newer ones are compared as one
 NAMED = SLOT_RULES | {

@@ -16,6 +16,9 @@ Sets over slots fit in: tasks to be together are assigned as one unit (`groups.U
 set apart are one more column that a slot has a capacity of, and a set to be spread over more slots
 than nodes is first widened by moves within nodes (`search.ToSpread`), then searched with the slot
 partitions of the nodes that hold several of its units.
+
+Where only so many workers may restart, slots get the numbers of those that run now, and workers
+that can go on as they are are kept (`restarts`).
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.figures.measures import unknown_slots
 from optim.rules.slot_assignment.groups import Groups, Units, at_once, spread
+from optim.rules.slot_assignment.restarts import Restarts
 from optim.rules.slot_assignment.search import Least, ToSpread, part_mixed, widened
 from optim.rules.slot_sets import without_slot_sets
 from optim.util.tolerance import slack as slack_of
@@ -90,6 +95,8 @@ def assign_slots(
         of slots can hold without them.
     """
     found = _assigned(instance, node, work, slack)
+    if instance.limits.max_workers_restarted is not None and found.slot is not None:
+        return _within_restarts(instance, node, found, work, slack)
     if found.slot is not None or not instance.slot_sets.ids:
         return found
     others = _assigned(without_slot_sets(instance), node, work, slack)
@@ -97,6 +104,30 @@ def assign_slots(
         own = tuple(v for v in found.shortage if v.rule == "slot_sets")
         return replace(found, shortage=others.shortage + own)
     return replace(found, shortage=tuple(map(_of_sets, found.shortage)))
+
+
+def _within_restarts(
+    instance: Instance,
+    node: Ints,
+    found: SlotAssignment,
+    work: int,
+    slack: Callable[[Instance], Floats],
+) -> SlotAssignment:
+    """Return an assignment by which few enough workers restart."""
+    if not (instance.tasks.node >= 0).any() or len(unknown_slots(instance)):
+        return found  # nothing restarts, or the rule itself says what is unknown
+
+    def assign(changed: Instance, part: int) -> tuple[Ints | None, bool]:
+        one = _assigned(changed, node, part, slack)
+        return one.slot, one.proven
+
+    restarts = Restarts(instance, node, assign)
+    slot, proven = restarts.within(found.slot), True
+    if slot is None:
+        slot, proven = restarts.search(work)
+    if slot is not None:
+        return SlotAssignment(slot, True)
+    return SlotAssignment(None, proven, (restarts.shortage(proven=proven),))
 
 
 def _of_sets(violation: Violation) -> Violation:
