@@ -31,6 +31,7 @@ import numpy as np
 from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.exchange.pages import Reading, completed
+from streamplace.clusters.storm.constraints import machines_of, sets_of
 from streamplace.clusters.storm.pages import (
     LOCAL_FIRST,
     SYSTEM,
@@ -218,6 +219,7 @@ def build_document(
     tasks: list[dict[str, Any]] = []
     streams: list[dict[str, Any]] = []
     traffic: list[list[Any]] = []
+    sets: list[dict[str, Any]] = []
     for topology in topologies:
         prefix = f"{topology.name}:" if several else ""
         for part in topology.components.values():
@@ -232,6 +234,7 @@ def build_document(
             ends = [prefix + edge.source, prefix + edge.target]
             streams.append({"from": ends[0], "to": ends[1], "rate": edge.rate, **edge.pattern})
             traffic += _pairs(topology, edge, ends)
+        sets += sets_of(topology, prefix, ledger)
     _note_loads(topologies, cpu, ledger)
     resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
     ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
@@ -242,14 +245,19 @@ def build_document(
         "labels": {"system": "storm"},
         "resources": resources,
         "nodes": _nodes(supervisors, topologies, ports, resources, ledger),
-        "topologies": [
-            {"id": t.name, **({"workers": t.workers} if t.workers else {})} for t in topologies
-        ],
+        "topologies": [_numbers(topology, ledger) for topology in topologies],
         "operators": operators,
         "tasks": tasks,
         "streams": streams,
         "traffic": traffic,
+        **({"sets": sets} if sets else {}),
     }
+
+
+def _numbers(topology: Topology, ledger: Ledger) -> dict[str, Any]:
+    """Return a topology with the numbers of its workers, and of nodes that it has for itself."""
+    told = {"workers": topology.workers, "exclusive_nodes": machines_of(topology, ledger)}
+    return {"id": topology.name} | {name: value for name, value in told.items() if value}
 
 
 def _task(

@@ -371,6 +371,7 @@ class Live:
         )  # fmt: skip
         topology.uptimeSeconds = float(told.uptime_secs)
         topology.components = parts
+        topology.configuration = self.nimbus.configuration() | settings
         self._add_streams(topology, inputs, settings)
         return topology
 

@@ -78,6 +78,7 @@ def window_seconds(window: Any) -> float | None:
     return seconds if seconds and seconds < 1e12 else math.inf
 
 
+Settings = Annotated[dict[str, Any], PlainValidator(lambda x: x if isinstance(x, dict) else {})]
 Window = Annotated[float | None, PlainValidator(window_seconds)]
 
 
@@ -241,6 +242,8 @@ class Topology(Summarised, _Started):
         for a shuffle that prefers who is near.
     reserved
         Host to CPU and memory of system executors that no page names.
+    configuration
+        Of the topology, with that of Nimbus for what it does not set.
     """
 
     workers: MaybeWhole = Field(None, alias="workersTotal")
@@ -250,6 +253,7 @@ class Topology(Summarised, _Started):
     bolts: list[Bolt]
     processes: Many[Worker] = Field((), alias="workers")
     configuration: Any = None
+    configuration: Settings = Field(default_factory=dict)
     path: str = filled("")
     components: dict[str, Component] = filled(dict)
     groupings: dict[tuple[str, str, str], str] = filled(dict)
