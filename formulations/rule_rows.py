@@ -207,7 +207,7 @@ def _add_inflow(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> No
     constant = np.bincount(where.base[paying], minlength=len(rules.most_in))
     kept = rules.pays(where.task, where.node) & (number[where.node] >= 0)
     model.add_rows(
-        "max_inflow", -np.inf, (rules.most_in - constant)[bound].astype(float),
+        "inflow", -np.inf, (rules.most_in - constant)[bound].astype(float),
         number[where.node[kept]], where.column[kept], where.value[kept], num_rows=len(bound),
         of={"node": bound},
     )  # fmt: skip

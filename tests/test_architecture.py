@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from optim.rules import RULE_NAMES
+from optim.rules import RULE_NAMES, RULES, Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -131,6 +131,48 @@ def test_no_folder_holds_a_family_of_prefixes(sources: dict[str, Path]) -> None:
         if "_" in name and name not in RULE_NAMES and not module.startswith("experiments."):
             prefixes[folder, name.partition("_")[0]] += 1
     assert [key for key, count in prefixes.items() if count > 3] == []
+
+
+BY_CONTENT = {Form.BUDGET, Form.INFLOW, Form.NODE_COUNT, Form.RESTARTS, Form.SLOT_SETS}
+"""Forms whose content engines read as data; rules of others are named after columns of the format
+(capacity, slots, links, …), which importers, generators and rows name as well."""
+NAMED_IN = {
+    "optim.rules": "where they stand",
+    "optim.format": "where they stand",
+    "optim.certificates": "a checker that knows the file alone, and proofs by counting moves",
+    "optim.methods.reduce": "writes rules as capacities: some sets over slots count tasks alone",
+    "formulations.conflicts": "drops and raises the entries of a file one by one",
+    "streamplace.explain.text": "what giving a set up is called",
+    "streamplace.explain.binding": "sets over slots are listed by what a plan has in them",
+    "streamplace.clusters.storm.model": "writes an instance",
+    "experiments.generators": "write instances",
+    "experiments.replay": "its days and its command have a budget of moves",
+    "experiments.studies": "name the limits of published experiments",
+}
+
+
+def rules_named(tree: ast.AST) -> set[str]:
+    """Rules that a module names: as a text, or as the object."""
+    texts = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
+    objects = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    return {rule for rule in RULE_NAMES if rule in texts or rule.upper() in objects}
+
+
+def test_engines_know_rules_by_form_and_not_by_name(sources: dict[str, Path]) -> None:
+    chosen = {rule.name for rule in RULES if rule.form in BY_CONTENT}
+    found = {
+        module: names
+        for module, file in sources.items()
+        if not any(module == room or module.startswith(f"{room}.") for room in NAMED_IN)
+        if (names := rules_named(ast.parse(file.read_text())) & chosen)
+    }
+    assert found == {}
+
+
+def test_a_rule_named_in_a_module_is_found() -> None:
+    assert rules_named(ast.parse("x = 'max_migrations' in honours")) == {"max_migrations"}
+    assert rules_named(ast.parse("MAX_INFLOW.present(instance)")) == {"max_inflow"}
+    assert not rules_named(ast.parse("# max_inflow\nwords = 'no max_inflow'"))
 
 
 def test_files_stay_short(sources: dict[str, Path]) -> None:

@@ -205,7 +205,7 @@ class RowWriter(ABC):
         counts = node_counts(self.instance)
         for block in blocks:
             kind, _, number = block.name.rpartition("_")
-            if block.name == "max_inflow":
+            if block.name == "inflow":
                 self.made.own(block, inflow)
             elif kind in ("apart", "together", "spread"):
                 self.made.own(block, ids[int(number)])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optim.rules.violation import Violation
 
 
-FINAL_ONLY = (*(rule.name for rule in COUNTING), *rules_of({Form.NODE_COUNT}))
+FINAL_ONLY = (*(rule.name for rule in COUNTING), *rules_of({Form.NODE_COUNT, Form.RESTARTS}))
 """Rules that only the plan must keep, beside sets that are to be ``together``.
 
 Tasks on their way stand on more nodes, and beside others.

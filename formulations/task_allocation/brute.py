@@ -28,16 +28,7 @@ from optim.methods.drain import emptied_or_any
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Level, Termination
-from optim.rules import (
-    LINKS,
-    MAX_LOAD_DISTANCE,
-    MAX_TASKS,
-    MAX_TASKS_PER_SLOT,
-    MAX_WORKERS_RESTARTED,
-    SLOT_SETS,
-    SLOTS,
-    keeps_all,
-)
+from optim.rules import RULES, keeps_all, rules_of
 from optim.rules.base import MEASURED, Form
 from optim.rules.placement import Placement
 from optim.util.compiled import CALL, helper, kernel, warming
@@ -63,9 +54,10 @@ _CHUNK = 5_000_000
 _FEW = 5_000
 """Partial assignments that Python tries in less time than numba takes to load."""
 
-_AT_LAST = (
-    LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS, MAX_WORKERS_RESTARTED,
-)  # fmt: skip
+_JUDGED = {
+    Form.LINK_CAPACITY, Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS,
+}  # fmt: skip
+_AT_LAST = tuple(rule for rule in RULES if rule.form in _JUDGED)
 """Rules that the referee checks, for every assignment that satisfies the others."""
 
 
@@ -216,7 +208,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     by_pairs = objective == METHOD.objective and not instance.flows.local
     if not by_pairs or instance.crossing_cost.any():
         return best_by_figure(instance, request, objective)
-    instance = lowered(instance, METHOD.honours - {MAX_TASKS.name})
+    instance = lowered(instance, METHOD.honours - rules_of({Form.TASK_COUNT}))
     request, compiled = request.warmed(_warm_up)
     groups, classes = task_groups(instance), node_classes(instance)
     most = MOST_ASSIGNMENTS

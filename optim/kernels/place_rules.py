@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.format.tables import APART
-from optim.rules import node_counts
-from optim.rules.max_inflow import MAX_INFLOW, most_inflow
+from optim.rules import inflow_limits, node_counts
 from optim.rules.sets import are_broken, crowds
 
 if TYPE_CHECKING:
@@ -162,7 +161,8 @@ def place_rules(instance: Instance) -> PlaceRules:
     place = np.stack(kinds).astype(np.int64)[sets.by_rack.astype(np.int64)]
     copied = np.repeat(tasks.copied, np.diff(tasks.copies_indptr)).astype(np.int64)
     elsewhere = tasks.copies_indices != tasks.node[copied]  # nobody moves to where it is
-    most = most_inflow(instance) if MAX_INFLOW.present(instance) else np.full(n, t)
+    limits = inflow_limits(instance)
+    most = np.full(n, t) if limits is None else limits
     return PlaceRules(
         home=tasks.node.astype(np.int64),
         rule=sets.rule.astype(np.int64),

@@ -22,7 +22,7 @@ from optim.kernels.node_choice import on_chosen_nodes
 from optim.kernels.place_rules import PlaceRules, place_rules
 from optim.kernels.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import MAX_INFLOW, MENDED, budgets
+from optim.rules import MENDED, budgets, inflow_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +129,7 @@ def _has_budget(instance: Instance) -> bool:
 
 
 def _bounds_inflow(instance: Instance) -> bool:
-    return MAX_INFLOW.present(instance) is not None and bool((instance.tasks.node >= 0).any())
+    return inflow_limits(instance) is not None and bool((instance.tasks.node >= 0).any())
 
 
 def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats
+    from optim.format.tables import Bools, Floats, Ints
     from optim.rules.budget import Budget
     from optim.rules.node_count import NodeCount
     from optim.rules.placement import Placement
@@ -165,6 +165,13 @@ def moving_at_most(instance: Instance, moves: int) -> Instance:
     most = instance.limits.max_migrations
     most = moves if most is None else min(most, moves)
     return replace(instance, limits=replace(instance.limits, max_migrations=most))
+
+
+def inflow_limits(instance: Instance) -> Ints | None:
+    """(N,) most tasks that may move onto each node; ``None`` where none is set."""
+    found = [rule.inflow(instance) for rule in RULES]
+    set_ones = [most for most in found if most is not None]
+    return np.min(set_ones, axis=0) if set_ones else None
 
 
 def most_restarts(instance: Instance) -> int | None:

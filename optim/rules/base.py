@@ -132,6 +132,9 @@ class Rule:
         Column of the table of tasks that holds what a budget is of, in the unit of state.
     node_counts
         Of the form `NODE_COUNT`: the counts that an instance sets.
+    inflow
+        Of the form `INFLOW`: (N,) most tasks that may move onto each node; ``None`` where the
+        instance sets none.
     restarts
         Of the form `RESTARTS`: the most slots that an instance lets hold other tasks than now.
     """
@@ -152,6 +155,7 @@ class Rule:
     budget: Callable[[Instance], Budget | None] = _nobody
     column: str | None = None
     node_counts: Callable[[Instance], Iterable[NodeCount]] = _nothing
+    inflow: Callable[[Instance], Ints | None] = _nobody
     restarts: Callable[[Instance], int | None] = _nobody
 
 

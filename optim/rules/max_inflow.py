@@ -67,4 +67,5 @@ MAX_INFLOW = Rule(
     mended=True,
     task_key=by_home,
     node_key=_node_key,
+    inflow=lambda instance: None if _present(instance) is None else most_inflow(instance),
 )

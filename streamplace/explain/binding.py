@@ -13,8 +13,15 @@ from formulations.conflicts.rule_instances import atoms_of
 from optim import solve
 from optim.figures.measures import slot_places, workers_restarted
 from optim.format.tables import APART, SPREAD
-from optim.rules import BUDGETS, Form, budgets, most_restarts, node_counts, rules_of
-from optim.rules.max_inflow import MAX_INFLOW, most_inflow
+from optim.rules import (
+    BUDGETS,
+    Form,
+    budgets,
+    inflow_limits,
+    most_restarts,
+    node_counts,
+    rules_of,
+)
 from optim.rules.placement import Placement
 from optim.rules.sets import places_of
 from optim.util.tolerance import slack
@@ -26,6 +33,9 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints, SetTable
     from optim.referee.result import Result
     from streamplace.explain.explanation import Explanation
+
+
+(_OF_INFLOW,) = rules_of({Form.INFLOW})
 
 
 @dataclass(frozen=True)
@@ -98,11 +108,11 @@ def _nodes(placement: Placement) -> Iterator[Bound]:
             yield Bound("min_load", f"{ids[n]}.{name}", float(loads[n, r]), float(floor[n]))
     for n in np.flatnonzero((nodes.max_tasks >= 0) & (placement.counts >= nodes.max_tasks)):
         yield Bound("max_tasks", ids[n], float(placement.counts[n]), float(nodes.max_tasks[n]))
-    if MAX_INFLOW.present(instance) is not None:
-        most = most_inflow(instance)
+    most = inflow_limits(instance)
+    if most is not None:
         inflow = np.bincount(placement.node[placement.migrated], minlength=instance.num_nodes)
         for n in np.flatnonzero((inflow >= most) & (most < instance.num_tasks)):
-            yield Bound("max_inflow", ids[n], float(inflow[n]), float(most[n]))
+            yield Bound(_OF_INFLOW, ids[n], float(inflow[n]), float(most[n]))
     links = instance.links.capacity * instance.limits.max_link_utilisation
     for i in np.flatnonzero(np.isfinite(links) & (placement.crossing >= 0.99 * links)):
         yield Bound("links", instance.links.ids[i], float(placement.crossing[i]), float(links[i]))
@@ -142,7 +152,7 @@ def _set(table: SetTable, i: int, rule: str, places: Ints) -> Iterator[Bound]:
 
 _ASKED = 3
 _ONE = frozenset(
-    {"max_tasks", "max_inflow"}
+    {"max_tasks", _OF_INFLOW}
     | {rule.name for rule in BUDGETS if not rule.column}
     | rules_of({Form.RESTARTS})
 )

@@ -193,7 +193,7 @@ def _by_classes(
                 "--option form",
                 form,
                 "needs many equal key groups, one kind of budget, no weighted objective, a "
-                "drain other than first, and no sets, max_inflow or copies",
+                "drain other than first, and no sets, limits of inflow or copies",
                 "use form=moves",
             )
         )
