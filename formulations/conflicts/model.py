@@ -368,7 +368,9 @@ class _Writer(RowWriter):
                 self.made.own(block, ids)
 
     def restarts(self) -> None:
-        """Slots that change: those whose tasks are not all on their node any more do."""
+        """Slots that change: those whose tasks are not all on their node any more do, and one of
+        those of a node, or a new one, where a task comes to it.
+        """
         instance, most = self.instance, most_restarts(self.instance)
         ids = [atom for name in rules_of({Form.RESTARTS}) for atom in self.held(name)[0]]
         running = workers_of(instance.tasks.node, instance.tasks.slot)
@@ -384,9 +386,23 @@ class _Writer(RowWriter):
             "goes on", -np.inf, 0.0, np.concatenate([rows, rows]),
             np.concatenate([kept[worker], there]), np.repeat([1.0, -1.0], len(rows)), len(rows),
         )  # fmt: skip
-        zeros = np.zeros(len(running), np.int64)
+        new = self.model.add_variables("new", self.x.shape[1], upper=1.0, integer=True).indices
+        at = np.array([w.node for w in running])
+        now = np.bincount(at, minlength=len(new))
+        come = instance.tasks.node[:, None] != np.arange(len(new))
+        task, node = np.nonzero(come)
+        rows = np.arange(len(task))
+        own, worker = np.nonzero(node[:, None] == at)
+        self.model.add_rows(
+            "comes", -np.inf, now[node].astype(float), np.concatenate([rows, own, rows]),
+            np.concatenate([self.x[task, node], kept[worker], new[node]]),
+            np.repeat([1.0, 1.0, -1.0], [len(rows), len(own), len(rows)]), len(rows),
+        )  # fmt: skip
+        both = np.concatenate([kept, new])
+        signs = np.repeat([-1.0, 1.0], [len(kept), len(new)])
         bound = float(most - len(running))
-        block = self.model.add_rows("restarts", -np.inf, bound, zeros, kept, -1.0, num_rows=1)
+        zeros = np.zeros(len(both), np.int64)
+        block = self.model.add_rows("restarts", -np.inf, bound, zeros, both, signs, num_rows=1)
         self.made.own(block, np.array(ids))
 
     def sets(self) -> None:

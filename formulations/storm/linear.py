@@ -339,28 +339,30 @@ def _restarts(
     at = [number[worker.node, s] for worker, s in zip(running, in_order_now(running), strict=True)]
     of = {"node": np.array([w.node for w in running], dtype=np.int64)}
     k = model.add_variables("goes_on", len(running), upper=1.0, integer=True, of=of).indices
-    rows, cols, values, right = [], [], [], []
+    row: list[int] = []
+    col: list[int] = []
+    value: list[float] = []
+    right: list[float] = []
     for c, (worker, place) in enumerate(zip(running, at, strict=True)):
         for t in range(instance.num_tasks):
             own, y = t in worker.tasks, column[t, place]
             if not own and y < 0:
                 continue
-            row = len(right)
-            rows += [row] if y < 0 else [row, row]
-            cols += [k[c]] if y < 0 else [k[c], y]
-            values += [1.0] if y < 0 else [1.0, -1.0 if own else 1.0]
+            row += [len(right)] * (1 if y < 0 else 2)
+            col += [k[c]] if y < 0 else [k[c], y]
+            value += [1.0] if y < 0 else [1.0, -1.0 if own else 1.0]
             right.append(0.0 if own else 1.0)
     if right:
         model.add_rows(
-            "worker_goes_on", -np.inf, np.array(right), np.array(rows), np.array(cols),
-            np.array(values), len(right),
+            "worker_goes_on", -np.inf, np.array(right), np.array(row), np.array(col),
+            np.array(value), len(right),
         )  # fmt: skip
     new = np.setdiff1d(np.arange(len(places)), at)
-    cols = np.concatenate([k, v[:, new].ravel()])
+    columns = np.concatenate([k, v[:, new].ravel()])
     values = np.concatenate([-np.ones(len(k)), np.ones(v[:, new].size)])
     ended = len(workers_of(instance.tasks.node, instance.tasks.slot))
-    model.add_rows("restarts", -np.inf, float(most - ended), np.zeros(len(cols), dtype=np.int64),
-                   cols, values, 1)  # fmt: skip
+    model.add_rows("restarts", -np.inf, float(most - ended), np.zeros(len(columns), dtype=np.int64),
+                   columns, values, 1)  # fmt: skip
     return k
 
 
