@@ -141,6 +141,8 @@ NAMED_IN = {
     "optim.format": "where they stand",
     "optim.certificates": "a checker that knows the file alone, and proofs by counting moves",
     "optim.methods.reduce": "writes rules as capacities: some sets over slots count tasks alone",
+    "formulations.throughput.scale": "chooses how many nodes there are",
+    "formulations.throughput.scale_counts": "chooses how many nodes there are",
     "formulations.conflicts": "drops and raises the entries of a file one by one",
     "streamplace.explain.text": "what giving a set up is called",
     "streamplace.explain.binding": "sets over slots are listed by what a plan has in them",
