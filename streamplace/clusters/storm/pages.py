@@ -252,7 +252,6 @@ class Topology(Summarised, _Started):
     spouts: list[Component]
     bolts: list[Bolt]
     processes: Many[Worker] = Field((), alias="workers")
-    configuration: Any = None
     configuration: Settings = Field(default_factory=dict)
     path: str = filled("")
     components: dict[str, Component] = filled(dict)
