@@ -132,8 +132,8 @@ class WorkerModel:
                 pairs = zip(node.tolist(), slot.tolist(), strict=True)
                 self.sets.complete(x, np.array([number[pair] for pair in pairs]))
             ends = in_order_now(self.running)
-            for column, worker, at in zip(self.goes_on, self.running, ends, strict=True):
-                there = (node == worker.node) & (slot == at)
+            for column, worker, number_now in zip(self.goes_on, self.running, ends, strict=True):
+                there = (node == worker.node) & (slot == number_now)
                 x[column] = tuple(np.flatnonzero(there).tolist()) == worker.tasks
         return x
 

@@ -130,7 +130,7 @@ class Restarts:
     @cached_property
     def _topology(self) -> Ints:
         operator = self.instance.tasks.operator
-        found = np.full(len(operator), -1, dtype=np.int64)
+        found = np.full(len(operator), -1, dtype=np.int32)
         found[operator >= 0] = self.instance.operators.topology[operator[operator >= 0]]
         return found
 
