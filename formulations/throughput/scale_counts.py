@@ -114,7 +114,9 @@ class Counts:
         part = rows * self.part(tasks)
         sent, taken = part @ self.rate, part @ self.rate.T
         inside = np.einsum("mo,mo->m", sent, part)
-        out, into = (np.maximum(x.sum(axis=1) - inside, 0.0) for x in (sent, taken))
+        # of an operator of unequal tasks, several rows are one whole
+        whole = np.ones(len(tasks)) if self.shares is None else tasks * self.shares
+        out, into = (np.maximum(x @ whole - inside, 0.0) for x in (sent, taken))
         noise = 1e-12 * self.rate.sum()
         out, into = np.where(out > noise, out, 0.0), np.where(into > noise, into, 0.0)
         need = part @ self.load + rows @ self.each

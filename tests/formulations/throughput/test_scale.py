@@ -128,6 +128,11 @@ def test_against_all_parallelisms_and_placements(part: int) -> None:
         check(seed)
 
 
+@pytest.mark.parametrize("seed", [138, 149, 293, 353, 354, 454, 468, 517, 613])
+def test_uneven_key_groups_are_one_operator(seed: int) -> None:
+    check(seed)
+
+
 def pipe(**more: Any) -> dict[str, Any]:
     """A source of 8 key groups and a count, on one node of 4 cpu."""
     return {
