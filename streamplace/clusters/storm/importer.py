@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from optim.errors import InvalidInput, Problem
@@ -23,7 +23,19 @@ _PREFIX = "/api/v1"
 OPTIONS = (
     Option("topology", "str", "", "only the topology with this name or id; default all active"),
     Option(
-        "cpu", "str", "measured", "load of a bolt's executor", choices=("measured", "requested")
+        "cpu",
+        "str",
+        "measured",
+        "load of a bolt's executor: by the time it is busy; what it "
+        "requests; process (Nimbus): its part, by that, of what its worker's process computes",
+        choices=("measured", "requested", "process"),
+    ),
+    Option(
+        "reports",
+        "str",
+        "",
+        "Nimbus, cpu=process: folder of the files of the workers' "
+        "CsvStormReporter; default csv.log.dir where that is on this machine",
     ),
     Option("window", "str", "600", "window asked for, in seconds or :all-time (addresses only)"),
     Option(
@@ -51,6 +63,9 @@ OPTIONS = (
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     """As `Importer.read`, of a cluster's state."""
     nimbus = [source for source in request.sources if is_nimbus(source)]
+    if request.options["cpu"] == "process" and not nimbus:
+        reason, remedy = "needs Nimbus and the workers' reports", "import from nimbus://HOST:PORT"
+        raise InvalidInput(Problem("--option cpu", "process", reason, remedy))
     address = None if nimbus else address_in(request.sources)
     if nimbus:
         if len(request.sources) > 1:
@@ -59,6 +74,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         with Nimbus(nimbus[0], request.timeout) as asked:
             by_supervisor = request.options["node"] == "supervisor"
             live = Live(asked, ledger, request.options["interval"], by_supervisor)
+            if request.options["cpu"] == "process":
+                live = replace(live, reports=request.options["reports"])
             supervisors, topologies = live.read(request.options["topology"])
     elif address is None:
         supervisors, topologies = pages.read_files(saved_documents(request.sources), ledger)

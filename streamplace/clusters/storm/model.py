@@ -237,7 +237,8 @@ def build_document(
         sets += sets_of(topology, prefix, ledger)
     _note_loads(topologies, cpu, ledger)
     resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
-    ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
+    if cpu != "process":
+        ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
     return {
         "format": INSTANCE_FORMAT,
         "name": "storm " + " ".join(sorted(t.name for t in topologies))[:200],
@@ -287,6 +288,10 @@ def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
     """Return CPU, and share of time it is busy, of each executor; unknown ones as their equals."""
     shares = completed([executor.busy for executor in part.executors])
     request = part.cpu_request
+    computes = completed([executor.computes for executor in part.executors])
+    if cpu == "process" and computes is not None:
+        busy = shares or [None] * len(computes)
+        return [(100.0 * cores, share) for cores, share in zip(computes, busy, strict=True)]
     if shares is None:
         return [(request or 0.0, None)] * len(part.executors)
     if cpu == "requested" and request is not None:
@@ -297,7 +302,7 @@ def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
 def _note_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
     silent: Counter[str] = Counter()
     for part in (part for topology in topologies for part in topology.components.values()):
-        if part.cpu_request is None and all(e.busy is None for e in part.executors):
+        if part.cpu_request is None and all(e.busy is e.computes is None for e in part.executors):
             silent[part.name] += len(part.executors)
     if cpu == "measured":
         ledger.reading("spouts report no capacity: their CPU is what they request")

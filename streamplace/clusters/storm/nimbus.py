@@ -20,10 +20,12 @@ import math
 import time
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.storm import pages
+from streamplace.clusters.storm import pages, reports
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -194,6 +196,10 @@ class Nimbus:
             parts.append(part)
         return _settings(gzip.decompress(b"".join(parts)).decode())
 
+    def kill(self, name: str) -> None:
+        """End a topology once its spouts have been silent for as long as its messages may take."""
+        self._ask("killTopology", name)
+
     def rebalance(self, name: str, workers: int) -> None:
         """Let all executors of a topology be placed anew, at once."""
         options = self._types.RebalanceOptions(wait_secs=0, num_workers=workers)
@@ -279,6 +285,9 @@ class Live:
         Whether a node is a supervisor, and not the host of several.
     sleep
         Waits so many seconds.
+    reports
+        Folder of the workers' reports, by which executors compute; empty: the one that a topology's
+        configuration names; ``None``: how much they compute is not asked for.
     """
 
     nimbus: Nimbus
@@ -286,6 +295,7 @@ class Live:
     interval: float | None = None
     by_supervisor: bool = False
     sleep: Callable[[float], None] = time.sleep
+    reports: str | None = None
 
     def read(self, wanted: str) -> tuple[dict[str, pages.Supervisor], list[pages.Topology]]:
         """Return supervisors, and the active topologies or the one with a name or id."""
@@ -373,7 +383,38 @@ class Live:
         topology.components = parts
         topology.configuration = self.nimbus.configuration() | settings
         self._add_streams(topology, inputs, settings)
+        if self.reports is not None:
+            self._share_processors(topology, settings, workers, at)
         return topology
+
+    def _share_processors(
+        self, topology: pages.Topology, settings: dict[str, Any], workers: list[Any],
+        at: dict[tuple[str, int], str],
+    ) -> None:  # fmt: skip
+        folder, why = Path(self.reports) if self.reports else None, ""
+        if folder is None:
+            folder, why = reports.folder_in(settings)
+        if folder is None:
+            self.ledger.problem("--option cpu", "process", f"{topology.name}: {why}")
+            self.ledger.check()
+            return
+        places = [(worker.host, worker.port) for worker in workers]
+        told = reports.read_workers(folder, topology.id)
+        used, missing = reports.processors(told, places)
+        if missing:
+            names = listed([f"{host}:{port}" for host, port in missing], 3)
+            reason = f"{topology.name}: {names} reported no workerCpuUsage twice since started"
+            self.ledger.problem("--option cpu", "process", reason, "wait for two reports")
+            self.ledger.check()
+        beside = 0.0
+        for place, cores in used.items():
+            here = at.get(place, place[0]), place[1]
+            beside += _compute(topology, here, cores)
+        self.ledger.reading(
+            "an executor's CPU is its part of what its worker's threads compute: of bolts by busy "
+            "time, and no more than that; what is left is that of spouts"
+            + (f", and {beside:.2g} cores of workers without any" if beside > 0.005 else "")
+        )
 
     def _executor(
         self, told: Any, counts: _Counts | None, at: dict[tuple[str, int], str]
@@ -415,7 +456,8 @@ class Live:
         if any(executor.capacity for part in parts.values() for executor in part.executors):
             ledger.reading(
                 "an executor's busy time is wall-clock: a thread that waits for a processor counts "
-                "as busy (--option cpu=requested takes what components request)"
+                "as busy (--option cpu=process takes what workers' processes compute, "
+                "cpu=requested what components request)"
             )
         rate = settings.get(_SAMPLED)
         if isinstance(rate, int | float) and 0 < rate < 1:
@@ -466,6 +508,25 @@ class Live:
 
 _FOLLOWING = {"shuffle", "local_or_shuffle"}
 """Groupings of which traffic follows the placement, where messaging knows loads and places."""
+
+
+def _compute(topology: pages.Topology, place: tuple[str, int], cores: float) -> float:
+    """Let the executors of a worker share what its process computes; return what is left."""
+    here = [
+        (part, executor)
+        for part in topology.components.values()
+        for executor in part.executors
+        if (executor.host, executor.port) == place
+    ]
+    busy = sum(executor.busy or 0.0 for _, executor in here)
+    scale = min(1.0, cores / busy) if busy else 0.0
+    spouts = [executor for part, executor in here if part.kind == "spout"]
+    for part, executor in here:
+        if part.kind != "spout":
+            executor.computes = scale * (executor.busy or 0.0)
+    for executor in spouts:
+        executor.computes = max(0.0, cores - busy) / len(spouts)
+    return 0.0 if spouts else max(0.0, cores - busy)
 
 
 def _unchanged(before: _Counts | None, now: _Counts | None) -> bool:

@@ -25,7 +25,8 @@ struct TopologySummary {
 struct ClusterSummary { 1: list<SupervisorSummary> supervisors, 3: list<TopologySummary> topologies }
 
 struct BoltStats { 4: map<string, map<Stream, i64>> executed, 5: map<string, map<Stream, double>> execute_ms_avg }
-union SpecificStats { 1: BoltStats bolt, 2: Nothing spout }
+struct SpoutStats { 1: map<string, map<string, i64>> acked, 3: map<string, map<string, double>> complete_ms_avg }
+union SpecificStats { 1: BoltStats bolt, 2: SpoutStats spout }
 struct ExecutorStats { 2: map<string, map<string, i64>> transferred, 3: SpecificStats specific }
 struct ExecutorInfo { 1: i32 task_start, 2: i32 task_end }
 struct ExecutorSummary {
@@ -71,6 +72,7 @@ service Nimbus {
   BeginDownloadResult beginBlobDownload(1: string key)
     throws (1: AuthorizationException aze, 2: KeyNotFoundException knf),
   binary downloadBlobChunk(1: string session) throws (1: AuthorizationException aze),
+  void killTopology(1: string name) throws (1: NotAliveException e, 2: AuthorizationException aze),
   void rebalance(1: string name, 2: RebalanceOptions options)
     throws (1: NotAliveException e, 2: InvalidTopologyException ite, 3: AuthorizationException aze)
 }

@@ -101,6 +101,7 @@ class Executor(_Started):
 
     Nimbus reports more than the UI: `measured` are the seconds between two reports that its counts
     are of, `received` what it executed by (sender, stream), `sent_on` what it sent by stream.
+    `computes` are the cores that its thread uses, where the process of its worker tells.
     """
 
     name: Text = Field(alias="id")
@@ -112,6 +113,7 @@ class Executor(_Started):
     capacity: MaybeNumber = None
     seconds: float | None = filled()
     measured: float | None = filled()
+    computes: float | None = filled()
     received: dict[tuple[str, str], float] = filled(dict)
     sent_on: dict[str, float] = filled(dict)
 

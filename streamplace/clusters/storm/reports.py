@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 REPORTERS = "topology.metrics.reporters"
 REPORTER = "CsvStormReporter"
 _SENT, _GIVEN, _STARTED = "__send-iconnection-sent-", "__transfer-count-", "startTimeSecs"
 _CPU = "workerCpuUsage"
-_SPAN = 60.0
+SPAN = 60.0
 """Seconds before the last report that count, where a worker runs for as long."""
 _LATE = 3
 """Periods after which a report is of a worker that is gone."""
@@ -45,7 +45,7 @@ class Worker:
     given: list[Rows] = field(default_factory=list)
     sent: dict[Place, Rows] = field(default_factory=dict)
 
-    def window(self) -> tuple[int, int, int] | None:
+    def window(self, span: float = SPAN) -> tuple[int, int, int] | None:
         """Return the first and last report that count, and the period; ``None``: fewer than two.
 
         Of a worker that started again the reports before are another's.
@@ -54,7 +54,7 @@ class Worker:
             return None
         last = max(self.started)
         since = self.started[last]
-        times = sorted(t for t in self.started if t > since and t >= last - _SPAN)
+        times = sorted(t for t in self.started if t > since and t >= last - span)
         return (times[0], last, times[-1] - times[-2]) if len(times) > 1 else None
 
 
@@ -133,26 +133,19 @@ class Crossing:
     total: float
 
 
-def crossing(workers: dict[Place, Worker], node_of: Mapping[Place, str]) -> Crossing | str:
+def crossing(
+    workers: dict[Place, Worker], node_of: Mapping[Place, str], span: float = SPAN
+) -> Crossing | str:
     """Return what crosses between nodes, each worker between two reports of its own; or why not.
 
     Parameters
     ----------
     node_of
         The node of each worker that runs, by host and port.
+    span
+        Seconds before a worker's last report that count.
     """
-    of_port: dict[int, list[Place]] = {}
-    for place in node_of:
-        of_port.setdefault(place[1], []).append(place)
-    reported: dict[Place, tuple[Worker, tuple[int, int, int]]] = {}
-    for (host, port), worker in workers.items():
-        named = [p for p in of_port.get(port, ()) if p[0].replace(".", "_") == host]
-        named = named or of_port.get(port, [])
-        window = worker.window()
-        if len(named) == 1 and window is not None:
-            now = reported.get(named[0])
-            if now is None or now[1][1] < window[1]:
-                reported[named[0]] = worker, window
+    reported = _running(workers, node_of, span)
     newest = max((window[1] for _, window in reported.values()), default=0)
     late = [p for p, (_, w) in reported.items() if newest - w[1] > _LATE * max(w[2], 1)]
     missing = [f"{host}:{port}" for host, port in sorted({*late, *(node_of.keys() - reported)})]
@@ -165,6 +158,43 @@ def crossing(workers: dict[Place, Worker], node_of: Mapping[Place, str]) -> Cros
             if node_of.get(other) not in (None, node_of[place]):
                 crossed += _grown(rows, first, last) / (last - first)
     return Crossing(crossed, total) if total else "nothing is sent"
+
+
+def processors(
+    workers: dict[Place, Worker], places: Sequence[Place]
+) -> tuple[dict[Place, float], list[Place]]:
+    """Return the cores that the threads of running workers use, and the workers that do not tell.
+
+    Parameters
+    ----------
+    places
+        Host and port of the workers that run.
+    """
+    used = {}
+    for place, (worker, (first, last, _)) in _running(workers, places).items():
+        told = [cores for t, cores in worker.cpu.items() if first < t <= last]
+        if told:
+            used[place] = sum(told) / len(told)
+    return used, sorted(place for place in places if place not in used)
+
+
+def _running(
+    workers: dict[Place, Worker], places: Iterable[Place], span: float = SPAN
+) -> dict[Place, tuple[Worker, tuple[int, int, int]]]:
+    """Return the workers that run and reported twice, with the window of their reports."""
+    of_port: dict[int, list[Place]] = {}
+    for place in places:
+        of_port.setdefault(place[1], []).append(place)
+    found: dict[Place, tuple[Worker, tuple[int, int, int]]] = {}
+    for (host, port), worker in workers.items():
+        named = [p for p in of_port.get(port, ()) if p[0].replace(".", "_") == host]
+        named = named or of_port.get(port, [])
+        window = worker.window(span)
+        if len(named) == 1 and window is not None:
+            now = found.get(named[0])
+            if now is None or now[1][1] < window[1]:
+                found[named[0]] = worker, window
+    return found
 
 
 def _grown(rows: Rows, first: int, last: int) -> float:

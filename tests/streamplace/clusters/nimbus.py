@@ -146,7 +146,7 @@ class Fake:
         return TYPES.ExecutorStats(
             transferred={ALL: {stream: rate * age for stream, rate in sent.items()}},
             specific=TYPES.SpecificStats(bolt=bolt) if executed
-            else TYPES.SpecificStats(spout=TYPES.Nothing()),
+            else TYPES.SpecificStats(spout=TYPES.SpoutStats(acked={}, complete_ms_avg={})),
         )  # fmt: skip
 
     def getTopologyPageInfo(self, identity: str, window: str, is_include_sys: bool) -> Any:

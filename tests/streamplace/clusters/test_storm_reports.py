@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from optim import Instance
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
 from streamplace.clusters.storm.reports import Crossing, Place, crossing, folder_in, read_workers
@@ -122,3 +123,35 @@ def test_verify_says_the_share_or_why_not(
         assert main(["verify", "storm", url, str(plan), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["measured_share"], told["share_unknown"]) == (pytest.approx(0.51), None)
+
+
+def test_executors_share_what_their_process_computes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bolts are busy 5 % (split) and 24, 6 % (count) of the time; processes compute otherwise."""
+    fake = Fake()
+    fake.at = dict.fromkeys(("1-1", "2-2", "4-4"), ("h1", 6700))  # acker, count .24 busy, spout
+    fake.at |= dict.fromkeys(("3-3", "5-5", "6-6"), ("h2", 6700))  # count .06, two of split .05
+    command = ["import", "storm", "", "-o", str(tmp_path / "i.json"), "--option", "cpu=process"]
+    command += ["--option", "interval=1", "-q"]
+    with Served(fake) as url:
+        command[2] = url
+        assert main(command) == 2
+        assert "has no CsvStormReporter" in capsys.readouterr().err
+        command += ["--option", f"reports={tmp_path}"]
+        for at, cores in ((("h1", 6700), 1.0), (("h2", 6700), 0.08)):
+            report(tmp_path, at, [100, 110, 120], 1.0, {})
+            rows = {100: 9.0, 110: cores, 120: cores}  # the first is of the time before
+            write(tmp_path, at, "__system.-1.PORT-workerCpuUsage", rows, "topology")
+        assert main(command) == 0
+        next(tmp_path.glob("*h2*Usage.csv")).unlink()
+        assert main(command) == 2
+        assert "h2:6700 reported no workerCpuUsage twice" in capsys.readouterr().err
+    live = Instance.load(tmp_path / "i.json")
+    cpu = dict(zip(live.tasks.ids, live.tasks.load[:, 0].tolist(), strict=True))
+    assert cpu["count[2-2]"] == pytest.approx(24.0)  # no more than it is busy
+    assert cpu["lines[4-4]"] == pytest.approx(100 - 24 - cpu["__acker[1-1]"])
+    assert cpu["split[5-5]"] == pytest.approx(8.0 * 5 / 16)
+    assert cpu["count[3-3]"] == pytest.approx(8.0 * 6 / 16)
+    assert main(["import", "storm", str(tmp_path), "--option", "cpu=process", "-o", "x"]) == 2
+    assert "needs Nimbus and the workers' reports" in capsys.readouterr().err
