@@ -11,7 +11,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeSet;
-import net.minidev.json.JSONValue;
 import org.apache.storm.Config;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.StormSubmitter;
@@ -26,6 +25,7 @@ import org.apache.storm.topology.base.BaseRichSpout;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.Values;
+import org.apache.storm.utils.Utils;
 
 /**
  * A topology of spouts and bolts that a JSON file describes, on a cluster or within this process.
@@ -36,7 +36,7 @@ import org.apache.storm.tuple.Values;
  * spout; 0: as many as may be pending), or {@code from} and {@code grouping} (shuffle, fields or all), {@code rounds}
  * of arithmetic a tuple and {@code out}, tuples sent for each received. A spout with {@code count} sends so many
  * from each executor; with {@code ledger}, a folder, it goes on after a restart where it was not acked, and a bolt
- * writes there what it received.
+ * writes there what it received. {@code control} is a file with the rate, in place of {@code rate}, read once a second.
  */
 public final class StormLab {
     private static final Fields FIELDS = new Fields("key", "payload");
@@ -45,7 +45,7 @@ public final class StormLab {
     }
 
     public static void main(String[] args) throws Exception {
-        Map<?, ?> spec = (Map<?, ?>) JSONValue.parse(Files.readString(Path.of(args[args.length - 1])));
+        Map<?, ?> spec = (Map<?, ?>) Utils.readYamlFile(args[args.length - 1]);
         String name = (String) spec.get("name");
         Config conf = new Config();
         ((Map<?, ?>) spec.get("conf")).forEach((key, value) -> conf.put((String) key, value));
@@ -100,10 +100,11 @@ public final class StormLab {
 
     /** Sends tuples with ids, so that they are acked, at a rate. */
     static final class Source extends BaseRichSpout {
-        private final double rate;
+        private double rate;
         private final long count;
         private final byte[] payload;
         private final String folder;
+        private final String control;
         private final Random random = new Random(1);
         private transient SpoutOutputCollector out;
         private transient Path ledger;
@@ -112,6 +113,7 @@ public final class StormLab {
         private long first;
         private long stride;
         private long began;
+        private long looked;
         private long sent;
         private long next;
 
@@ -120,6 +122,7 @@ public final class StormLab {
             count = (long) number(part, "count", Long.MAX_VALUE);
             payload = new byte[(int) number(part, "bytes", 100)];
             folder = (String) part.get("ledger");
+            control = (String) part.get("control");
         }
 
         @Override
@@ -142,6 +145,10 @@ public final class StormLab {
 
         @Override
         public void nextTuple() {
+            if (control != null && System.nanoTime() - looked > 1e9) {
+                looked = System.nanoTime();
+                follow();
+            }
             if (rate > 0 && sent >= rate * (System.nanoTime() - began) / 1e9) {
                 return;
             }
@@ -156,6 +163,19 @@ public final class StormLab {
             sent++;
             Object key = folder == null ? (Object) random.nextInt(1000) : (Object) (first + stride * number);
             out.emit(new Values(key, payload), number);
+        }
+
+        private void follow() {
+            try {
+                double told = Double.parseDouble(Files.readString(Path.of(control)).trim());
+                if (told != rate) {
+                    rate = told;
+                    began = looked;
+                    sent = 0;
+                }
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
         }
 
         @Override

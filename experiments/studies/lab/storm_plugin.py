@@ -20,6 +20,8 @@ import streamplace.clusters.storm
 FOLDER = Path(streamplace.clusters.storm.__file__).parent / "plugin"
 JAR = FOLDER / "streamplace-storm.jar"
 STORM = "2.8.3"
+OLDER = "2.1.1"
+"""The last release whose schedulers are prepared without a registry of metrics."""
 JDK = "17"
 """The JDK that the jar in the package is built with; others may write other bytes."""
 

@@ -43,18 +43,19 @@ SPEC = {
 }
 
 
-@pytest.fixture(scope="module")
-def lib(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fetched(folder: Path, version: str = storm_plugin.STORM) -> Path:
+    """Return the jars of a Storm, or skip."""
     if storm_plugin.jdk() is None or shutil.which("mvn") is None:
         pytest.skip("needs a JDK and Maven")
     try:
-        return storm_plugin.fetch(tmp_path_factory.mktemp("storm"))
+        return storm_plugin.fetch(folder, version)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-        pytest.skip("Maven Central does not give Storm")
+        pytest.skip(f"Maven Central does not give Storm {version}")
 
 
 @pytest.fixture(scope="module")
-def nimbus(lib: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def nimbus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    lib = fetched(tmp_path_factory.mktemp("storm"))
     folder = tmp_path_factory.mktemp("cluster")
     storm_plugin.build(
         lib, folder / "lab.jar", Path(storm_plugin.__file__).parent / "StormLab.java"
@@ -119,9 +120,33 @@ def test_the_plan_is_carried_out_and_reverted(
     assert main(["verify", "storm", nimbus, placement, "--timeout", "60"]) == 1
 
 
-def test_the_jar_is_built_of_its_source(lib: Path, tmp_path: Path) -> None:
+PREPARED = """
+import java.util.Map;
+public class Prepared {
+    public static void main(String[] args) {
+        org.apache.storm.scheduler.IScheduler scheduler = new streamplace.PlanScheduler();
+        scheduler.prepare(Map.of());
+        System.out.println(scheduler.config());
+    }
+}
+"""
+
+
+def test_an_older_storm_prepares_it(tmp_path: Path) -> None:
+    """Its own ZooKeeper does not run on Java 14 and newer, so that no cluster of it is started."""
+    lib = fetched(tmp_path / "storm", storm_plugin.OLDER)
+    (tmp_path / "Prepared.java").write_text(PREPARED)
+    path = f"{lib}/*:{storm_plugin.JAR}:{tmp_path}"
+    subprocess.run(["javac", "-cp", path, tmp_path / "Prepared.java"], check=True)
+    done = subprocess.run(
+        ["java", "-cp", path, "Prepared"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "{}\n", done.stderr[-2000:]
+
+
+def test_the_jar_is_built_of_its_source(tmp_path: Path) -> None:
     built = tmp_path / "built.jar"
-    storm_plugin.build(lib, built)
+    storm_plugin.build(fetched(tmp_path / "storm"), built)
     if storm_plugin.jdk() != storm_plugin.JDK:
         pytest.skip(f"the jar in the package is that of JDK {storm_plugin.JDK}")
     assert built.read_bytes() == storm_plugin.JAR.read_bytes()
