@@ -24,7 +24,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-publish docs-check fuzz torture papers bench lab lab-bench lab-plans lab-storm lab-kafka lab-storm-plans constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-publish docs-check fuzz torture papers bench lab lab-bench lab-plans lab-storm lab-kafka lab-storm-bench lab-storm-claims lab-storm-plans constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -43,6 +43,8 @@ help:
 	@echo 'make lab-bench    orders a second of ways to place, on emulated machines (root; an hour)'
 	@echo 'make lab-plans    50 random plans on a cluster of its own, each counted'
 	@echo 'make lab-storm    a Storm on this machine: planned, a supervisor lost, planned again (JDK, Maven)'
+	@echo 'make lab-storm-bench  ways to place Storm topologies, on emulated machines (root; an hour)'
+	@echo 'make lab-storm-claims tuples lost by a rescheduling, the cost of monitoring'
 	@echo 'make lab-storm-plans  50 random plans on it, each executor counted'
 	@echo 'make lab-kafka    20 random plans on a Kafka of its own, with brokers killed, each replica counted'
 	@echo 'make constraints  rewrite constraints.txt from this environment'
@@ -165,6 +167,12 @@ lab-kafka: $(VENV)/.installed-dev
 
 lab-storm: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.storm $(LAB_ARGS)
+
+lab-storm-bench: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.studies.lab.storm_bench $(LAB_ARGS)
+
+lab-storm-claims: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.studies.lab.storm_claims $(LAB_ARGS)
 
 lab-storm-plans: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.storm_plans $(LAB_ARGS)

@@ -136,10 +136,10 @@ class Walk:
         command("solve", *files, "--time-limit", "5", "-q")
         self.export()
 
-    def read(self) -> None:
+    def read(self, cpu: str = "requested", *more: str) -> None:
         """Import."""
-        options = ("--option", "cpu=requested", "-q")
-        command("import", "storm", self._url, *options, *PATIENCE, "-o", self.file["instance"])
+        options = ("--option", f"cpu={cpu}", *more, "-q", *PATIENCE)
+        command("import", "storm", self._url, *options, "-o", self.file["instance"])
 
     def export(self) -> None:
         """Write the placement of the plan."""

@@ -48,6 +48,8 @@ _COMMON: dict[str, Any] = {
     "worker.childopts": " ".join((_WORKER, *_SMALL)),
     "topology.worker.logwriter.childopts": " ".join((_LOG_WRITER, *_SMALL)),
     "worker.heap.memory.mb": 96,
+    "supervisor.cpu.capacity": 100.0,
+    "supervisor.memory.capacity.mb": 1024.0,
     "executor.metrics.frequency.secs": 5,
 }
 _LOGGING = """<Configuration><Appenders>{}
@@ -139,8 +141,6 @@ class StormCluster:
             "storm.local.dir": str(self._data / name),
             "supervisor.slots.ports": [6700 + 10 * number + slot for slot in range(SLOTS)],
             "supervisor.thrift.port": self._thrift[number],
-            "supervisor.cpu.capacity": 100.0,
-            "supervisor.memory.capacity.mb": 1024.0,
         }
         self._start(name, _SUPERVISOR, settings=own, inside=inside)
 

@@ -28,7 +28,7 @@ from experiments.studies.lab.storm import (
     start_all,
     wait_until,
 )
-from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
+from experiments.studies.lab.storm_cluster import SLOTS, SUPERVISORS, StormCluster
 from optim import Instance, InvalidInput, Plan
 from streamplace.clusters.storm.nimbus import Nimbus
 from streamplace.clusters.storm.placement import load_placement
@@ -38,16 +38,21 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
 
 _KILL_EVERY = 10
-_MOST_WORKERS = 2
-"""Of a plan on each supervisor: a worker is two processes."""
+_TWO = 0.2
 _LONG = 240.0
 
 
 def random_places(instance: Instance, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Return a random node and slot of each executor."""
-    nodes, number = instance.num_nodes, instance.num_tasks
-    node = rng.integers(nodes, size=number, dtype=np.int32)
-    return node, rng.integers(_MOST_WORKERS, size=number, dtype=np.int32)
+    """Return a node and slot of each executor: random ones of a random set of workers."""
+    nodes = rng.permutation(instance.num_nodes)[: rng.integers(1, instance.num_nodes + 1)]
+    workers = [(node, slot) for node in nodes for slot in _slots(rng)]
+    drawn = np.array(workers, dtype=np.int32)[rng.integers(len(workers), size=instance.num_tasks)]
+    return drawn[:, 0].copy(), drawn[:, 1].copy()
+
+
+def _slots(rng: np.random.Generator) -> list[int]:
+    """Return one slot, or two for a fifth: a worker is two processes, which take seconds each."""
+    return rng.permutation(SLOTS)[: 1 + (rng.random() < _TWO)].tolist()
 
 
 def run(folder: Path, number: int, seed: int) -> Tally:

@@ -1,0 +1,209 @@
+"""What the papers say of a running Storm: tuples lost by a rescheduling, the cost of monitoring.
+
+    python -m experiments.studies.lab.storm_claims [--folder F] [--store]
+
+``--store`` keeps the tables ``live-moves`` and ``live-monitoring`` with the papers that claim them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.studies.lab.__main__ import tell
+from experiments.studies.lab.cluster import LabError
+from experiments.studies.lab.storm import (
+    Walk,
+    all_run,
+    conf_of,
+    reports_of,
+    start_all,
+    wait_until,
+)
+from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
+from experiments.studies.lab.storm_plans import random_places
+from experiments.studies.lab.storm_plugin import STORM
+from experiments.studies.papers.claims import store_table
+from optim import Instance, InvalidInput, Plan, solve
+from streamplace.clusters.storm.nimbus import Nimbus
+from streamplace.clusters.storm.placement import load_placement
+from streamplace.clusters.storm.submit import submit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COUNT, RATE, SPOUTS = 4_000, 50, 2
+"""Tuples of an executor of the spout, and its tuples/s."""
+RESCHEDULINGS = 2
+SECONDS = 40.0
+"""Of a measurement of processor time."""
+EVERY = 10.0
+"""Seconds between imports of a monitored topology."""
+EXECUTORS = SPOUTS + 3 + 3
+MACHINE = f"{platform.machine()}, {os.cpu_count()} shared cores"
+_LONG = 300.0
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def ledgered(folder: Path) -> list[dict[str, Any]]:
+    """Return components that write what they sent and received."""
+    return [
+        {"id": "lines", "executors": SPOUTS, "rate": RATE, "count": COUNT, "ledger": str(folder)},
+        {"id": "split", "executors": 3, "from": "lines"},
+        {"id": "store", "executors": 3, "from": "split", "out": 0, "ledger": str(folder)},
+    ]
+
+
+def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
+    """Reschedule a topology while it works off its tuples; return what came out."""
+    name = f"acked{ackers}"
+    ledger = folder / f"ledger-{name}"
+    ledger.mkdir(exist_ok=True)
+    for file in ledger.iterdir():
+        file.unlink()
+    more = {"topology.acker.executors": ackers, "topology.message.timeout.secs": 20}
+    conf = conf_of(folder, **more)
+    cluster.submit({"name": name, "conf": conf, "components": ledgered(ledger)})
+    number = EXECUTORS + ackers
+    wait_until(lambda: all_run(cluster.url, name, number), f"{name} runs", _LONG)
+    walk = Walk(cluster, folder)
+    walk.read("requested", "--option", f"topology={name}", "--option", "interval=0")
+    instance, rng = Instance.load(walk.file["instance"]), np.random.default_rng(ackers)
+    restarts = 0
+    for _ in range(RESCHEDULINGS):
+        Plan.from_indices(instance, *random_places(instance, rng)).save(walk.file["plan"])
+        walk.export()
+        with Nimbus(cluster.url, 60.0) as nimbus:
+            verdict = submit(nimbus, load_placement(walk.file["placement"]), _LONG)
+        if not verdict.holds:
+            raise LabError(verdict.text())
+        restarts += 1
+        time.sleep(5.0)
+
+    def done() -> bool:
+        files = [ledger / f"acked-{i}" for i in range(SPOUTS)]
+        return all(f.exists() and int(f.read_text() or 0) >= COUNT for f in files)
+
+    wait_until(done, f"all tuples of {name} are acked", _LONG)
+    time.sleep(10.0)  # what is under way without ackers
+    counts = received(ledger)
+    with Nimbus(cluster.url, 60.0) as nimbus:
+        nimbus.kill(name)
+    return {
+        "acked": ackers > 0,
+        "reschedulings": restarts,
+        "tuples_in": SPOUTS * COUNT,
+        "tuples_out": len(counts),
+        "out_again": sum(counts.values()) - len(counts),
+    }
+
+
+def received(ledger: Path) -> Counter[int]:
+    """Count what the last bolts received, by tuple."""
+    lines = [line for f in ledger.glob("received-*") for line in f.read_text().splitlines()]
+    return Counter(int(line) for line in lines if line.isdigit())
+
+
+def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any]:
+    """Measure what processors do for a topology at a fixed rate: asked and told often, or not."""
+    name = "often" if often else "seldom"
+    conf = conf_of(folder, 5 if often else 60, **{"topology.acker.executors": 1})
+    conf["executor.metrics.frequency.secs"] = 5 if often else 60
+    parts = [
+        {"id": "lines", "executors": 2, "rate": 100},
+        {"id": "split", "executors": 3, "from": "lines", "rounds": 5_000},
+        {"id": "store", "executors": 3, "from": "split", "out": 0},
+    ]
+    cluster.submit({"name": name, "conf": conf, "components": parts})
+    wait_until(lambda: all_run(cluster.url, name, 9), f"{name} runs", _LONG)
+    time.sleep(15.0)
+    walk = Walk(cluster, folder)
+    before, began, own = _cpu(cluster), time.monotonic(), time.process_time()
+    ends = began + SECONDS
+    while time.monotonic() < ends:
+        if often:
+            walk.read("requested", "--option", f"topology={name}", "--option", "interval=0")
+        time.sleep(max(0.0, min(EVERY, ends - time.monotonic())))
+    elapsed = time.monotonic() - began
+    own = time.process_time() - own
+    used = {part: (now - before[part]) / elapsed for part, now in _cpu(cluster).items()}
+    schedule = 0.0
+    if often:
+        instance = Instance.load(walk.file["instance"])
+        start = time.process_time()
+        solve(instance, "storm-online")
+        schedule = time.process_time() - start
+    with Nimbus(cluster.url, 60.0) as nimbus:
+        nimbus.kill(name)
+    gone = lambda: not any(t.name == name for t in _topologies(cluster))  # noqa: E731
+    wait_until(gone, f"{name} is gone", _LONG)
+    return {
+        "monitored": often,
+        "seconds": round(elapsed, 1),
+        "nimbus_cores": round(used["nimbus"], 4),
+        "worker_cores": round(used["workers"], 4),
+        "import_cores": round(own / elapsed, 4),
+        "schedule_s": round(schedule, 4),
+    }
+
+
+def _topologies(cluster: StormCluster) -> Sequence[Any]:
+    with Nimbus(cluster.url, 60.0) as nimbus:
+        return list(nimbus.cluster().topologies or ())
+
+
+def _cpu(cluster: StormCluster) -> dict[str, float]:
+    """Return processor seconds of Nimbus, and of supervisors with their workers."""
+    parts = {"nimbus": ("nimbus",), "workers": SUPERVISORS}
+    return {
+        part: sum(_seconds(pid) for name in names for pid in cluster.members(name))
+        for part, names in parts.items()
+    }
+
+
+def _seconds(pid: int) -> float:
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(told[11]) + int(told[12])) / _TICK
+
+
+def main() -> int:
+    """Measure, print, and store where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", default="build/lab-storm-claims", help="for logs and files")
+    parser.add_argument("--store", action="store_true", help="keep the tables with the paper")
+    args = parser.parse_args()
+    folder = Path(args.folder).resolve()
+    reports_of(folder)
+    command = "python -m experiments.studies.lab.storm_claims --store"
+    try:
+        with StormCluster(folder) as cluster:
+            start_all(cluster)
+            for table, other, rows in (
+                ("live-moves", "task_allocation", (moved(cluster, folder, n) for n in (1, 0))),
+                ("live-monitoring", "elastic_allocator",
+                 (monitored(cluster, folder, often) for often in (False, True))),
+            ):  # fmt: skip
+                frame = pd.DataFrame(list(rows)).assign(storm=STORM, machine=MACHINE)
+                tell(f"{table}\n{frame.to_string(index=False)}")
+                for paper in ("storm", other) if args.store else ():
+                    store_table(paper, table, frame, command=command, seeds="live, one run each")
+    except (LabError, InvalidInput) as error:
+        tell(f"lab-storm-claims: failed: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
