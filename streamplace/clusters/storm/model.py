@@ -290,8 +290,8 @@ def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
     request = part.cpu_request
     computes = completed([executor.computes for executor in part.executors])
     if cpu == "process" and computes is not None:
-        busy = shares or [None] * len(computes)
-        return [(100.0 * cores, share) for cores, share in zip(computes, busy, strict=True)]
+        busy = shares or [0.0] * len(computes)
+        return [(100.0 * cores, share or None) for cores, share in zip(computes, busy, strict=True)]
     if shares is None:
         return [(request or 0.0, None)] * len(part.executors)
     if cpu == "requested" and request is not None:
