@@ -79,7 +79,9 @@ class StormCluster:
     ) -> None:
         self.folder = folder.resolve()
         self._host = host
-        self._zookeeper, self._nimbus, *self._thrift = free_ports(host, 2 + len(SUPERVISORS))
+        number = len(SUPERVISORS)
+        self._zookeeper, self._nimbus, *ports = free_ports(host, 2 + number + number * SLOTS)
+        self._thrift, self._slots = ports[:number], ports[number:]
         self.url = f"nimbus://{host}:{self._nimbus}"
         self._settings = {
             **_COMMON,
@@ -139,7 +141,7 @@ class StormCluster:
         own = {
             "storm.local.hostname": host,
             "storm.local.dir": str(self._data / name),
-            "supervisor.slots.ports": [6700 + 10 * number + slot for slot in range(SLOTS)],
+            "supervisor.slots.ports": sorted(self._slots[number * SLOTS : (number + 1) * SLOTS]),
             "supervisor.thrift.port": self._thrift[number],
         }
         self._start(name, _SUPERVISOR, settings=own, inside=inside)
