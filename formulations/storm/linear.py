@@ -152,7 +152,7 @@ def numbers_of(places: Integers, running: tuple[Worker, ...]) -> Integers:
 
 
 def distinguishes_slots(instance: Instance, jobs: StormJobs) -> bool:
-    """Whether slots are told apart on the first level, too."""
+    """Whether slots are distinguished on the first level, too."""
     capacity = instance.nodes.slot_capacity[jobs.slots > 0]
     some = np.isfinite(capacity).any() or most_restarts(instance) is not None
     return bool(some or instance.slot_sets.ids)

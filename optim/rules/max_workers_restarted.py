@@ -1,7 +1,7 @@
 """``max_workers_restarted``: at most so many slots hold other tasks than now.
 
 A worker, the process in a slot of a node, restarts whole where its set of tasks changes: one that
-is emptied and one that is new count like one that is changed. Slots are told apart by their numbers
+is emptied and one that is new count like one that is changed. Slots differ by their numbers
 (`tasks[].slot`). Where no task is anywhere yet, nothing restarts.
 
 The rule binds whether or not a plan decides slots: where it does not, some assignment of each

@@ -143,12 +143,12 @@ COLUMNS = tuple(field.name for field in fields(Row))
 class Acked(NamedTuple):
     """What spouts' executors counted since they started: tuples, and ms of their latencies."""
 
-    count: float
+    tuples: float
     spent: float
 
     def since(self, before: Acked) -> Acked:
         """Return what came between."""
-        return Acked(self.count - before.count, self.spent - before.spent)
+        return Acked(self.tuples - before.tuples, self.spent - before.spent)
 
 
 def acked(url: str, name: str) -> Acked:
@@ -248,9 +248,9 @@ class Bench:
             predicted_share=placement.remote_share or 0.0,
             share=crossed.crossed / crossed.total,
             crossed=crossed.crossed,
-            latency=paced.spent / paced.count if paced.count else float("nan"),
+            latency=paced.spent / paced.tuples if paced.tuples else float("nan"),
             predicted_rate=2 * PACED * (found.sustainable_rate or 0.0),
-            rate=full.count / seconds,
+            rate=full.tuples / seconds,
             nodes=len({worker.rpartition(":")[0] for worker in _workers(placement, shape.name)}),
             as_planned=verdict.holds,
             load=os.getloadavg()[0],
@@ -298,7 +298,7 @@ def _workers(placement: Any, name: str) -> Sequence[str]:
 
 
 RUNS = Path(__file__).with_name("storm-bench-runs.csv")
-"""The runs that the documentation tells of."""
+"""The runs that the documentation describes."""
 _HEAD = (
     "topology", "plan", "runs", "machines", "crossing, predicted", "measured",
     "messages/s that cross", "latency, ms", "most tuples/s, predicted", "measured",
@@ -317,7 +317,12 @@ def bench_table(path: Path = RUNS) -> str:
         means = own.groupby("policy", sort=False).mean(numeric_only=True)
         counts = own.groupby("policy").size()
         lines += [
-            [str(shape), str(policy), str(counts[policy]), *(f"{row[k]:{f}}" for k, f in _SHOWN)]
+            [
+                str(shape),
+                str(policy),
+                str(counts[policy]),
+                *(f"{row[str(k)]:{f}}" for k, f in _SHOWN),
+            ]
             for policy, row in means.iterrows()
         ]
         order = ", ".join(map(str, means["latency"].sort_values().index))

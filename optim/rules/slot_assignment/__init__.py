@@ -18,7 +18,7 @@ than nodes is first widened by moves within nodes (`search.ToSpread`), then sear
 partitions of the nodes that hold several of its units.
 
 Where only so many workers may restart, slots get the numbers of those that run now, and workers
-that can go on as they are are kept (`restarts`).
+that can go on as they are stay (`restarts`).
 """
 
 from __future__ import annotations

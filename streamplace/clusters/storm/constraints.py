@@ -34,7 +34,7 @@ MACHINES = "isolation.scheduler.machines"
 STRATEGY, SCHEDULER = "topology.scheduler.strategy", "storm.scheduler"
 _COUNT, _INCOMPATIBLE = "maxNodeCoLocationCnt", "incompatibleComponents"
 MOST_SETS = 2_000
-"""Pairs of executors that are told apart at most: each is a set of its own."""
+"""Pairs of executors that may not share a place, at most: each is a set of its own."""
 
 
 def machines_of(topology: Topology, ledger: Ledger) -> int | None:

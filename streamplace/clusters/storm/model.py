@@ -5,7 +5,7 @@ and executed; no interface reports executor to executor. A sender's share is its
 component sent. What a receiver gets of each sender follows the grouping:
 
 =================================  ==============================================================
-shuffle, local_or_shuffle          every executor the same; since Storm 2, unless it is told
+shuffle, local_or_shuffle          every executor the same; since Storm 2, unless it is set
                                    otherwise, whoever is near (a `local_first` stream)
 none                               every executor the same
 all                                every executor the same: what was executed holds the copies
@@ -544,7 +544,7 @@ def _follows(topology: Topology, grouping: str | None, ledger: Ledger) -> bool:
 
 
 def _note_shuffles(topology: Topology, edges: list[Edge], ledger: Ledger) -> None:
-    """Tell which edges go to who is near, and what that leaves open."""
+    """State which edges go to who is near, and what that leaves open."""
     near: list[str] = []
     mixed: list[str] = []
     for edge in edges:

@@ -101,7 +101,7 @@ class Executor(_Started):
 
     Nimbus reports more than the UI: `measured` are the seconds between two reports that its counts
     are of, `received` what it executed by (sender, stream), `sent_on` what it sent by stream.
-    `computes` are the cores that its thread uses, where the process of its worker tells.
+    `computes` are the cores that its thread uses, where the process of its worker reports them.
     """
 
     name: Text = Field(alias="id")

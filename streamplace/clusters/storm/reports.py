@@ -163,7 +163,7 @@ def crossing(
 def processors(
     workers: dict[Place, Worker], places: Sequence[Place]
 ) -> tuple[dict[Place, float], list[Place]]:
-    """Return the cores that the threads of running workers use, and the workers that do not tell.
+    """Return the cores that the threads of running workers use, and the workers that report none.
 
     Parameters
     ----------
