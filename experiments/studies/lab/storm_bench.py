@@ -315,7 +315,7 @@ def bench_table(path: Path = RUNS) -> str:
     lines, orders = [], []
     for shape, own in runs.groupby("shape", sort=False):
         means = own.groupby("policy", sort=False).mean(numeric_only=True)
-        counts = own.groupby("policy").size()
+        counts = own.groupby("policy").size().to_dict()
         lines += [
             [
                 str(shape),

@@ -114,7 +114,7 @@ def received(ledger: Path) -> Counter[int]:
 
 
 def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any]:
-    """Measure what processors do for a topology at a fixed rate: with frequent requests and reports, or without."""
+    """Measure the processors at a fixed rate, with frequent requests and reports or without."""
     name = "often" if often else "seldom"
     conf = conf_of(folder, 5 if often else 60, **{"topology.acker.executors": 1})
     conf["executor.metrics.frequency.secs"] = 5 if often else 60

@@ -5,10 +5,10 @@ into slots, the parts that are a worker's tasks now take its number, and the oth
 workers that end first (`renumbered`): of c workers now and p parts, k of them as they are,
 max(c, p) − k restart.
 
-Where more restart so than may, workers whose tasks are all on their node still stay as they are: each is
-made a topology of its own that fills one slot, and a node gets no more slots than may restart
-there. Which stay and which nodes get more slots than they use now is tried in order, the most
-of them first, within a number of trials.
+Where more restart so than may, workers whose tasks are all on their node still stay as they are:
+each is made a topology of its own that fills one slot, and a node gets no more slots than may
+restart there. Which stay and which nodes get more slots than they use now is tried in order, the
+most of them first, within a number of trials.
 """
 
 from __future__ import annotations
