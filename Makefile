@@ -172,7 +172,7 @@ lab-storm-bench: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.storm_bench $(LAB_ARGS)
 
 lab-storm-claims: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.studies.lab.storm_claims $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.papers.storm.live $(LAB_ARGS)
 
 lab-storm-plans: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.storm_plans $(LAB_ARGS)

@@ -10,8 +10,8 @@ import pytest
 
 from experiments.studies.lab import storm_bench
 from experiments.studies.lab.storm_bench import Acked
-from experiments.studies.lab.storm_claims import received
 from experiments.studies.lab.storm_plans import random_places
+from experiments.studies.papers.storm.live import received
 from optim import Instance
 
 

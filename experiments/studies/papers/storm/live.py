@@ -1,6 +1,6 @@
 """What the papers say of a running Storm: tuples lost by a rescheduling, the cost of monitoring.
 
-    python -m experiments.studies.lab.storm_claims [--folder F] [--store]
+    python -m experiments.studies.papers.storm.live [--folder F] [--store]
 
 ``--store`` keeps the tables ``live-moves`` and ``live-monitoring`` with the papers that claim them.
 """
@@ -186,7 +186,7 @@ def main() -> int:
     args = parser.parse_args()
     folder = Path(args.folder).resolve()
     reports_of(folder)
-    command = "python -m experiments.studies.lab.storm_claims --store"
+    command = "python -m experiments.studies.papers.storm.live --store"
     try:
         with StormCluster(folder) as cluster:
             start_all(cluster)
