@@ -74,6 +74,7 @@ def evaluate(
     >>> found.feasible, found.imc_gain, found.migrations
     (True, 12.5, 1)
     """
+    expect("plan", plan, Plan, "read a file by Plan.load(FILE)")
     if plan.parallelism is not None:
         return _evaluate_scaled(instance, plan, ignore, objective or "")
     check_belongs(instance, plan)
