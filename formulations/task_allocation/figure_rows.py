@@ -77,6 +77,7 @@ NONLINEAR = {
     "rate_after_loss": _RATE,
     "interslot_traffic": _SLOTS,
     "slots_used": _SLOTS,
+    "workers_restarted": _SLOTS,
 }
 """Why there is none of others."""
 

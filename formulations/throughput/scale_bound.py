@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from optim.solvers.inprocess import LpSolution, solve_lp
+from optim.solvers.interface import LinearTermination
+
 if TYPE_CHECKING:
     from formulations.throughput.scale_counts import Counts
     from optim.format.tables import Floats
 
-_SLACK = 1e-7
+_SLACK = 1e-6
 _ROUNDS, _FURTHER = 200, 8
 
 
@@ -53,6 +56,12 @@ class PartsBound:
 
     def refutes(self, budget: float) -> bool:
         """Whether nodes of no more cost than this hold no parts that add up; ``False``: unknown."""
+        try:
+            return self._refuted(budget)
+        except _Unsolved:
+            return False
+
+    def _refuted(self, budget: float) -> bool:
         for _ in range(_ROUNDS):
             told = self._master(budget)
             if told is None or told[1] <= _SLACK:
@@ -98,14 +107,19 @@ class PartsBound:
                 row[: len(at)] = [float(one == k) for one in at]
                 rows.append(row)
                 sides.append(offer.number)
-        found = _solve(objective, np.array(rows), np.array(sides), equal, np.ones(operators))
+        below = np.append(np.full(len(rows), -np.inf), np.ones(operators))
+        above = np.append(sides, np.ones(operators))
+        zeros, free = np.zeros(len(objective)), np.full(len(objective), np.inf)
+        found = _solve(objective, np.vstack([rows, equal]), (below, above), zeros, free)
         self.programs += 1
         if found is None:
             return None
-        side = -np.asarray(found.ineqlin.marginals)
+        assert found.row_duals is not None
+        assert found.objective is not None
+        side = -found.row_duals[: len(rows)]
         paid = [side[0] * o.cost + (side[bounded[k]] if k in bounded else 0.0)
                 for k, o in enumerate(self.offers)]  # fmt: skip
-        return np.asarray(found.eqlin.marginals), float(found.fun), np.array(paid)
+        return found.row_duals[len(rows) :], found.objective, np.array(paid)
 
     def _box(self, offer: Offer) -> Floats:
         """(O,) most of each operator on a node, tightened by what the others leave."""
@@ -115,7 +129,10 @@ class PartsBound:
             for o in range(len(high)):
                 price = np.zeros(len(high))
                 price[o] = 1.0
-                told = self._relaxed(offer, price, np.zeros(len(high)), high)
+                try:
+                    told = self._relaxed(offer, price, np.zeros(len(high)), high)
+                except _Unsolved:
+                    continue
                 if told is not None:
                     high[o] = min(high[o], told[0] + 1e-9)
             if (high > 0.98 * before).all():
@@ -133,7 +150,7 @@ class PartsBound:
             planes[row, operators + at] = 1.0  # z ≤ h_b f_a + l_a f_b − l_a h_b
             np.add.at(planes, (row, a), -high[b])
             np.add.at(planes, (row, b), -low[a])
-        sides = np.concatenate([-low[i] * high[j], -low[j] * high[i]])
+        products = np.concatenate([-low[i] * high[j], -low[j] * high[i]])
         ways = np.zeros((3, size))
         for way, end in ((0, i), (1, j)):
             np.add.at(ways[way], end, self.flow)
@@ -146,15 +163,19 @@ class PartsBound:
             if np.isfinite(offer.room[r]) and row.any():
                 crossing.append((row, offer.room[r]))
         rows = np.vstack([planes, *(row[None] for row, _ in crossing)])
-        upper = np.append(sides, [side for _, side in crossing])
+        upper = np.append(products, [side for _, side in crossing])
         scale = np.maximum(np.abs(rows).max(axis=1), 1e-300)
-        limits = [*zip(low, high, strict=True), *((0.0, h) for h in high[i] * high[j])]
         value = np.append(-price, np.zeros(len(pairs)))
-        found = _solve(value, rows / scale[:, None], upper / scale + 1e-9, None, None, limits)
+        above = upper / scale + 1e-9
+        lower, most = np.append(low, np.zeros(len(pairs))), np.append(high, high[i] * high[j])
+        sides = (np.full(len(above), -np.inf), above)
+        found = _solve(value, rows / scale[:, None], sides, lower, most)
         self.programs += 1
-        return (
-            None if found is None else (-float(found.fun), found.x[:operators], found.x[operators:])
-        )
+        if found is None:
+            return None
+        assert found.x is not None
+        assert found.objective is not None
+        return -found.objective, found.x[:operators], found.x[operators:]
 
     def _holds(self, offer: Offer, part: Floats) -> bool:
         sent = part @ self.counts.rate
@@ -217,14 +238,23 @@ def _knapsack(worth: list[tuple[float, Offer]], budget: float) -> float:
     return total
 
 
-def _solve(
-    objective: Floats, rows: Floats, upper: Floats, equal: Any, right: Any, limits: Any = (0, None)
-) -> Any:
-    """Solve a linear program; ``None`` where it has no answer."""
-    from scipy.optimize import linprog
+class _Unsolved(Exception):
+    """A linear program that ended without an optimum or a proof that there is none."""
 
-    found = linprog(
-        objective, rows, upper, equal, right, bounds=limits, method="highs",
-        options={"presolve": len(objective) > 50},
-    )  # fmt: skip
-    return found if found.status == 0 else None
+
+def _solve(
+    objective: Floats, rows: Floats, sides: tuple[Any, Any], lower: Floats, upper: Floats
+) -> LpSolution | None:
+    """Solve a linear program with rows between sides; ``None`` where it is infeasible.
+
+    Raises
+    ------
+    _Unsolved
+        Nothing is known of it.
+    """
+    found = solve_lp(objective, rows, *sides, lower, upper, tolerance=1e-9)
+    if found.termination is LinearTermination.INFEASIBLE:
+        return None
+    if found.termination is not LinearTermination.OPTIMAL:
+        raise _Unsolved(found.reason)
+    return found

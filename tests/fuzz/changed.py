@@ -20,7 +20,7 @@ from tests.fuzz.reading import Document, Reading
 _COUNTS = frozenset({
     "tasks", "slot", "slots", "workers", "max_tasks", "max_inflow", "max_migrations", "at_most",
     "at_least", "max_tasks_per_slot", "max_nodes_used", "max_utilisation", "key_groups",
-    "min_parallelism", "max_parallelism",
+    "min_parallelism", "max_parallelism", "max_workers_restarted", "exclusive_nodes",
 })  # fmt: skip
 
 

@@ -12,10 +12,10 @@ import pytest
 from formulations.task_allocation.figure_rows import CONTINUOUS, LINEAR, NONLINEAR
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import OBJECTIVES, find_objective
-from optim.figures.placement import Placement
 from optim.methods.registry import get_method
 from optim.referee.result import Termination
-from optim.rules import CROSSING_COST, LOCAL_FIRST_LINKS, limits_set
+from optim.rules import limits_set, without_limits
+from optim.rules.placement import Placement
 from tests.fuzz.generate import generate
 from tests.fuzz.newer import PROBES
 from tests.optim.make import instance
@@ -76,8 +76,8 @@ def agree(made: Instance, objective: str, start_broken: str = "refuse", **more: 
 
 def modelled(document: dict[str, Any]) -> Instance:
     """Return the instance without what the model does not know."""
-    made = CROSSING_COST.dropped(Instance.from_dict(document))
-    return made if LOCAL_FIRST_LINKS.present(made) is None else LOCAL_FIRST_LINKS.dropped(made)
+    made = Instance.from_dict(document)
+    return without_limits(made, set(limits_set(made)) - get_method("plan-milp").honours)
 
 
 @pytest.mark.parametrize("seed", range(12))

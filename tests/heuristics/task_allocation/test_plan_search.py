@@ -13,7 +13,6 @@ from heuristics.annealing import levels_of
 from heuristics.task_allocation import plan_search
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import find_objective
-from optim.figures.placement import Placement
 from optim.kernels.draws import seeded
 from optim.kernels.plan_state import LEFT, MEAN, NODE, SEARCHED, PlanState, state_of
 from optim.kernels.plan_walk import TOLD, measure, walk
@@ -21,7 +20,8 @@ from optim.kernels.room import placing_masks
 from optim.methods.choose import is_suitable
 from optim.methods.registry import get_method
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import LOCAL_FIRST_LINKS, limits_set
+from optim.rules import limits_set, without_limits
+from optim.rules.placement import Placement
 from tests.fuzz.generate import generate
 from tests.fuzz.newer import PROBES
 
@@ -38,9 +38,9 @@ UNSEEN = {
 
 
 def drawn(seed: int, placements: int = 2_000) -> Instance:
-    """Return a random instance with rules of all sorts."""
+    """Return a random instance with rules of all sorts that the method keeps."""
     made = Instance.from_dict(generate(seed, FIELDS, 0.0, placements))
-    return made if LOCAL_FIRST_LINKS.present(made) is None else LOCAL_FIRST_LINKS.dropped(made)
+    return without_limits(made, set(limits_set(made)) - get_method("plan-search").honours)
 
 
 def placed() -> Instance:

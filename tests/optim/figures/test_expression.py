@@ -10,8 +10,8 @@ import pytest
 from optim.errors import InvalidInput
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.expression import in_units
-from optim.figures.placement import Placement
 from optim.referee.evaluate import evaluate_indices
+from optim.rules.placement import Placement
 from tests.optim.make import instance
 
 READ = {

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from optim.errors import InvalidInput
-from optim.figures.placement import Placement
 from optim.figures.traffic import INTERSLOT_TRAFFIC
 from optim.format.instance import Instance
 from optim.rules import limits_set, without_limits
+from optim.rules.placement import Placement
 
 FORMAT = {"format": "streamplace.instance/1", "name": "near"}
 

@@ -123,7 +123,7 @@ def test_names_are_the_instance_s(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "name"),
-    [("sets", "apart_0[n1]"), ("max_inflow", "max_inflow[n2]"), ("links", "link[up]"),
+    [("sets", "apart_0[n1]"), ("max_inflow", "inflow[n2]"), ("links", "link[up]"),
      ("max_migrations", "max_migrations"), ("max_nodes_used", "used_if_there[a/0,n1]")],
 )  # fmt: skip
 def test_rows_of_rules_are_named(rule: str, name: str, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_what_came_out_is_counted_by_tuple(tmp_path: Path) -> None:
 def test_latency_between_two_readings() -> None:
     before, after = Acked(100, 100 * 4.0), Acked(300, 300 * 6.0)
     between = after.since(before)
-    assert between.spent / between.count == 7.0
+    assert between.spent / between.tuples == 7.0
 
 
 def test_without_root_the_bench_is_skipped(

@@ -114,7 +114,7 @@ def test_an_optimum_that_is_not_proved_is_left_out_and_counted() -> None:
     frame.loc[frame["method_label"] == "optimum", "gap"] = 0.01
     table = figures.gains(frame, ("TD", "TL", "Storm", "imc-search", "optimum"))
     assert len(table) == 1
-    assert "one solver's word, at 0 of 1" in figures.compared(table, 10.0)[2]
+    assert "by one solver, at 0 of 1" in figures.compared(table, 10.0)[2]
 
 
 def test_capacities_at_which_one_fails_are_left_out() -> None:
