@@ -36,7 +36,7 @@ def shares(tasks: int, key_groups: int | None = None) -> Floats:
     --------
     >>> shares(4).tolist()
     [0.25, 0.25, 0.25, 0.25]
-    >>> shares(85, 128).max() == 2 / 128, (shares(85, 128) > 1 / 85).sum()
+    >>> float(shares(85, 128).max()) == 2 / 128, int((shares(85, 128) > 1 / 85).sum())
     (True, 43)
     """
     if key_groups is None:
