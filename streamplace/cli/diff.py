@@ -81,8 +81,6 @@ def run(args: argparse.Namespace) -> int:
 def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
     """Read and judge what is compared."""
     plans = [load_plan(name) for name in names]
-    for plan in plans:
-        check_belongs(instance, plan)
     if len(plans) == 2:
         threads = [plan.threads is not None for plan in plans]
         if threads[0] != threads[1]:
@@ -93,6 +91,8 @@ def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
         reason = "is not given for every task, so there is no current placement to compare with"
         remedy = "name two plans: streamplace diff INSTANCE BEFORE AFTER"
         raise InvalidInput(Problem("tasks[].node", None, reason, remedy))
+    for plan in plans:
+        check_belongs(instance, plan)
     found = [
         _Side(name, evaluate(instance, plan), plan) for name, plan in zip(names, plans, strict=True)
     ]

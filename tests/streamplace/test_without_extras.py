@@ -32,6 +32,7 @@ for words in json.loads(sys.argv[2]):
 import."""
 
 INSTANCE = str(EXAMPLES / "hand-8-tasks.json")
+RATED = str(EXAMPLES / "capsys-rate-q6.json")
 WORKS = {
     "bench": ["--list"],
     "certify": [INSTANCE, "certificate.json"],
@@ -46,6 +47,7 @@ WORKS = {
     "model": ["--help"],
     "paper": ["--help"],
     "run-steps": ["command", INSTANCE, "steps.json", "--run", "true {file}"],
+    "scale": [RATED, "--target-rate", "1"],
     "schema": [],
     "solve": [INSTANCE, "-o", "plan.json", "--certificate", "certificate.json"],
     "steps": [INSTANCE, "plan.json", "-o", "steps.json"],

@@ -23,6 +23,7 @@ from optim.methods.reduce import lowered
 from optim.referee.result import Termination
 from optim.rules import keeps_all
 from optim.rules.placement import Placement
+from tests.slowly import slowly
 
 EXACT = ("imc-milp", "plan-milp", "imc-brute")
 SENSES = {"internode_traffic": min, "imc_gain": max, "max_utilisation": min, "migrations": min}
@@ -115,7 +116,7 @@ def holds(seed: int, method: str, objective: str, slots: bool = False) -> bool:
     return True
 
 
-@pytest.mark.parametrize("block", range(60))
+@pytest.mark.parametrize("block", [*range(20), *slowly(*range(20, 60))])
 def test_the_model_has_the_best_of_all_placements(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):  # 1,200 instances, within this process
         known = best(seed, slots=False, objective="imc_gain")
@@ -145,20 +146,20 @@ def test_traffic_as_by_brute_force(method: str, seed: int) -> None:
 
 
 @pytest.mark.seeds(2)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(6), *slowly(*range(6, 20))])
 def test_levels_and_slots_as_by_brute_force(seed: int) -> None:
     for k in range(4):
         holds(100 + 20 * seed + k, "plan-milp", "internode_traffic", slots=True)
 
 
 @pytest.mark.seeds(2)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(4), *slowly(*range(4, 12))])
 def test_the_search_finds_the_best(seed: int) -> None:
     for k in range(3):
         holds(500 + 20 * seed + k, "plan-search", "imc_gain")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(20), *slowly(*range(20, 60))])
 def test_what_a_walk_follows_is_what_the_referee_finds(seed: int) -> None:
     made = drawn(seed)
     name = ("imc_gain", "resource_deviation")[seed % 2]  # only inside, all that crosses

@@ -22,6 +22,7 @@ from optim.format.parallelism import at_parallelism, bounds_of
 from optim.rules import broken
 from optim.rules.placement import Placement
 from streamplace.cli.main import main
+from tests.slowly import slowly
 
 
 def small(seed: int) -> Instance:
@@ -122,7 +123,7 @@ def check(seed: int) -> None:
     assert (evaluate(instance, again).sustainable_rate or 9) >= rate * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("part", range(12))
+@pytest.mark.parametrize("part", [*range(4), *slowly(*range(4, 12))])
 def test_against_all_parallelisms_and_placements(part: int) -> None:
     for seed in range(10 * part, 10 * part + 10):
         check(seed)

@@ -23,6 +23,7 @@ from streamplace.policies.guard import Guarded
 from streamplace.policies.registry import read_policy
 from tests.command import run_command
 from tests.heuristics.rebalancing.cases import case
+from tests.slowly import slowly
 
 
 @dataclass
@@ -78,7 +79,11 @@ DAY = {"nodes": 4, "key_groups": 6, "operators": 2, "periods": 12, "max_migratio
 
 @pytest.mark.parametrize(
     ("policy", "gain", "cool_down"),
-    [("flux", 0.3, 0.0), ("balance-search", 0.2, 180.0), ("change-trigger:method=flux", 0.0, 0.0)],
+    [
+        ("flux", 0.3, 0.0),
+        ("change-trigger:method=flux", 0.0, 0.0),
+        *slowly(("balance-search", 0.2, 180.0)),
+    ],
 )
 def test_a_day_gives_the_same_decisions_in_replay_decide_and_watch(
     policy: str, gain: float, cool_down: float, tmp_path: Path

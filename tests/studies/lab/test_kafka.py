@@ -11,7 +11,7 @@ pytest.importorskip("kafka")
 
 from experiments.studies.lab.kafka import KafkaLab, LabError, Round, kafka_jars, random_lists
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.slow  # two minutes; `make lab-kafka` does more
 
 
 def test_replicas_and_leaders_are_as_planned_after_kills(tmp_path: Path) -> None:

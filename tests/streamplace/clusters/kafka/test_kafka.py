@@ -249,4 +249,4 @@ def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     after.write_text("\n".join(w for w in done.split("\n") if "Partition: 4\t" not in w))
     assert main(["verify", "kafka", plan, "--describe", str(after)]) == 2
     assert main(["verify", "kafka", plan]) == 2
-    assert "--describe is missing" in capsys.readouterr().err
+    assert "URL is missing (HOST:PORT, or --describe FILE" in capsys.readouterr().err
