@@ -4,7 +4,7 @@ An exact first choice has the larger part of the time, so that what is small is 
 no clock decides between plans. Where it ends without a proof, searches and heuristics of the same
 objective follow; they end by themselves. The rest is the exact methods', from the best plan so far.
 
-With several cores the others run in forked processes meanwhile. Each returns its runs, whole or
+With several threads the others run in forked processes meanwhile. Each returns its runs, whole or
 interrupted, as Ctrl-C would end them.
 """
 
@@ -22,7 +22,6 @@ from optim.methods.choose import Choice, choices
 from optim.methods.registry import get_method
 from optim.referee.result import Result, Termination
 from optim.util.forked import Forked, may_fork
-from optim.util.process import usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,8 +82,8 @@ def run_portfolio(
         else of `Settings` is to change.
     asked
         Only methods that can optimise its objective, by default that of the first choice; its time
-        limit, or `SECONDS`, is for all methods together. With more than one of its `threads`, by
-        default one a core, methods run side by side in processes.
+        limit, or `SECONDS`, is for all methods together. With more than one of its `threads`, so
+        many methods run side by side in processes.
 
     Returns
     -------
@@ -103,7 +102,7 @@ def run_portfolio(
         return None
     figure = find_objective(get_method(suited[0].name).aimed_at(objective or "").objective)
     portfolio = _Portfolio(relaxed, solve_one, asked, figure, limit)
-    workers = asked.threads or usable_cores()
+    workers = asked.threads or 1
     if workers > 1 and may_fork():
         portfolio.side_by_side(suited, workers)
     else:
@@ -184,12 +183,13 @@ class _Portfolio:
     def side_by_side(self, suited: list[Choice], workers: int) -> None:
         """Run methods in so many processes: this one has the exact methods, where there are some.
 
-        In the first stage the first choice runs here and the others in forked processes; in the
-        second, from the best plan of all, exact methods here and searches from other seeds there.
+        An exact first choice runs here and the others in forked processes; then, from the best plan
+        of all, exact methods here and searches from other seeds there. After another first choice
+        the exact methods follow here at once.
         What ends here with a proof, or before others begin, depends on no other process.
         """
         self.asked, self.workers = replace(self.asked, threads=1), workers
-        exact = any(get_method(choice.name).kind == "exact" for choice in suited)
+        exact = get_method(suited[0].name).kind == "exact"
         self._stage(_lanes(suited, workers), self.limit * (_FIRST if exact else 1.0))
         if exact:
             self._stage(_further(suited, workers, self.runs), self.limit)
@@ -274,8 +274,8 @@ def _order(suited: list[Choice]) -> list[_Turn]:
 def _lanes(suited: list[Choice], workers: int) -> list[list[_Turn]]:
     """Return what each process runs first: this one the first choice, the others the rest in turn.
 
-    A process that is through goes on with the first search from another seed, unless it has an
-    exact method that goes first: that has its time.
+    Beside an exact method that goes first, the others go on with the first search from other seeds
+    while that has its time.
     """
     exact, others = _parted(suited)
     lanes: list[list[_Turn]] = [[] for _ in range(workers)]
@@ -287,6 +287,9 @@ def _lanes(suited: list[Choice], workers: int) -> list[list[_Turn]]:
     for i, choice in enumerate(dealt):
         lane = lanes[begin + i % (workers - begin)]
         lane.append(_Turn(choice, _SEARCH if exact else 1.0))
+    if suited[0] not in exact:
+        lanes[0] += [_Turn(choice, 1.0) for choice in exact]
+        return lanes
     for i in range(1, workers):
         lanes[i] += _restarts(others, i)
     return lanes

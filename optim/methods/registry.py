@@ -150,9 +150,9 @@ class Settings:
         Stop at this gap to the bound: relative, or percent of the mean load for load distance;
         ``"1%"`` is one percent of either.
     seed, threads
-        Of everything random; of the solver of a named method, 1 by default. Without a method, so
-        many run side by side, by default one a core. The same seed gives the same plan, unless a
-        time limit ends the method first.
+        Of everything random; of the solver of a named method. Without a method, so many run side
+        by side. 1 by default. The same seed gives the same plan, unless a time limit ends the
+        method first.
     warm_start
         A method's name, a plan, or a plan's file.
     starts

@@ -136,7 +136,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
     parser.add_argument(
         "--threads", metavar="N", type=count,
-        help="of the solver, default 1; without --method: methods side by side, default one a core",
+        help="of the solver; without --method: methods that run side by side (default 1)",
     )  # fmt: skip
     parser.add_argument(
         "--warm-start", metavar="METHOD|PLAN", help="start from a method's plan, or a plan file"

@@ -35,8 +35,17 @@ def test_exact_methods_alone_run_side_by_side() -> None:
 
 
 def test_a_search_goes_on_from_other_seeds() -> None:
-    found = lanes("imc-search", "top-down", workers=3)
-    assert found == [[("imc-search", 0)], [("top-down", 0), ("imc-search", 1)], [("imc-search", 2)]]
+    found = lanes("imc-exact", "imc-search", workers=3)
+    assert found == [
+        [("imc-exact", 0)],
+        [("imc-search", 0), ("imc-search", 1)],
+        [("imc-search", 2)],
+    ]
+
+
+def test_exact_methods_follow_a_first_search_at_once() -> None:
+    found = lanes("imc-search", "top-down", "imc-milp", workers=2)
+    assert found == [[("imc-search", 0), ("imc-milp", 0)], [("top-down", 0)]]
 
 
 def python(text: str) -> str:
