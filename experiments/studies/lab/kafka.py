@@ -281,11 +281,13 @@ class LeastInSync:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self) -> None:
+        from kafka.errors import KafkaError
+
         with self._lab.client() as client:
             while not self._ended.wait(0.2):
                 try:
                     told = client.describe_topics(list(TOPICS))
-                except Exception:
+                except (KafkaError, OSError):
                     continue  # the broker that was asked has just been killed
                 counts = [len(p["isr_nodes"]) for topic in told for p in topic["partitions"]]
                 self.fewest = min(self.fewest, *counts)

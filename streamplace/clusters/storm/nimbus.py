@@ -106,9 +106,11 @@ class Nimbus:
         raise InvalidInput(Problem(self.address, None, reason, remedy))
 
     def _ask(self, name: str, *given: Any) -> Any:
-        """Call a method of Nimbus."""
+        """Call a method of Nimbus; that a blob is not there is for the caller to know."""
         try:
             return getattr(self._client, name)(*given)
+        except self._types.KeyNotFoundException:
+            raise
         except self._types.NotAliveException:
             self._refuse(f"no topology {given[0]} runs", "import again: it may have been killed")
         except self._types.AuthorizationException as error:
@@ -171,13 +173,11 @@ class Nimbus:
         """Store a document for a topology, which the plug-in reads and which outlives Nimbus."""
         key = _BLOB.format(identity)
         try:
-            session = self._client.beginUpdateBlob(key)
+            session = self._ask("beginUpdateBlob", key)
         except self._types.KeyNotFoundException:
             other = self._types.AccessControl(type=1, access=7)  # anyone; read, write, administer
             meta = self._types.SettableBlobMeta(acl=[other])
             session = self._ask("beginCreateBlob", key, meta)
-        except Exception:  # what it is, said as of every other question
-            session = self._ask("beginUpdateBlob", key)
         data = gzip.compress(json.dumps(document).encode(), mtime=0)
         for start in range(0, len(data), _CHUNK):
             self._ask("uploadBlobChunk", session, data[start : start + _CHUNK])
@@ -186,11 +186,9 @@ class Nimbus:
     def stored(self, identity: str) -> dict[str, Any]:
         """Return the document that was stored for a topology; none is empty."""
         try:
-            session = self._client.beginBlobDownload(_BLOB.format(identity)).session
+            session = self._ask("beginBlobDownload", _BLOB.format(identity)).session
         except self._types.KeyNotFoundException:
             return {}
-        except Exception:
-            session = self._ask("beginBlobDownload", _BLOB.format(identity)).session
         parts = []
         while part := self._ask("downloadBlobChunk", session):
             parts.append(part)
