@@ -99,7 +99,7 @@ def _executor(args: argparse.Namespace, instance: Instance) -> Iterator[Executor
         raise InvalidInput(Problem("--bootstrap-server", None, "is missing", "HOST:PORT"))
     from streamplace.clusters.kafka.admin import KafkaAdmin
     from streamplace.clusters.kafka.submit import Settings
-    from streamplace.execute.kafka import Kafka
+    from streamplace.execute.run import Kafka
 
     factors = {}
     for labels in instance.tasks.labels.values():

@@ -7,16 +7,20 @@ import os
 import shlex
 import subprocess
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.exit_codes import ExitCode
 from optim.util.store import Lock, Store
+from streamplace.clusters.kafka.submit import Settings, load_reassignment, submit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from streamplace.clusters.kafka.admin import Admin
+    from streamplace.clusters.kafka.cluster import Key
 
 
 JOURNAL = "journal.json"
@@ -187,3 +191,37 @@ class Command:
             raise BatchFailed(f"{words[0]} cannot be run: {error.strerror}") from None
         if done.returncode:
             raise BatchFailed(f"{words[0]} ended with status {done.returncode}")
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """Submits batches to a cluster.
+
+    Attributes
+    ----------
+    admin
+        The cluster.
+    factors
+        Partition to the number of replicas before the first batch.
+    settings
+        How a batch is carried out.
+    """
+
+    admin: Admin
+    factors: Mapping[Key, int]
+    settings: Settings = field(default_factory=Settings)
+
+    def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
+        """As `streamplace.execute.run.Executor.run`."""
+        plan = load_reassignment(str(file))
+        for key, replicas in plan.lists.items():
+            factor = self.factors.get(key, 1)
+            if len(set(replicas)) < max(1, factor):
+                raise BatchFailed(f"{key} has {factor} replicas, not {replicas}")
+        try:
+            outcome = submit(self.admin, plan, self.settings)
+        except InvalidInput as error:
+            raise BatchFailed(str(error)) from None
+        if not outcome.verdict.holds:
+            told = [*outcome.verdict.text().splitlines(), *set(outcome.given_up.values())]
+            raise BatchFailed("; ".join(map(str.strip, told)))
