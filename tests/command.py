@@ -95,6 +95,6 @@ def run_command(
 @cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
     """Return what holds documents against a published schema."""
-    from streamplace.cli.answers import schema
+    from streamplace.cli.schema import schema
 
     return jsonschema.Draft202012Validator(schema(name))

@@ -13,7 +13,7 @@ from optim.format.instance import Instance
 from optim.format.tables import TaskTable
 from optim.kernels.first_fit import packings
 from optim.options import read_options
-from streamplace.clusters.exchange.nodes import add_network
+from streamplace.clusters.exchange.declarations import add_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -181,7 +181,7 @@ def job(
 ) -> Instance:
     """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s).
 
-    `network` holds the parameters of `streamplace.clusters.exchange.nodes`, where a kind has
+    `network` holds the parameters of `streamplace.clusters.exchange.declarations`, where a kind has
     them.
     """
     document = {

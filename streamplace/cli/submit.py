@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.sources import read_text
-from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.exchange.sources import WebClient, read_text
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_managers, wait_until_running
 from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit

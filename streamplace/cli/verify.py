@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
-from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_live, wait_until_running
 from streamplace.clusters.flink.verify import sheet_by_names, verify

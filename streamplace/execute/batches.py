@@ -13,8 +13,7 @@ from optim.errors import InvalidInput, Problem, meant
 from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.options import read_options
 from optim.util.files import read_bytes, write_atomic
-from streamplace.clusters.exchange.declarations import EXPORTERS, Ledger
-from streamplace.clusters.exchange.placements import Places
+from streamplace.clusters.exchange.declarations import EXPORTERS, Ledger, Places
 from streamplace.clusters.kafka import exporter as kafka
 from streamplace.clusters.kafka.replicas import FACTOR
 

@@ -20,7 +20,7 @@ from experiments.studies.lab.jar import MAIN, build_jar
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main as streamplace
-from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet
 from streamplace.clusters.flink.fetch import wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient

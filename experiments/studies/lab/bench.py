@@ -43,7 +43,7 @@ from experiments.studies.lab.shapes import (
     STANDING,
 )
 from optim import Instance, InvalidInput
-from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet
 from streamplace.clusters.flink.fetch import wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient, flink_jars, groups_of_job

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from experiments.studies.lab.processes import Processes
 from optim.errors import InvalidInput
-from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.submit import flink_jars, java_options
 from streamplace.java import find_java
 

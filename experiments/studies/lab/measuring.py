@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from experiments.studies.lab.cluster import PATIENCE, LabError
 from optim import Instance, Plan, evaluate
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.fetch import Cluster
-from streamplace.clusters.flink.rates import CLOCK, elapsed
+from streamplace.clusters.exchange.sources import WebClient
+from streamplace.clusters.flink.fetch import CLOCK, Cluster, elapsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from streamplace.clusters.flink.exporter import Sheet
-    from streamplace.clusters.flink.rates import Sample
+    from streamplace.clusters.flink.fetch import Sample
 
 _RECORDS = "numRecordsOut"
 _PAUSE = 0.5

@@ -20,7 +20,7 @@ from experiments.studies.lab.cluster import HOST, PATIENCE, Lab, LabError
 from experiments.studies.lab.jar import MAIN, build_jar
 from experiments.studies.lab.measuring import Running, as_planned, joined
 from optim import InvalidInput
-from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.fetch import wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient

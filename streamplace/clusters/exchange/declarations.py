@@ -1,21 +1,25 @@
-"""What importers and exporters declare of themselves, their tables, and what they note."""
+"""What importers and exporters declare of themselves, take, note, and write alike."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import InvalidInput, Problem
+import numpy as np
+
+from optim.errors import InvalidInput, Problem, raise_any
+from optim.options import Option
 from optim.plugins import Plugins
 from streamplace.present.numbers import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from optim.format.instance import Instance
-    from optim.options import Option
-    from streamplace.clusters.exchange.placements import Places
+    from optim.format.plan import Plan
+    from optim.format.tables import Ints
 _SHOWN_FIELDS = 8
 _MAX_PROBLEMS = 1000
 
@@ -177,3 +181,144 @@ class Ledger:
         ordered = sorted(self.ignored.items(), key=lambda item: (-item[1], item[0]))
         shown = listed([f"{name} ×{number}" for name, number in ordered], _SHOWN_FIELDS)
         return f"ignored {plural(self.ignored.total(), 'unknown field')}: {shown}"
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """(T,) node index of each task, and (T,) slot index or ``None`` where slots are not decided."""
+
+    node: Ints
+    slot: Ints | None = None
+
+
+def places_of_plan(instance: Instance, plan: Plan) -> Places:
+    """Return where a plan puts the tasks of an instance.
+
+    Raises
+    ------
+    InvalidInput
+        The plan is for another instance, or leaves tasks out.
+    """
+    problems = []
+    told = plan.instance_sha256
+    if told not in (None, instance.sha256):
+        reason = f"is not the hash of this instance ({instance.sha256[:12]}…)"
+        remedy = "export with the instance the plan was made for"
+        problems.append(Problem("instance_sha256", told, reason, remedy))
+    node = plan.node_indices(instance)
+    for name in [instance.tasks.ids[t] for t in np.flatnonzero(node < 0)[:20]]:
+        place = plan.assignment.get(name)
+        problems.append(Problem(f"assignment.{name}", place, "is no node of the instance"))
+    for name in sorted(set(plan.assignment) - set(instance.tasks.ids))[:20]:
+        problems.append(Problem(f"assignment.{name}", None, "is no task of the instance"))
+    raise_any(problems)
+    return Places(node, plan.slot_indices(instance))
+
+
+def moves_to(instance: Instance, places: Places) -> dict[str, str]:
+    """Return the new node of each task that is elsewhere than now."""
+    moved = np.flatnonzero((places.node != instance.tasks.node) & (places.node >= 0)).tolist()
+    return {instance.tasks.ids[t]: instance.nodes.ids[places.node[t]] for t in moved}
+
+
+def with_places(instance: Instance, places: Places) -> Instance:
+    """Return the instance with these places as its current placement; -1 leaves a task without."""
+    from optim.format.instance import Instance
+
+    document = instance.to_dict()
+    entries: dict[str, dict[str, Any]] = {e["id"]: dict(e) for e in document.get("tasks", [])}
+    for t, name in enumerate(instance.tasks.ids):
+        entry = entries.setdefault(name, {"id": name})
+        entry.pop("node", None)
+        entry.pop("slot", None)
+        if places.node[t] >= 0:
+            entry["node"] = instance.nodes.ids[places.node[t]]
+            if places.slot is not None and places.slot[t] >= 0:
+                entry["slot"] = int(places.slot[t])
+    return Instance.from_dict({**document, "tasks": list(entries.values())})
+
+
+COSTS = (
+    Option(
+        "crossing_cost", "str", "", "units of the first resource that a unit of traffic costs its "
+        "sender, and its receiver, when it crosses nodes: 0.02,0.01, or one number for both",
+    ),
+    Option(
+        "rate_driven", "str", "", "resources that grow with the input, by commas; else the first"
+    ),
+)  # fmt: skip
+LINKS = (
+    Option(
+        "link_share", "float", 0.0, "capacity of each node's link over all traffic; 0 for no links",
+        minimum=0.0,
+    ),
+    Option(
+        "direction", "str", "duplex", "of these links; duplex: two a node, out and in",
+        choices=("duplex", "both", "out", "in"),
+    ),
+)  # fmt: skip
+
+
+def add_network(document: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write crossing costs, what the rate drives, and links into the document of an instance.
+
+    Parameters
+    ----------
+    options
+        Those of `COSTS` and `LINKS` that there are; others are not looked at.
+    """
+    first = document.get("resources", ["cpu"])[0]
+    if options.get("crossing_cost"):
+        document["crossing_cost"] = {first: _costs(options["crossing_cost"])}
+    if options.get("rate_driven"):
+        document["rate_driven"] = [name.strip() for name in options["rate_driven"].split(",")]
+    if options.get("link_share"):
+        total = sum(stream["rate"] for stream in document["streams"])
+        way = options["direction"]
+        document["links"] = [
+            {
+                "id": f"{side}-{node['id']}",
+                "nodes": [node["id"]],
+                "capacity": options["link_share"] * total,
+                "direction": side,
+            }
+            for node in document["nodes"]
+            for side in (("out", "in") if way == "duplex" else (way,))
+        ]
+    return document
+
+
+def _costs(text: str) -> dict[str, float]:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) not in (1, 2) or not all(math.isfinite(v) and v >= 0 for v in values):
+        reason, remedy = "is no cost of crossing nodes", "one number of at least 0, or two: out,in"
+        raise InvalidInput(Problem("crossing_cost", text, reason, remedy))
+    return {"out": values[0], "in": values[-1]}
+
+
+def weigh(nodes: Sequence[dict[str, Any]], resource: str, ledger: Ledger) -> None:
+    """Give nodes of unequal capacity a ``weight``, so that an even plan fills them alike.
+
+    Nothing is done where capacities are equal, or one that stays has none: a share of nothing known
+    would be a guess.
+
+    Parameters
+    ----------
+    nodes
+        Of a document that is being made.
+    resource
+        The balanced one.
+    ledger
+        Takes the reading.
+    """
+    told = [node.get("capacity", {}).get(resource) for node in nodes]
+    known = [own for own, node in zip(told, nodes, strict=True) if not node.get("leaving")]
+    if not known or not all(known) or min(known) == max(known):
+        return
+    for node, own in zip(nodes, told, strict=True):
+        if own:
+            node["weight"] = own / max(known)
+    ledger.reading(f"an even share of {resource} is one in proportion to a node's capacity")

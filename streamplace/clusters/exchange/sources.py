@@ -4,16 +4,260 @@ from __future__ import annotations
 
 import csv
 import io
+import ipaddress
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from http import HTTPStatus
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from queue import Empty, Queue
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.read import parse_json
 from optim.util.files import read_bytes
-from streamplace.clusters.exchange.web import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+MAX_RESPONSE = 64 << 20
+"""Largest response that is read: 64 MiB."""
+MAX_TOTAL = 512 << 20
+"""Largest sum of responses of one import: 512 MiB."""
+MAX_REQUESTS = 20_000
+DEFAULT_TIMEOUT = 10.0
+_CHUNK = 1 << 16
+_LONGEST_PAUSE = 5.0
+_SAVE = "check the address, or save the JSON files"
+
+
+class _Answer(NamedTuple):
+    """A document and what came with it."""
+
+    document: Any
+    status: int = HTTPStatus.OK
+    headers: Any = None
+
+
+def is_url(text: str) -> bool:
+    """Whether a source is an address and not a file."""
+    return text.lower().startswith(("http://", "https://"))
+
+
+def site_of(address: str, prefix: str = "") -> str:
+    """Return where a system's interface begins, of any address that a browser shows of it.
+
+    What is left out: ``#/…``, a page such as ``index.html`` with its query, ``;jsessionid=…``,
+    slashes at the end.
+
+    Parameters
+    ----------
+    prefix
+        With which the paths of its documents begin, such as ``/api/v1``: it ends the address, and
+        what stands behind it there is left out.
+    """
+    parts = urllib.parse.urlsplit(address.strip())
+    path, query = parts.path.partition(";")[0].rstrip("/"), parts.query
+    head, _, last = path.rpartition("/")
+    if last.lower().endswith((".html", ".htm")):
+        path, query = head.rstrip("/"), ""
+    if prefix:
+        path = path.partition(prefix)[0] + prefix
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, query, ""))
+
+
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows redirects only within the host that the user named."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        if (old.scheme, old.netloc) != (new.scheme, new.netloc):
+            reason, remedy = "leads to another host", "name that address instead"
+            raise InvalidInput(Problem(req.full_url, newurl, reason, remedy))
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class WebClient:
+    """Gets JSON documents below a base address.
+
+    Parameters
+    ----------
+    base
+        ``http://host:port/prefix``, with a query where each request needs it, or the address of a
+        page there (`site_of`); user names and passwords are refused.
+    timeout
+        Seconds a response may take from the first byte asked for to the last one read.
+
+    Raises
+    ------
+    InvalidInput
+        The address cannot be used.
+    """
+
+    def __init__(self, base: str, timeout: float = DEFAULT_TIMEOUT) -> None:
+        try:
+            parts = urllib.parse.urlsplit(site_of(base))
+            usable = bool(parts.hostname) and parts.scheme in ("http", "https")
+            _ = parts.port
+        except ValueError as error:
+            raise InvalidInput(Problem("SOURCE", base, f"is no address: {error}")) from None
+        if not usable:
+            raise InvalidInput(Problem("SOURCE", base, "is no address", "http://host:port"))
+        if parts.username or parts.password:
+            reason = "holds a password, which is not sent"
+            remedy = "save the documents with a client that can log in, and import the files"
+            raise InvalidInput(Problem("SOURCE", None, reason, remedy))
+        self.base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+        self._query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
+        self._timeout = timeout
+        self._requests = self._bytes = 0
+        proxies = [urllib.request.ProxyHandler({})] if _loopback(parts.hostname or "") else []
+        self._opener = urllib.request.build_opener(_SameHost(), *proxies)
+
+    def get(self, path: str, **query: str) -> Any:
+        """Return a document.
+
+        Raises
+        ------
+        InvalidInput
+            The host does not answer in time, answers with an error, too much, or no JSON.
+        """
+        return self._ask(path, query).document
+
+    def get_computed(self, path: str, wait: float, task_header: str, **query: str) -> Any:
+        """Return a document that the host computes first, and answers 202 meanwhile; else as `get`.
+
+        Parameters
+        ----------
+        wait
+            Seconds after which the last answer is returned, whatever it says.
+        task_header
+            Header that names the computation; sent back, so that asking again starts none anew.
+        """
+        ends = time.monotonic() + wait
+        pause = 0.25
+        headers: dict[str, str] = {}
+        while True:
+            answer = self._ask(path, query, headers)
+            remaining = ends - time.monotonic()
+            if answer.status != HTTPStatus.ACCEPTED or remaining <= 0:
+                return answer.document
+            if task := answer.headers.get(task_header):
+                headers = {task_header: task}
+            time.sleep(min(pause, remaining))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def maybe(self, path: str, **query: str) -> Any:
+        """Return a document, or ``None`` where the host says that it has none (404)."""
+        return self._ask(path, query, may_lack=True).document
+
+    def address(self, path: str) -> str:
+        """Return the whole address of a path."""
+        return f"{self.base}/{path.lstrip('/')}"
+
+    def _ask(
+        self,
+        path: str,
+        query: dict[str, str],
+        headers: Mapping[str, str] | None = None,
+        *,
+        may_lack: bool = False,
+    ) -> _Answer:
+        address = self.address(path)
+        asked = address
+        if pairs := [*self._query, *query.items()]:
+            asked += "?" + urllib.parse.urlencode(pairs)
+        self._requests += 1
+        if self._requests > MAX_REQUESTS:
+            reason = f"would be request {self._requests}; at most {MAX_REQUESTS} are made"
+            raise InvalidInput(Problem(address, None, reason, _SAVE))
+        sent = {"Accept": "application/json"} | dict(headers or {})
+        try:
+            data, answer = self._fetch(urllib.request.Request(asked, headers=sent))
+        except urllib.error.HTTPError as error:
+            error.close()
+            if may_lack and error.code == HTTPStatus.NOT_FOUND:
+                return _Answer(None)
+            reason = f"answers {error.code} {error.reason}"
+        except (OSError, HTTPException, ValueError) as error:
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            reason = f"cannot be {'read' if cause is error else 'reached'}: {cause}"
+            if isinstance(cause, TimeoutError):
+                reason = f"does not answer within {self._timeout:g} s"
+        else:
+            with problems_in(address):
+                return _Answer(parse_json(data), *answer)
+        raise InvalidInput(Problem(address, None, reason, _SAVE))
+
+    def _fetch(self, request: urllib.request.Request) -> tuple[bytes, tuple[int, HTTPMessage]]:
+        """Return what is answered, with status and headers.
+
+        A thread asks, and is left alone when the time is up: the limit of a socket begins again
+        with each byte.
+
+        Raises
+        ------
+        TimeoutError
+            The time is up.
+        """
+        answers: Queue[Any] = Queue()
+
+        def ask() -> None:
+            try:
+                with self._opener.open(request, timeout=self._timeout) as answer:
+                    answers.put((self._read(answer), (answer.status, answer.headers)))
+            except Exception as error:
+                answers.put(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            found = answers.get(timeout=self._timeout)
+        except Empty:
+            raise TimeoutError from None
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _read(self, answer: Any) -> bytes:
+        """Read a response in parts, so that neither size nor slowness is unbounded."""
+        ends = time.monotonic() + self._timeout
+        data = bytearray()
+        while chunk := answer.read1(_CHUNK):
+            data += chunk
+            self._bytes += len(chunk)
+            if len(data) > MAX_RESPONSE or self._bytes > MAX_TOTAL:
+                raise ValueError(f"more than {MAX_RESPONSE} bytes, or {MAX_TOTAL} in all")
+            if time.monotonic() > ends:
+                raise TimeoutError
+        if answer.length:
+            raise ValueError(f"it ends {answer.length} bytes early")
+        return bytes(data)
+
+
+def quoted(segment: str) -> str:
+    """Return an id as one segment of a path."""
+    return urllib.parse.quote(segment, safe="")
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
 
 MAX_SOURCE = 256 << 20
 """Largest source file, unpacked: 256 MiB."""

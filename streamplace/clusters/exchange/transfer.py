@@ -20,13 +20,15 @@ from streamplace.clusters.exchange.declarations import (
     IMPORTERS,
     Exporter,
     Ledger,
+    Places,
     Request,
+    add_network,
+    moves_to,
+    places_of_plan,
+    with_places,
 )
-from streamplace.clusters.exchange.nodes import add_network
 from streamplace.clusters.exchange.pages import is_whole
-from streamplace.clusters.exchange.placements import Places, moves_to, places_of_plan, with_places
-from streamplace.clusters.exchange.sources import read_text
-from streamplace.clusters.exchange.web import DEFAULT_TIMEOUT
+from streamplace.clusters.exchange.sources import DEFAULT_TIMEOUT, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

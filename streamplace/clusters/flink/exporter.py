@@ -26,8 +26,7 @@ from optim.format.document import PositiveCount
 from optim.format.plan import Plan
 from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
-from streamplace.clusters.exchange.declarations import Exporter, Ledger
-from streamplace.clusters.exchange.placements import Places, places_of_plan
+from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places, places_of_plan
 from streamplace.clusters.exchange.sources import MAX_SOURCE
 from streamplace.present.numbers import listed
 from streamplace.present.table import markdown

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
-from streamplace.clusters.exchange.nodes import COSTS
-from streamplace.clusters.exchange.sources import address_in, saved_documents
-from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.fetch import Cluster
+from streamplace.clusters.exchange.declarations import COSTS, Importer, Ledger, Request
+from streamplace.clusters.exchange.sources import WebClient, address_in, saved_documents
+from streamplace.clusters.flink.fetch import Cluster, share_processors, warn_of_waiting
 from streamplace.clusters.flink.model import build_document
 from streamplace.clusters.flink.pages import ENDED, Job, read_files
-from streamplace.clusters.flink.rates import share_processors, warn_of_waiting
 from streamplace.present.numbers import listed
 
 OPTIONS = (

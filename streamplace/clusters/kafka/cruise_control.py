@@ -25,8 +25,13 @@ from streamplace.clusters.exchange.pages import (
     read_page,
     words,
 )
-from streamplace.clusters.exchange.sources import Document, saved_documents
-from streamplace.clusters.exchange.web import WebClient, is_url, site_of
+from streamplace.clusters.exchange.sources import (
+    Document,
+    WebClient,
+    is_url,
+    saved_documents,
+    site_of,
+)
 from streamplace.clusters.kafka.cluster import (
     LEADERS,
     REPLICAS,

@@ -16,9 +16,8 @@ import numpy as np
 from optim.figures.measures import migrated_tasks, node_loads
 from optim.format.read import parse_json
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Exporter, Ledger
+from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places
 from streamplace.clusters.exchange.pages import is_whole
-from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.kafka.cluster import Key, some
 from streamplace.clusters.kafka.pages import read_assignment
 from streamplace.clusters.kafka.replicas import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem, meant
 from optim.format.document import INSTANCE_FORMAT
-from streamplace.clusters.exchange.nodes import weigh
+from streamplace.clusters.exchange.declarations import weigh
 from streamplace.clusters.kafka.cluster import LEADERS, Cluster, Partition, some
 from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
 from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation

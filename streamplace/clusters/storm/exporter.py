@@ -31,8 +31,7 @@ from optim.referee.evaluate import evaluate_indices
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
 from optim.rules.slots import SLOTS
-from streamplace.clusters.exchange.declarations import Exporter, Ledger
-from streamplace.clusters.exchange.placements import Places
+from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places
 from streamplace.clusters.storm.model import FIRST_PORT, MOST_SLOTS, PORTS, port_text
 from streamplace.clusters.storm.placement import PLACEMENT_FORMAT, StormPlacement, read_placement
 

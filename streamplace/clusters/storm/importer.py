@@ -7,11 +7,15 @@ from typing import Any
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
-from streamplace.clusters.exchange.nodes import COSTS
+from streamplace.clusters.exchange.declarations import COSTS, Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import read_page
-from streamplace.clusters.exchange.sources import address_in, saved_documents
-from streamplace.clusters.exchange.web import WebClient, quoted, site_of
+from streamplace.clusters.exchange.sources import (
+    WebClient,
+    address_in,
+    quoted,
+    saved_documents,
+    site_of,
+)
 from streamplace.clusters.storm import pages
 from streamplace.clusters.storm.model import add_system_executors, build_document
 from streamplace.clusters.storm.nimbus import Live, Nimbus, is_nimbus

@@ -13,7 +13,7 @@ import pytest
 from optim import Instance, Plan, evaluate, solve
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.json_values import finite
-from streamplace.cli.answers import ADAPTERS, schema
+from streamplace.cli.schema import ADAPTERS, schema
 from streamplace.execute.batches import load_steps
 from tests.command import run_command, validator
 from tests.optim.make import document, instance

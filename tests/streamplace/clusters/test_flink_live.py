@@ -19,10 +19,8 @@ from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.clusters.flink import fetch as flink_fetch
-from streamplace.clusters.flink import rates as flink_sampling
-from streamplace.clusters.flink.model import megabytes
-from streamplace.clusters.flink.pages import Metric
-from streamplace.clusters.flink.rates import (
+from streamplace.clusters.flink import fetch as flink_sampling
+from streamplace.clusters.flink.fetch import (
     CLOCK,
     Sample,
     difference,
@@ -30,6 +28,8 @@ from streamplace.clusters.flink.rates import (
     sample_of,
     two_readings,
 )
+from streamplace.clusters.flink.model import megabytes
+from streamplace.clusters.flink.pages import Metric
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, OTHER, SINK, SOURCE
 

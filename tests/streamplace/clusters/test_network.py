@@ -9,8 +9,7 @@ import pytest
 
 from experiments.generators import generate
 from optim import InvalidInput, solve
-from streamplace.clusters.exchange.declarations import IMPORTERS
-from streamplace.clusters.exchange.nodes import COSTS, add_network
+from streamplace.clusters.exchange.declarations import COSTS, IMPORTERS, add_network
 
 
 @pytest.mark.slow

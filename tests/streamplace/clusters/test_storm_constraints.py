@@ -102,7 +102,7 @@ def test_what_storm_leaves_out_is_left_out_with_a_warning(
 
 
 def test_too_many_pairs_are_warned_of(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamplace.clusters.storm.constraints.MOST_SETS", 3)
+    monkeypatch.setattr("streamplace.clusters.storm.model.MOST_SETS", 3)
     made = read(**{CONSTRAINTS: [["split", "report"]]})
     assert sets(made) == []
     assert any("which is not counted: 4 pairs" in note for note in made.ledger.warnings)

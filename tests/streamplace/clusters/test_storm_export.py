@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.exchange.placements import Places
+from streamplace.clusters.exchange.declarations import Ledger, Places
 from streamplace.clusters.exchange.transfer import export_plan, import_instance
 from streamplace.clusters.storm.exporter import decided_slots, read_back
 from tests.streamplace.clusters import systems

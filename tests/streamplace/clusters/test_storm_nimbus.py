@@ -14,8 +14,8 @@ import pytest
 
 from optim import Instance
 from optim.errors import InvalidInput
-from streamplace.cli.answers import schema
 from streamplace.cli.main import main
+from streamplace.cli.schema import schema
 from streamplace.clusters.exchange.transfer import export_plan, import_instance
 from streamplace.clusters.storm.nimbus import Nimbus
 from streamplace.clusters.storm.placement import load_placement, read_placement

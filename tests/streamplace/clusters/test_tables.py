@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optim import Instance
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.placements import with_places
+from streamplace.clusters.exchange.declarations import with_places
 from streamplace.clusters.exchange.transfer import export_plan, read_placement
 from streamplace.clusters.files.tables import read_moves, read_table
 

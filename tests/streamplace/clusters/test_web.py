@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from optim.errors import InvalidInput
-from streamplace.clusters.exchange import web
+from streamplace.clusters.exchange.sources import WebClient, site_of
 from streamplace.clusters.exchange.transfer import import_instance
-from streamplace.clusters.exchange.web import WebClient, site_of
 
 
 def test_gets_json(serve: Callable[..., str]) -> None:
@@ -63,17 +62,17 @@ def test_a_redirect_within_the_host_is_followed(serve: Callable[..., str]) -> No
 def test_answers_that_are_too_large(
     serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web, "MAX_RESPONSE", 1000)
+    monkeypatch.setattr(sources, "MAX_RESPONSE", 1000)
     client = WebClient(serve({"a": "x" * 2000, "b": "x" * 900}))
     with pytest.raises(InvalidInput, match="more than 1000 bytes"):
         client.get("a")
-    monkeypatch.setattr(web, "MAX_TOTAL", 2500)
+    monkeypatch.setattr(sources, "MAX_TOTAL", 2500)
     with pytest.raises(InvalidInput, match="2500 in all"):
         client.get("b")
 
 
 def test_too_many_requests(serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "MAX_REQUESTS", 1)
+    monkeypatch.setattr(sources, "MAX_REQUESTS", 1)
     client = WebClient(serve({"a": 1}))
     client.get("a")
     with pytest.raises(InvalidInput, match="would be request 2"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
 from optim.options import Option
-from streamplace.clusters.exchange.nodes import COSTS, LINKS
+from streamplace.clusters.exchange.declarations import COSTS, LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.placements import places_of_plan
+from streamplace.clusters.exchange.declarations import places_of_plan
 from streamplace.clusters.exchange.transfer import export_plan, import_instance
 from streamplace.clusters.flink.exporter import Sheet, sheet_of
 from tests.streamplace.clusters import systems

@@ -13,7 +13,7 @@ from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page
-from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink import fetch as live
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.pages import TaskManager, TaskManagers
