@@ -12,8 +12,7 @@ Source: Shukla and Simmhan, JPDC 2018, arXiv:1702.01785, section 5, Algorithm 1.
 from __future__ import annotations
 
 from experiments.modelling.algorithm import Trial, TrialResult, as_document, model_task
-from experiments.modelling.callables import callable_trial
-from experiments.modelling.slot_queue import SlotTask, queueing_trial
+from experiments.modelling.trials import SlotTask, callable_trial, queueing_trial
 
 __all__ = [
     "SlotTask",

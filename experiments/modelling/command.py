@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.modelling.algorithm import as_document, model_task
-from experiments.modelling.callables import callable_trial
-from experiments.modelling.slot_queue import SlotTask, queueing_trial
+from experiments.modelling.trials import SlotTask, callable_trial, queueing_trial
 from optim.errors import InvalidInput, Problem, meant, raise_any
 from optim.exit_codes import ExitCode
 from optim.plugins import loaded

@@ -6,16 +6,16 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, cast
 
-from experiments.report.contradictions import grade
-from experiments.report.document import Report, Section
 from experiments.report.figures import figure_section
-from experiments.report.findings import Findings, gather
+from experiments.report.findings import Findings, gather, grade
 from experiments.report.pairs import chance_section
 from experiments.report.queries import define_views
 from experiments.report.reasons import why_section
 from experiments.report.tables import (
     VERDICTS,
     WORDS,
+    Report,
+    Section,
     first_line,
     gap_section,
     listed,
@@ -186,7 +186,7 @@ def make_findings(
 
     Raises
     ------
-    experiments.report.contradictions.ContradictoryRuns
+    experiments.report.findings.ContradictoryRuns
         Runs contradict one another; nothing is reported from them.
     """
     tell("grading the runs against each other")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from experiments.report.document import Report
+    from experiments.report.tables import Report
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     ------
     InvalidInput
         The folder is no result folder, or the output cannot be written.
-    experiments.report.contradictions.ContradictoryRuns
+    experiments.report.findings.ContradictoryRuns
         The runs contradict each other.
     """
     from experiments.report.database import check_folder

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from experiments.report.document import Drawing, Figure, Section, slug
-from experiments.report.tables import METHOD, OBJECTIVES, WORDS, gap_words, mark
+from experiments.report.tables import (
+    METHOD,
+    OBJECTIVES,
+    WORDS,
+    Drawing,
+    Figure,
+    Section,
+    gap_words,
+    mark,
+    slug,
+)
 from optim.figures import catalogue
 from streamplace.present.plots import (
     INK,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from experiments.report.document import Report
+    from experiments.report.tables import Report
     from streamplace.present.table import Cell, Column, Table
 
 _DARKEST = 0.5

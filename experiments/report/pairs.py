@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.report.document import Figure, Section
 from experiments.report.figures import (
     MOST_LINES,
     NUMBERS,
@@ -18,7 +17,15 @@ from experiments.report.figures import (
     interval_plot,
 )
 from experiments.report.queries import FAILURES
-from experiments.report.tables import METHOD, MOST_OPEN_ROWS, RUN_COLUMNS, WORDS, run_record
+from experiments.report.tables import (
+    METHOD,
+    MOST_OPEN_ROWS,
+    RUN_COLUMNS,
+    WORDS,
+    Figure,
+    Section,
+    run_record,
+)
 from experiments.statistics import bootstrap_interval, holm, sign_test, signed_rank_test
 from optim.figures.figure import RELATIVE_GAP
 from streamplace.present.table import Column, Table, filled

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.report.database import read_results
-from experiments.report.document import Part, Section
+from experiments.report.tables import Part, Section
 from experiments.sweep.store import kept_instances
 from streamplace.explain.text import (
     SHOWN,

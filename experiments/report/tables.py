@@ -1,16 +1,16 @@
-"""The tables of the report: by method, by case, every case and method, outcomes, failed runs."""
+"""The parts of a report, and its tables: by method, by case, outcomes, failed runs."""
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from experiments.report.database import COMPARED
-from experiments.report.document import Section, slug
 from experiments.report.findings import ranking
 from experiments.report.queries import FAILURES, UNSUITABLE
 from optim.figures import catalogue
@@ -30,11 +30,89 @@ from streamplace.present.table import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from matplotlib.figure import Figure as Drawn
     from numpy.typing import NDArray
 
     from experiments.report.database import Case
     from experiments.report.findings import Findings, MetricFindings, Record
-    from optim.figures.figure import Figure
+    from optim.figures.figure import Figure as Measure
+
+_LONGEST_SLUG = 60
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A finished figure, its SVG, and what is read to those who do not see it."""
+
+    figure: Drawn = field(compare=False, repr=False)
+    svg: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing with the table that holds its numbers."""
+
+    key: str
+    title: str
+    drawing: Drawing
+    table: Table
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is folded under a line of its own (`title`, `note`): sentences, then small tables.
+
+    Such tables have no CSV files.
+    """
+
+    title: str
+    note: str
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with an introduction, open tables, figures, folded tables, and single cases."""
+
+    key: str
+    title: str
+    text: str = ""
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    folded: tuple[Table, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def all_tables(self) -> tuple[Table, ...]:
+        """Every table, in the order of the page."""
+        return (*self.tables, *(figure.table for figure in self.figures), *self.folded)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole report: what came out, in sentences, then sections; the first opens it.
+
+    `facts` say how it was made: pairs of name and value.
+    """
+
+    title: str
+    summary: tuple[str, ...]
+    sections: tuple[Section, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Every table of the report."""
+        return tuple(table for section in self.sections for table in section.all_tables)
+
+
+def slug(text: str) -> str:
+    """Return a name for files and ids made from any text, another one for another text."""
+    short = re.sub(r"[^A-Za-z0-9_-]+", "-", text)[:_LONGEST_SLUG]
+    return short if short == text else f"{short}-{zlib.crc32(text.encode('utf-8', 'replace')):08x}"
 
 
 def shortened(text: str, length: int) -> str:
@@ -61,7 +139,7 @@ OBJECTIVES: dict[str | None, str] = {
 }
 
 
-def gap_words(figure: Figure | None) -> str:
+def gap_words(figure: Measure | None) -> str:
     """Say what gaps are, where they are not relative; else nothing."""
     if figure is None or not figure.percent or figure.reference is None:
         return ""
@@ -122,7 +200,7 @@ class MetricWords:
     of_mean: str
 
 
-def _words(figure: Figure) -> MetricWords:
+def _words(figure: Measure) -> MetricWords:
     shown = BY_NAME[figure.shown_as or figure.name]
     heading = shown.label.capitalize()
     better = "more" if figure.sense == "max" else "less"

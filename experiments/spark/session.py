@@ -1,29 +1,186 @@
-"""Start and stop Spark sessions: a JVM that is found, a quiet console, our packages shipped."""
+"""Start and stop Spark sessions: a JVM that is found, a quiet console, our packages shipped.
+
+Our packages go to executors as a zip: Spark ships a ``.whl`` but cannot import from it. The zip
+also holds the distribution's metadata, because methods are found by entry points, which live there.
+
+Spark puts what it moves into folders beside each other below ``/tmp`` and forgets them when it is
+killed; ours go with us, or with whoever comes next.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import hashlib
+import importlib
+import io
 import logging
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import warnings
-from pathlib import Path
+import zipfile
+from importlib import metadata
+from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from experiments.spark.folders import local_folders, temporary_files_in, with_temporary_folder
-from experiments.spark.package import build_zip
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
+from optim.util.store import Lock
 from streamplace.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+
+DISTRIBUTION = "streamplace"
+PACKAGES = ("experiments", "formulations", "heuristics", "optim", "streamplace")
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
+_METADATA_FILES = ("METADATA", "entry_points.txt")
+
+
+def build_zip(folder: Path | None = None) -> Path:
+    """Write the zip and return its path; its name carries the hash of its content.
+
+    Parameters
+    ----------
+    folder
+        Where to put it; if not given, a fresh temporary folder that goes with this process, since
+        Spark serves the file for as long as the session lives.
+    """
+    content = zip_content()
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="streamplace-zip-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / f"{DISTRIBUTION}-{digest}.zip"
+    path.write_bytes(content)
+    return path
+
+
+def zip_content() -> bytes:
+    """Return the zip's bytes: the same sources give the same bytes, whatever their time stamps."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in sorted(_members().items()):
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.external_attr = 0o644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data, compresslevel=6)
+    return buffer.getvalue()
+
+
+def _members() -> dict[str, bytes]:
+    members = _metadata_members()
+    for package in PACKAGES:
+        root = _package_folder(package)
+        for path in root.rglob("*"):
+            inside = path.relative_to(root)
+            if path.is_file() and "__pycache__" not in inside.parts:
+                members[str(PurePosixPath(package, *inside.parts))] = path.read_bytes()
+    return members
+
+
+def _package_folder(package: str) -> Path:
+    file = importlib.import_module(package).__file__
+    if file is None:
+        raise ModuleNotFoundError(f"{package} is not an ordinary package", name=package)
+    return Path(file).parent
+
+
+def _metadata_members() -> dict[str, bytes]:
+    try:
+        distribution = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return {}
+    folder = f"{DISTRIBUTION}-{distribution.version}.dist-info"
+    texts = {name: distribution.read_text(name) for name in _METADATA_FILES}
+    return {f"{folder}/{name}": text.encode() for name, text in texts.items() if text}
+
+
+_PREFIX = "streamplace-spark-"
+_SETTING = "spark.local.dir"
+_OPTIONS = "spark.driver.defaultJavaOptions"
+_TEMPORARY = "-Djava.io.tmpdir"
+
+
+def local_folders() -> dict[str, str]:
+    """Return the settings that name a folder of this process; those of processes that are gone go.
+
+    None where ``SPARK_LOCAL_DIRS`` names folders, or where Spark would not understand the path: a
+    comma ends it.
+    """
+    base = Path(tempfile.gettempdir()).absolute()
+    if "SPARK_LOCAL_DIRS" in os.environ or "," in str(base):
+        return {}
+    remove_left(base)
+    try:
+        return {_SETTING: _own(base, os.getpid())}
+    except OSError:
+        return {}  # Spark finds out by itself, and reports
+
+
+def with_temporary_folder(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings by which the driver's JVM unpacks its libraries into our folder.
+
+    A JVM that is killed leaves them (``liblz4-java-…so``, ``snappy-…so``), and whatever else it
+    has in ``java.io.tmpdir``; there the next process removes them. These options stand before
+    ``spark.driver.extraJavaOptions``, so that a folder that is named there is taken.
+    """
+    given = settings.get(_OPTIONS, "")
+    base = Path(tempfile.gettempdir()).absolute()
+    remove_left(base)
+    try:
+        folder = _own(base, os.getpid())
+    except OSError:
+        return dict(settings)
+    # Spark splits the options as a shell does
+    quoted = folder.replace("\\", r"\\").replace('"', r"\"")
+    return {**settings, _OPTIONS: f'"{_TEMPORARY}={quoted}" {given}'.strip()}
+
+
+@contextlib.contextmanager
+def temporary_files_in(folders: Mapping[str, str]) -> Iterator[None]:
+    """Have what pyspark puts into a temporary folder, while the JVM starts, lie in ours."""
+    before = tempfile.tempdir
+    tempfile.tempdir = folders.get(_SETTING, before)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+@functools.cache
+def _own(base: Path, pid: int) -> str:
+    """Make the folder of this process, locked for as long as it lives."""
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    Lock(folder, folder=True).acquire()
+    atexit.register(_remove_own, folder, pid)
+    return str(folder)
+
+
+def _remove_own(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:  # not in children, which inherit what is to be done at the end
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left(base: Path) -> None:
+    """Remove folders that nobody holds locked: their processes were killed."""
+    for folder in base.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_uid == os.getuid():
+                lock = Lock(folder, folder=True)
+                if lock.acquire():
+                    shutil.rmtree(folder, ignore_errors=True)
+                    lock.release()
+
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from experiments.spark.connectors import connector_remedy
+from experiments.spark.remote import connector_remedy
 from experiments.spark.session import cause_of, escaped
 from experiments.traces.folder import FileEntry
 from experiments.traces.job import format_of

@@ -7,10 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
-from streamplace.policies.guard import Guarded
+from streamplace.policies.guard import Guarded, StateFile
 from streamplace.policies.policy import decide, figures_of, judged
 from streamplace.policies.registry import CHOSEN, read_policy
-from streamplace.policies.state_file import StateFile
 from streamplace.present.arguments import (
     add_json,
     amount,

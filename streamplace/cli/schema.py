@@ -1,4 +1,4 @@
-"""``streamplace schema``: the JSON Schemas of the formats and of what ``--json`` prints, from types.
+"""``streamplace schema``: the JSON Schemas of the formats and of what ``--json`` prints.
 
 Each class has the keys of one ``to_dict``; tests hold every document that they meet against its
 schema, so that a key without a line here fails, as does a line without its key. Fields with a

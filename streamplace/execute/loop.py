@@ -21,7 +21,7 @@ from optim.format.plan import Plan
 from optim.format.read import parse_json
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Lock, Records
-from streamplace.policies.state_file import StateFile
+from streamplace.policies.guard import StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,19 +4,29 @@ A plan is worth its moves if it breaks no rule more than what runs now, and make
 better by at least `gain` of what it is, or what is broken now less by as much: partial relief
 counts, whether or not the plan keeps every rule yet. Between two changes `cool_down` seconds pass,
 and a change is made once `confirm` looks in a row have wanted one.
+
+What it, and its policy, remember outlives the process in a file; one writer at a time.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from optim.figures.catalogue import find_objective
+from optim.format.read import parse_json
 from optim.rules.excess import excess_of, rounding_of, worsened
+from optim.util.files import read_bytes, write_atomic
+from optim.util.store import Lock
 from streamplace.policies.policy import Decision, Policy, judged, remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from optim.format.instance import Instance
     from optim.referee.evaluation import Evaluation
     from streamplace.policies.deployment import Deployment
@@ -132,3 +142,81 @@ def gain_of(
     if better <= 0:
         return before, after, 0.0
     return before, after, better / abs(before) if before else 1.0
+
+
+STATE_FORMAT = "streamplace.policy_state/1"
+_MOST = 64 << 20
+
+
+class StateFile:
+    """The state of a policy.
+
+    Parameters
+    ----------
+    path
+        The file; it is made by the first `save`.
+    policy
+        As ``--policy`` has it, with what else decides on the meaning of the state.
+    """
+
+    def __init__(self, path: str | Path, policy: str) -> None:
+        self.path, self.policy = Path(path), policy
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other controller from the state.
+
+        Raises
+        ------
+        InvalidInput
+            One has it.
+        """
+        lock = Lock(self.path.with_name(f"{self.path.name}.lock"))
+        if not self.path.parent.is_dir():
+            raise InvalidInput(Problem("--state", str(self.path.parent), "is no folder", "make it"))
+        if not lock.acquire():
+            remedy = "wait for it, or end it: one controller decides at a time"
+            raise InvalidInput(
+                Problem("--state", str(self.path), "is another controller's", remedy)
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def load(self) -> State:
+        """Return the state; ``{}`` where there is no file.
+
+        Raises
+        ------
+        InvalidInput
+            The file is no state, or that of another policy.
+        """
+        if not self.path.exists():
+            return {}
+        try:
+            content = parse_json(read_bytes(self.path, _MOST))
+            self._check(content)
+        except InvalidInput as error:
+            remedy = "name another file, or remove it to begin anew"
+            told = [Problem(p.path, p.value, p.reason, remedy) for p in error.problems]
+            raise InvalidInput(told, str(self.path)) from None
+        state: State = content["state"]
+        return state
+
+    def _check(self, content: Any) -> None:
+        told = content.get("format") if isinstance(content, dict) else None
+        if told != STATE_FORMAT:
+            raise InvalidInput(Problem("format", told, f"is not {STATE_FORMAT}"))
+        if content.get("policy") != self.policy:
+            reason = f"is not the policy {self.policy}"
+            raise InvalidInput(Problem("policy", content.get("policy"), reason))
+        if not isinstance(content.get("state"), dict):
+            raise InvalidInput(Problem("state", content.get("state"), "is no object"))
+        if unknown := sorted(set(content) - {"format", "policy", "state"}):
+            raise InvalidInput(Problem(unknown[0], content[unknown[0]], "is no key of a state"))
+
+    def save(self, state: State) -> None:
+        """Write the state, as a whole."""
+        content = {"format": STATE_FORMAT, "policy": self.policy, "state": state}
+        write_atomic(self.path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")

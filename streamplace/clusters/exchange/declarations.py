@@ -183,6 +183,9 @@ class Ledger:
         return f"ignored {plural(self.ignored.total(), 'unknown field')}: {shown}"
 
 
+# -- placements ------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """(T,) node index of each task, and (T,) slot index or ``None`` where slots are not decided."""
@@ -237,6 +240,8 @@ def with_places(instance: Instance, places: Places) -> Instance:
                 entry["slot"] = int(places.slot[t])
     return Instance.from_dict({**document, "tasks": list(entries.values())})
 
+
+# -- what crossing nodes costs, links, weights -----------------------------------------------------
 
 COSTS = (
     Option(

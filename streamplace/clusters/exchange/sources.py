@@ -1,4 +1,4 @@
-"""What the user names as sources: files, folders of files, addresses."""
+"""What the user names as sources: addresses, read as JSON within a budget; files and folders."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from optim.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+# -- addresses -------------------------------------------------------------------------------------
 
 MAX_RESPONSE = 64 << 20
 """Largest response that is read: 64 MiB."""
@@ -258,6 +260,8 @@ def _loopback(host: str) -> bool:
     except ValueError:
         return False
 
+
+# -- files -----------------------------------------------------------------------------------------
 
 MAX_SOURCE = 256 << 20
 """Largest source file, unpacked: 256 MiB."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from experiments.report.build import make_report
-from experiments.report.contradictions import grade
 from experiments.report.database import read_sweep
-from experiments.report.findings import gather
+from experiments.report.findings import gather, grade
 from experiments.report.queries import define_views
 from experiments.sweep.store import connect
 from tests.experiments.report.synthetic import demo_rows, write
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from experiments.report.database import Labels
-    from experiments.report.document import Report
+    from experiments.report.tables import Report
 
 
 class Sweep(NamedTuple):

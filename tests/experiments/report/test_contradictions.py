@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.report.contradictions import (
+from experiments.report.findings import (
     Contradiction,
     ContradictoryRuns,
     contradictions,

@@ -14,10 +14,9 @@ import pytest
 from rich.console import Console
 
 from experiments.report.build import make_report
-from experiments.report.document import Report, Section, slug
 from experiments.report.findings import gather
 from experiments.report.pages import print_report, report_markdown, to_html
-from experiments.report.tables import WORDS
+from experiments.report.tables import WORDS, Report, Section, slug
 from streamplace.present.table import (
     MOST_ROWS,
     Cell,

@@ -20,8 +20,8 @@ from tests.experiments.report.synthetic import plan, run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from experiments.report.document import Report
     from experiments.report.pairs import Pair, Runs
+    from experiments.report.tables import Report
     from streamplace.present.table import Table
 
 

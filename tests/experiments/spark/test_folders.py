@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spark.folders import (
+from experiments.spark.session import (
     local_folders,
     remove_left,
     temporary_files_in,
@@ -40,7 +40,7 @@ def test_a_process_removes_its_folder_and_a_killed_one_leaves_it_unheld(base: Pa
     for end, left in (("pass", 0), ("os.kill(os.getpid(), 9)", 1)):
         script = (
             "import os\n"
-            "from experiments.spark.folders import local_folders\n"
+            "from experiments.spark.session import local_folders\n"
             f"assert local_folders()\n{end}\n"
         )
         subprocess.run(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spark import package as shipped
-from experiments.spark.package import build_zip, zip_content
+from experiments.spark import session as shipped
+from experiments.spark.session import build_zip, zip_content
 
 
 def test_the_same_sources_give_the_same_bytes(

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from experiments.spark.connectors import connector_remedy, hadoop_version
-from experiments.spark.remote import Place, input_at, is_remote, local_path, output_at
+from experiments.spark.remote import (
+    Place,
+    connector_remedy,
+    hadoop_version,
+    input_at,
+    is_remote,
+    local_path,
+    output_at,
+)
 from experiments.spark.session import spark_session
 from experiments.traces.files import remote_entries
 from experiments.traces.job import ONE, Events

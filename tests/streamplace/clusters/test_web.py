@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from optim.errors import InvalidInput
+from streamplace.clusters.exchange import sources
 from streamplace.clusters.exchange.sources import WebClient, site_of
 from streamplace.clusters.exchange.transfer import import_instance
 

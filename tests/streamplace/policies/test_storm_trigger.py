@@ -13,7 +13,7 @@ from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from streamplace.policies.policy import Planned
 from streamplace.policies.registry import read_planner
-from streamplace.policies.storm_trigger import StormTrigger
+from streamplace.policies.triggers import StormTrigger
 
 
 def period(where: str, loads: tuple[float, ...] = (1, 1, 1, 1), name: str = "p") -> Instance:
