@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from streamplace.clusters.kafka.admin import Admin
+    from streamplace.clusters.kafka.admin import KafkaAdmin
     from streamplace.clusters.kafka.cluster import Key
 
 
@@ -207,7 +207,7 @@ class Kafka:
         How a batch is carried out.
     """
 
-    admin: Admin
+    admin: KafkaAdmin
     factors: Mapping[Key, int]
     settings: Settings = field(default_factory=Settings)
 

@@ -1,17 +1,16 @@
 """A running Kafka, asked and changed through its Admin interface.
 
-`Admin` is what is needed of it, `KafkaAdmin` has it by the package kafka-python: of the clients for
-Python the one with reassignments, elections, log directories and fenced brokers.
+By the package kafka-python: of the clients for Python the one with reassignments, elections, log
+directories and fenced brokers.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
@@ -41,45 +40,6 @@ class Unreachable(InvalidInput):
     """Kafka does not answer, or not as it should; a later question may be answered."""
 
 
-class Admin(Protocol):
-    """What is asked of a running cluster, and sent to it.
-
-    Any method raises `Unreachable`.
-    """
-
-    address: str
-
-    def cluster(self) -> str:
-        """Return the cluster's id."""
-
-    def brokers(self) -> dict[int, Broker]:
-        """Return the registered brokers; fenced ones are not alive."""
-
-    def partitions(self) -> dict[Key, Partition]:
-        """Return all partitions as ``--describe`` has them.
-
-        Of one that is being reassigned the replicas are those of the old and the new list.
-        """
-
-    def log_dirs(self, brokers: Collection[int], ledger: Ledger) -> pages.Logs:
-        """Return what living brokers store, by log directory."""
-
-    def configs(self, kind: str, names: Collection[str], keys: Sequence[str]) -> dict[str, Any]:
-        """Return what is set of topics, or of brokers, by name and key.
-
-        Of topics what holds, of brokers what is set for them alone, or for `EVERY`.
-        """
-
-    def alter(self, kind: str, values: Mapping[str, Mapping[str, str | None]]) -> None:
-        """Set keys of configurations by name; ``None`` deletes a key."""
-
-    def reassign(self, lists: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
-        """Begin reassignments, or cancel them (``None``); return the refused, with the reason."""
-
-    def elect(self, keys: Collection[Key]) -> None:
-        """Elect preferred leaders; those that cannot be elected stay as they are."""
-
-
 def is_address(source: str) -> bool:
     """Whether a source is an address of brokers and no file."""
     return bool(_ADDRESS.fullmatch(source)) and not Path(source).exists()
@@ -100,7 +60,7 @@ class _EveryBroker(str):
 
 
 class KafkaAdmin:
-    """`Admin` by kafka-python.
+    """What is asked of a running cluster, and sent to it; any method raises `Unreachable`.
 
     Parameters
     ----------
@@ -188,12 +148,12 @@ class KafkaAdmin:
             raise Unreachable(Problem(self.address, None, reason, "HOST:PORT")) from None
 
     def cluster(self) -> str:
-        """As `Admin.cluster`."""
+        """Return the cluster's id."""
         with self._asking():
             return str(self._client.describe_cluster()["cluster_id"])
 
     def brokers(self) -> dict[int, Broker]:
-        """As `Admin.brokers`."""
+        """Return the registered brokers; fenced ones are not alive."""
         with self._asking():
             told = self._client.describe_cluster()["brokers"]
         return {
@@ -204,7 +164,10 @@ class KafkaAdmin:
         }
 
     def partitions(self) -> dict[Key, Partition]:
-        """As `Admin.partitions`."""
+        """Return all partitions as ``--describe`` has them.
+
+        Of one that is being reassigned the replicas are those of the old and the new list.
+        """
         with self._asking():
             topics = self._client.describe_topics()
             moving = {
@@ -231,41 +194,32 @@ class KafkaAdmin:
         return found
 
     def log_dirs(self, brokers: Collection[int], ledger: Ledger) -> pages.Logs:
-        """As `Admin.log_dirs`: of a broker that stops answering nothing is known."""
-        told: list[dict[str, Any]] = []
+        """Return what living brokers store; of one that stops answering nothing is known."""
+        logs = pages.Logs({}, {}, {}, [])
         for broker in sorted(brokers):
             try:
                 with self._asking():
-                    told += self._client.describe_log_dirs(brokers=[broker])
+                    told = self._client.describe_log_dirs(brokers=[broker])
             except Unreachable:
                 ledger.warn(f"broker {broker} does not say what it stores")
-        page = [
-            {
-                "broker": one["broker"],
-                "logDirs": [
-                    {
-                        "logDir": folder["log_dir"],
-                        "error": self._error(folder["error_code"]),
-                        "totalBytes": max(0, folder.get("total_bytes") or 0),
-                        "partitions": [
-                            {
-                                "partition": str(Key(topic["name"], p["partition_index"])),
-                                "size": p["partition_size"],
-                                "isFuture": bool(p["is_future_key"]),
-                            }
+                continue
+            for one in told:
+                folders = [
+                    pages.LogDir(
+                        folder["log_dir"],
+                        bool(folder["error_code"]),
+                        float(max(0, folder.get("total_bytes") or 0)),
+                        {
+                            Key(topic["name"], p["partition_index"]): float(p["partition_size"])
                             for topic in folder["topics"]
                             for p in topic["partitions"]
-                        ],
-                    }
+                            if not p["is_future_key"]
+                        },
+                    )
                     for folder in one["log_dirs"]
-                ],
-            }
-            for one in told
-        ]
-        return pages.read_logs(json.dumps({"brokers": page}), self.address, ledger)
-
-    def _error(self, code: int) -> str | None:
-        return self._errors.for_code(code).__name__ if code else None
+                ]
+                logs.add(one["broker"], folders)
+        return logs
 
     def _resource(self, kind: str, name: str, configs: Any) -> Any:
         kinds = self._api.ConfigResourceType
@@ -276,7 +230,10 @@ class KafkaAdmin:
         )
 
     def configs(self, kind: str, names: Collection[str], keys: Sequence[str]) -> dict[str, Any]:
-        """As `Admin.configs`."""
+        """Return what is set of topics, or of brokers, by name and key.
+
+        Of topics what holds, of brokers what is set for them alone, or for `EVERY`.
+        """
         asked = [self._resource(kind, name, dict.fromkeys(keys)) for name in sorted(names)]
         if not asked:
             return {}
@@ -293,7 +250,7 @@ class KafkaAdmin:
         }
 
     def alter(self, kind: str, values: Mapping[str, Mapping[str, str | None]]) -> None:
-        """As `Admin.alter`."""
+        """Set keys of configurations by name; ``None`` deletes a key."""
         delete = (self._api.AlterConfigOp.DELETE, None)
         asked = [
             self._resource(kind, n, {k: delete if v is None else v for k, v in told.items()})
@@ -309,7 +266,7 @@ class KafkaAdmin:
                 raise Unreachable(Problem(self.address, None, reason, "may this user alter it?"))
 
     def reassign(self, lists: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
-        """As `Admin.reassign`."""
+        """Begin reassignments, or cancel them (``None``); return the refused, with the reason."""
         from kafka import TopicPartition
 
         if not lists:
@@ -328,7 +285,7 @@ class KafkaAdmin:
         }
 
     def elect(self, keys: Collection[Key]) -> None:
-        """As `Admin.elect`."""
+        """Elect preferred leaders; those that cannot be elected stay as they are."""
         topics: dict[str, list[int]] = {}
         for topic, number in keys:
             topics.setdefault(topic, []).append(number)

@@ -38,8 +38,6 @@ from streamplace.clusters.kafka.replicas import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from streamplace.clusters.kafka.admin import Admin
-
 
 T = TypeVar("T")
 TOPICS, LOGS, BROKERS = "topics.txt", "log-dirs.json", "brokers.json"
@@ -95,7 +93,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     return _cluster(Sources(name, topics, brokers, logs, lists, columns, rates), ledger)
 
 
-def read_live(admin: Admin, ledger: Ledger) -> Cluster:
+def read_live(admin: KafkaAdmin, ledger: Ledger) -> Cluster:
     """Read a running cluster: who lives, all partitions, and what each broker stores."""
     brokers = admin.brokers()
     topics = admin.partitions()

@@ -35,6 +35,8 @@ from streamplace.clusters.exchange.sources import csv_rows
 from streamplace.clusters.kafka.cluster import Broker, Key, Partition, some
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamplace.clusters.exchange.declarations import Ledger
 
 CAPACITIES = ("disk", "nw_in", "nw_out", "cpu")
@@ -69,8 +71,17 @@ def _replicas(value: Any) -> list[int]:
     return brokers_in(value or None)  # an empty one is none
 
 
+class LogDir(NamedTuple):
+    """A log directory: its name, whether it failed, bytes of its disk, and of what it stores."""
+
+    name: str
+    failed: bool
+    total: float
+    sizes: dict[Key, float]
+
+
 class Logs(NamedTuple):
-    """What ``kafka-log-dirs.sh`` reports.
+    """What ``kafka-log-dirs.sh``, or the cluster itself, reports.
 
     Attributes
     ----------
@@ -89,6 +100,18 @@ class Logs(NamedTuple):
     failed: dict[int, list[str]]
     left: dict[int, tuple[float, float | None]]
     brokers: list[int]
+
+    def add(self, broker: int, folders: Sequence[LogDir]) -> None:
+        """Add what a broker reports."""
+        self.brokers.append(broker)
+        if failed := [folder.name[:60] for folder in folders if folder.failed]:
+            self.failed[broker] = failed
+            works = [folder.total for folder in folders if not folder.failed]
+            total = sum(works) if works and all(works) else None
+            self.left[broker] = len(works) / len(folders), total
+        for folder in folders:
+            for key, size in () if folder.failed else folder.sizes.items():
+                self.sizes.setdefault(key, {})[broker] = size
 
 
 # -- kafka-topics.sh --describe --------------------------------------------------------------------
@@ -218,20 +241,19 @@ def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
     page: _Logs | None = read_page(_Logs, _json_in(text, path, ledger), path, ledger)
     logs = Logs({}, {}, {}, [])
     for i, broker in enumerate(page.brokers if page else ()):
-        logs.brokers.append(broker.broker)
-        if failed := [folder for folder in broker.logDirs if folder.error]:
-            logs.failed[broker.broker] = [str(folder.logDir)[:60] for folder in failed]
-            works = [folder.totalBytes or 0.0 for folder in broker.logDirs if not folder.error]
-            total = sum(works) if works and all(works) else None
-            logs.left[broker.broker] = len(works) / len(broker.logDirs), total
+        folders = []
         for j, folder in enumerate(broker.logDirs):
+            sizes: dict[Key, float] = {}
             for k, stored in enumerate(folder.partitions):
                 topic, _, number = stored.partition.rpartition("-")
                 if not topic or not is_whole(number):
                     where = f"{path}.brokers[{i}].logDirs[{j}].partitions[{k}].partition"
                     ledger.problem(where, stored.partition, "is not of the form topic-number")
-                elif stored.isFuture is not True and not folder.error:
-                    logs.sizes.setdefault(Key(topic, int(number)), {})[broker.broker] = stored.size
+                elif stored.isFuture is not True:
+                    sizes[Key(topic, int(number))] = stored.size
+            told = str(folder.logDir), bool(folder.error), folder.totalBytes or 0.0
+            folders.append(LogDir(*told, sizes))
+        logs.add(broker.broker, folders)
     return logs
 
 

@@ -36,7 +36,7 @@ from streamplace.present.numbers import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from streamplace.clusters.kafka.admin import Admin
+    from streamplace.clusters.kafka.admin import KafkaAdmin
     from streamplace.clusters.kafka.cluster import Partition
 
 T = TypeVar("T")
@@ -129,7 +129,9 @@ def home_of(partition: Partition) -> set[int]:
     return set(partition.replicas) - set(partition.adding)
 
 
-def check(admin: Admin, plan: Reassignment, *, undoes: Mapping[Key, list[int]] = {}) -> Checked:
+def check(
+    admin: KafkaAdmin, plan: Reassignment, *, undoes: Mapping[Key, list[int]] = {}
+) -> Checked:
     """See that a reassignment fits the cluster as it is now; nothing is changed.
 
     Parameters
@@ -259,7 +261,7 @@ class Outcome(NamedTuple):
 
 
 def submit(
-    admin: Admin,
+    admin: KafkaAdmin,
     plan: Reassignment,
     settings: Settings = Settings(),
 ) -> Outcome:
@@ -280,7 +282,7 @@ def submit(
         return _Run(admin, checked.lists, checked.before, settings).run()
 
 
-def revert(admin: Admin, plan: Reassignment, settings: Settings = Settings()) -> Outcome:
+def revert(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings()) -> Outcome:
     """Bring back the lists that were before a plan; what is under way towards it is cancelled.
 
     Raises
@@ -306,7 +308,7 @@ def revert(admin: Admin, plan: Reassignment, settings: Settings = Settings()) ->
         return _Run(admin, checked.lists, checked.before, settings).run()
 
 
-def cancel(admin: Admin, plan: Reassignment | None) -> list[Key]:
+def cancel(admin: KafkaAdmin, plan: Reassignment | None) -> list[Key]:
     """Cancel what is under way of a plan, or all, and take throttles off; return what was.
 
     Raises
@@ -334,7 +336,7 @@ def cancel(admin: Admin, plan: Reassignment | None) -> list[Key]:
     return moving
 
 
-def unthrottle(admin: Admin, topics: Collection[str], *, own: bool = False) -> None:
+def unthrottle(admin: KafkaAdmin, topics: Collection[str], *, own: bool = False) -> None:
     """Take off the rates that all brokers share, lists of topics, and brokers' `own` rates."""
     alive = [str(n) for n, broker in admin.brokers().items() if broker.alive and own]
     for kind, names, keys in (
@@ -349,7 +351,7 @@ def unthrottle(admin: Admin, topics: Collection[str], *, own: bool = False) -> N
 class _Run:
     """One run: what was given up, since when brokers are dead, and what was said last."""
 
-    admin: Admin
+    admin: KafkaAdmin
     lists: dict[Key, list[int]]
     before: dict[Key, list[int]]
     settings: Settings

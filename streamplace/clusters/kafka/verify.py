@@ -20,7 +20,7 @@ from streamplace.present.console import printable
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from streamplace.clusters.kafka.admin import Admin
+    from streamplace.clusters.kafka.admin import KafkaAdmin
 
 _REPLICA = re.compile(r"(.+)-(\d{1,9})(?:#(\d+))?")
 
@@ -158,7 +158,7 @@ def verdict_of(
     return Verdict(len(wanted), right, tuple(found), tuple(throttled))
 
 
-def verify_live(admin: Admin, wanted: dict[Key, Wanted]) -> Verdict:
+def verify_live(admin: KafkaAdmin, wanted: dict[Key, Wanted]) -> Verdict:
     """Compare a running cluster: lists, sync, leaders, and that each replica lies in a log dir."""
     running, ledger = admin.partitions(), Ledger()
     found = compare(wanted, running)
@@ -174,7 +174,7 @@ def verify_live(admin: Admin, wanted: dict[Key, Wanted]) -> Verdict:
     return verdict_of(wanted, found, throttles(admin, {key.topic for key in wanted}))
 
 
-def throttles(admin: Admin, topics: Collection[str]) -> list[str]:
+def throttles(admin: KafkaAdmin, topics: Collection[str]) -> list[str]:
     """Name the brokers and topics of which throttles are set."""
     alive = [str(number) for number, broker in admin.brokers().items() if broker.alive]
     rates = admin.configs("broker", [EVERY, *alive], RATES)

@@ -1,4 +1,4 @@
-"""A cluster in memory that behaves as Kafka 4 does, for what speaks to `Admin`."""
+"""A cluster in memory that behaves as Kafka 4 does, for what asks `KafkaAdmin`."""
 
 from __future__ import annotations
 
