@@ -112,6 +112,26 @@ class Lock:
         self._handle, self._owner = handle, os.getpid()
         return True
 
+    @contextlib.contextmanager
+    def alone(self, taken: Problem) -> Iterator[None]:
+        """Hold the lock while the block runs.
+
+        Raises
+        ------
+        InvalidInput
+            With `taken` where another process holds it; the file cannot be opened.
+        """
+        try:
+            if not self.acquire():
+                raise InvalidInput(taken)
+        except OSError as error:
+            reason = f"cannot be opened: {error.strerror}"
+            raise InvalidInput(Problem(taken.path, taken.value, reason)) from None
+        try:
+            yield
+        finally:
+            self.release()
+
     def release(self) -> None:
         """Let the next process take it."""
         if self._handle is not None and self._owner == os.getpid():

@@ -6,8 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from streamplace.cli.submit import add_kafka, kafka_settings, tell_kafka
-from streamplace.present.arguments import add_json, delay, seconds
+from streamplace.cli.submit import WAIT, add_kafka, kafka_settings, tell_kafka
+from streamplace.cli.verify import tell
+from streamplace.present.arguments import add_json, add_shared
 from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
 
@@ -28,9 +29,6 @@ exit codes: 0 all runs as before, 1 submitted but not all runs there yet, 2 refu
 docs/storm.md and docs/kafka.md say more."""
 
 
-_WAIT = 60.0
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("system", choices=("storm", "kafka"), help="the kind of cluster")
@@ -42,12 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cancel", action="store_true", help="kafka: only cancel what is under way"
     )
-    parser.add_argument(
-        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
-    )
-    parser.add_argument(
-        "--wait", metavar="S", type=delay, help="until all runs; default 60, of Kafka no limit"
-    )
+    add_shared(parser, "--timeout", "--wait")
     add_kafka(parser.add_argument_group("kafka"))
     add_json(parser)
 
@@ -61,14 +54,9 @@ def run(args: argparse.Namespace) -> int:
     from streamplace.clusters.storm.nimbus import Nimbus
     from streamplace.clusters.storm.submit import previous, submit
 
-    wait = _WAIT if args.wait is None else args.wait
+    wait = WAIT if args.wait is None else args.wait
     with Nimbus(args.url, args.timeout) as nimbus:
-        verdict = submit(nimbus, previous(nimbus, args.topology), wait)
-    if args.json:
-        print_json(verdict.to_dict(), indent=None)
-    else:
-        sys.stdout.write(verdict.text())
-    return 0 if verdict.holds else 1
+        return tell(args, submit(nimbus, previous(nimbus, args.topology), wait))
 
 
 def _kafka(args: argparse.Namespace) -> int:

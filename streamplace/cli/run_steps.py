@@ -15,7 +15,7 @@ from streamplace.clusters.kafka.cluster import Key
 from streamplace.clusters.kafka.replicas import FACTOR, REPLICAS, labelled_brokers
 from streamplace.execute.batches import load_steps, write_batches
 from streamplace.execute.run import Command, Journal, carry_out
-from streamplace.present.arguments import add_instance, count, load_instance, seconds
+from streamplace.present.arguments import add_instance, add_shared, load_instance, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -54,16 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kafka = parser.add_argument_group("kafka")
     kafka.add_argument("--bootstrap-server", metavar="HOST:PORT", help="a broker")
-    kafka.add_argument("--command-config", metavar="FILE", help="key=value of a secured cluster")
-    kafka.add_argument("--throttle", metavar="B", type=count, help="bytes/s a broker copies")
     kafka.add_argument("--poll", metavar="S", type=seconds, default=1.0, help="seconds (1)")
-    kafka.add_argument(
-        "--patience", metavar="S", type=seconds, default=60.0,
-        help="how long a dead broker is waited for; default 60",
-    )  # fmt: skip
-    kafka.add_argument(
-        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
-    )
+    add_shared(kafka, "--throttle", "--patience", "--timeout", "--command-config")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
+from streamplace.cli.verify import tell
 from streamplace.clusters.exchange.sources import WebClient, read_text
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_managers, wait_until_running
 from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
-from streamplace.present.arguments import add_json, assignment, count, delay, load_instance, seconds
+from streamplace.present.arguments import add_json, add_shared, assignment, count, load_instance
 from streamplace.present.console import printable
 from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
@@ -42,7 +43,8 @@ Extras: pip install 'streamplace[flink]', 'streamplace[storm]', 'streamplace[kaf
 docs/storm.md and docs/kafka.md say more."""
 
 
-_WAIT = 60.0
+WAIT = 60.0
+"""Seconds until all runs as planned, of Flink and Storm."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,13 +63,8 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         help="flink: the job manager's REST address; storm: nimbus://HOST:PORT; kafka: HOST:PORT",
     )
     parser.add_argument("plan", metavar="FILE", nargs="?", help="what `export` wrote, or a plan")
-    parser.add_argument(
-        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
-    )
     parser.add_argument("--dry-run", action="store_true", help="check all, change nothing")
-    parser.add_argument(
-        "--wait", metavar="S", type=delay, help="until all runs; default 60, of Kafka no limit"
-    )
+    add_shared(parser, "--timeout", "--wait")
     add_json(parser)
 
 
@@ -94,23 +91,18 @@ def add_flink(group: argparse._ArgumentGroup) -> None:
 
 def add_kafka(parser: argparse._ArgumentGroup) -> None:
     """Declare what a submission to Kafka takes beside."""
-    parser.add_argument("--throttle", metavar="B", type=count, help="bytes/s a broker copies")
     parser.add_argument(
         "--at-a-time", metavar="N", type=count, default=5,
         help="partitions that a broker copies at a time; default 5",
     )  # fmt: skip
-    parser.add_argument(
-        "--patience", metavar="S", type=delay, default=60.0,
-        help="how long a dead broker is waited for; default 60",
-    )  # fmt: skip
-    parser.add_argument("--command-config", metavar="FILE", help="key=value of a secured cluster")
+    add_shared(parser, "--throttle", "--patience", "--command-config")
 
 
 def run(args: argparse.Namespace) -> int:
     """Submit to the system."""
     run_it = {"storm": _storm, "kafka": _kafka}.get(args.system, submit_flink)
     if args.wait is None and args.system != "kafka":
-        args.wait = _WAIT
+        args.wait = WAIT
     return run_it(args)
 
 
@@ -153,24 +145,17 @@ def tell_kafka(
     args: argparse.Namespace, outcome: Outcome | None, work: dict[str, float] | None = None
 ) -> int:
     """Report what holds at the end, and return the exit status."""
-    verdict = None if outcome is None else outcome.verdict
     given_up = {} if outcome is None else outcome.given_up
-    if args.json:
-        found = None if verdict is None else verdict.to_dict()
-        lost = {str(key): reason for key, reason in given_up.items()}
-        told = {"submitted": verdict is not None, **(work or {})}
-        print_json({**told, "given_up": lost, "verdict": found}, indent=None)
-    elif verdict is None:
-        sys.stdout.write("fits, and was not submitted\n")
-    else:
-        sys.stdout.write(verdict.text())
+    lost = {str(key): reason for key, reason in given_up.items()}
+    told = {**(work or {}), "given_up": lost}
+    status = tell(args, None if outcome is None else outcome.verdict, told)
     reasons = Counter(given_up.values())
     for reason, number in [] if args.quiet else reasons.items():
         what = plural(number, "partition")
         sys.stderr.write(
             f"given up, {what}: {reason}; import again with --option mode=dead-broker\n"
         )
-    return 0 if verdict is None or verdict.holds else 1
+    return status
 
 
 def _storm(args: argparse.Namespace) -> int:
@@ -192,19 +177,8 @@ def _storm(args: argparse.Namespace) -> int:
                     f"to another node, {plural(one.restarts, 'worker')} to restart\n"
                 )
         verdict = None if args.dry_run else storm.submit(nimbus, placement, args.wait)
-    if args.json:
-        told = {
-            one.name: {"moves": one.moves, "workers_restarted": one.restarts} for one in checked
-        }
-        found = None if verdict is None else verdict.to_dict()
-        print_json(
-            {"submitted": verdict is not None, "topologies": told, "verdict": found}, indent=None
-        )
-    elif verdict is None:
-        sys.stdout.write("fits, and was not submitted\n")
-    else:
-        sys.stdout.write(verdict.text())
-    return 0 if verdict is None or verdict.holds else 1
+    told = {one.name: {"moves": one.moves, "workers_restarted": one.restarts} for one in checked}
+    return tell(args, verdict, {"topologies": told})
 
 
 def submit_flink(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
@@ -12,20 +12,12 @@ from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_live, wait_until_running
 from streamplace.clusters.flink.verify import sheet_by_names, verify
-from streamplace.present.arguments import (
-    add_command_config,
-    add_json,
-    delay,
-    load_instance,
-    seconds,
-)
-from streamplace.present.console import printable
+from streamplace.present.arguments import add_json, add_shared, delay, load_instance
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
-
-    from streamplace.clusters.flink.verify import Verdict
+    from collections.abc import Mapping
 
 EXAMPLES = """\
 examples:
@@ -42,9 +34,6 @@ between nodes.
 exit codes: 0 all as planned, 1 not, 2 unknown, as the cluster does not report it.
 
 docs/flink.md and docs/kafka.md say more."""
-
-_FAR = 0.05
-"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="kafka: takes the partitions whose leader is to be elected",
     )
-    add_command_config(parser)
+    add_shared(parser, "--command-config", "--timeout")
     parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
     parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
     parser.add_argument(
@@ -77,9 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", metavar="S", type=delay,
         help="between two readings of rates; default what the cluster is set to",
     )  # fmt: skip
-    parser.add_argument(
-        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
-    )
     parser.add_argument(
         "--reports", metavar="FOLDER", type=Path, help="storm: of the workers' CsvStormReporter"
     )
@@ -100,12 +86,27 @@ def run(args: argparse.Namespace) -> int:
     wait_until_running(client, args.job, args.wait)
     live = read_live(client, args.job, args.interval)
     sheet = plan if isinstance(plan, Sheet) else sheet_by_names(plan, live.jobs)
-    verdict = verify(sheet, live.managers, live.jobs)
+    return tell(args, verify(sheet, live.managers, live.jobs))
+
+
+def tell(args: argparse.Namespace, verdict: Any, work: Mapping[str, Any] | None = None) -> int:
+    """Report whether a cluster is as planned, and return the exit status.
+
+    Parameters
+    ----------
+    verdict
+        ``None`` where nothing was submitted.
+    work
+        Of a submission: what `--json` reports beside the verdict.
+    """
     if args.json:
-        print_json(verdict.to_dict(), indent=None)
+        found = None if verdict is None else verdict.to_dict()
+        if work is not None:
+            found = {"submitted": verdict is not None, **work, "verdict": found}
+        print_json(found, indent=None)
     else:
-        sys.stdout.write(_text(verdict))
-    return 0 if verdict.holds else 1
+        sys.stdout.write("fits, and was not submitted\n" if verdict is None else verdict.text())
+    return 0 if verdict is None or verdict.holds else 1
 
 
 def _verify_storm(args: argparse.Namespace) -> int:
@@ -115,12 +116,7 @@ def _verify_storm(args: argparse.Namespace) -> int:
 
     placement = load_placement(args.plan)
     with Nimbus(args.url, args.timeout) as nimbus:
-        verdict = verify_storm(nimbus, placement, args.reports)
-    if args.json:
-        print_json(verdict.to_dict(), indent=None)
-    else:
-        sys.stdout.write(verdict.text())
-    return 0 if verdict.holds else 1
+        return tell(args, verify_storm(nimbus, placement, args.reports))
 
 
 def _verify_kafka(args: argparse.Namespace) -> int:
@@ -137,27 +133,9 @@ def _verify_kafka(args: argparse.Namespace) -> int:
             verdict, running = kafka.verify_live(admin, wanted), admin.partitions()
     if args.election is not None:
         write_atomic(Path(args.election), kafka.elections_needed(wanted, running))
-    if args.json:
-        print_json(verdict.to_dict(), indent=None)
-    else:
-        sys.stdout.write(verdict.text())
-    return 0 if verdict.holds else 1
+    return tell(args, verdict)
 
 
 def _need(path: str, value: str | None, remedy: str) -> None:
     if value is None:
         raise InvalidInput(Problem(path, None, "is missing", remedy))
-
-
-def _text(verdict: Verdict) -> str:
-    ended = f"; {verdict.ended} ended" if verdict.ended else ""
-    lines = [f"{verdict.as_planned} of {verdict.planned} subtasks as planned{ended}"]
-    lines += [
-        printable(f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}")
-        for d in verdict.differences
-    ]
-    predicted, measured = verdict.predicted_share, verdict.measured_share
-    if predicted is not None and measured is not None:
-        far = "" if abs(predicted - measured) <= _FAR else " (keys or loads are skewed, or it lags)"
-        lines.append(f"remote share {measured:.3f} measured, {predicted:.3f} predicted{far}")
-    return "\n".join(lines) + "\n"

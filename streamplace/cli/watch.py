@@ -14,7 +14,14 @@ from optim.errors import InvalidInput, Problem
 from streamplace.cli.decide import add_policy, answer, guarded, line, step
 from streamplace.execute.loop import Loop
 from streamplace.execute.systems import SYSTEMS
-from streamplace.present.arguments import add_json, add_option, count, delay, seconds
+from streamplace.present.arguments import (
+    add_json,
+    add_option,
+    add_shared,
+    assignment,
+    count,
+    seconds,
+)
 from streamplace.present.console import printable
 from streamplace.present.streams import print_json
 
@@ -40,13 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("system", choices=tuple(SYSTEMS), help="the kind of cluster")
     parser.add_argument("url", metavar="URL", help="as `streamplace import` takes it")
-    parser.add_argument(
-        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
-    )
-    parser.add_argument(
-        "--wait", metavar="S", type=delay,
-        help="until all runs as planned; default 60, of Kafka no limit",
-    )  # fmt: skip
+    add_shared(parser, "--timeout", "--wait")
     add_json(parser)
     add_watch(parser.add_argument_group("watch"))
     add_option(parser, "an option of the import")
@@ -61,7 +62,7 @@ def add_watch(group: argparse._ArgumentGroup) -> None:
     add_policy(group)
     group.add_argument("--method", metavar="NAME", help="short for --policy NAME")
     group.add_argument(
-        "--limit", metavar="K=V", action="append", default=[], type=_limit,
+        "--limit", metavar="K=V", action="append", default=[], type=assignment,
         help="what a plan must keep, such as max_migrations=10; may be given again",
     )  # fmt: skip
     group.add_argument(
@@ -71,17 +72,11 @@ def add_watch(group: argparse._ArgumentGroup) -> None:
         const="",
         help="carry plans out; with COMMAND by running it with the exported file after it",
     )
-    group.add_argument("--throttle", metavar="B", type=count, help="Kafka: bytes/s a broker copies")
+    add_shared(group, "--throttle")
     group.add_argument(
         "--state", metavar="DIR",
         help="of journal, state and lock; default a folder of the system's in the user's own",
     )  # fmt: skip
-
-
-def _limit(text: str) -> tuple[str, str]:
-    from streamplace.present.arguments import assignment
-
-    return assignment(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -96,15 +96,11 @@ class Loop:
         except OSError as error:
             reason = f"cannot be made: {error.strerror}"
             raise InvalidInput(Problem("--state", str(self.folder), reason)) from None
-        lock = Lock(self.folder / "lock")
-        if not lock.acquire():
-            remedy = "end it, or watch another system: one controller decides at a time"
-            reason = "is another controller's"
-            raise InvalidInput(Problem("--state", str(self.folder), reason, remedy))
-        try:
+        reason = "is another controller's"
+        remedy = "end it, or watch another system: one controller decides at a time"
+        taken = Problem("--state", str(self.folder), reason, remedy)
+        with Lock(self.folder / "lock").alone(taken):
             yield
-        finally:
-            lock.release()
 
     def look(self) -> Told:
         """Look once, decide, and carry out.

@@ -171,18 +171,13 @@ class StateFile:
         InvalidInput
             One has it.
         """
-        lock = Lock(self.path.with_name(f"{self.path.name}.lock"))
         if not self.path.parent.is_dir():
             raise InvalidInput(Problem("--state", str(self.path.parent), "is no folder", "make it"))
-        if not lock.acquire():
-            remedy = "wait for it, or end it: one controller decides at a time"
-            raise InvalidInput(
-                Problem("--state", str(self.path), "is another controller's", remedy)
-            )
-        try:
+        reason = "is another controller's"
+        remedy = "wait for it, or end it: one controller decides at a time"
+        lock = Lock(self.path.with_name(f"{self.path.name}.lock"))
+        with lock.alone(Problem("--state", str(self.path), reason, remedy)):
             yield
-        finally:
-            lock.release()
 
     def load(self) -> State:
         """Return the state; ``{}`` where there is no file.

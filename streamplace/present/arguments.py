@@ -10,12 +10,14 @@ import io
 import math
 import sys
 import zlib
+from typing import Any, TypeVar
 
 from optim import Instance, Plan
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, problems_in
 from optim.util.files import MAX_BYTES
 
 STDIN = "-"
+T = TypeVar("T", Instance, Plan)
 
 
 def load_instance(name: str) -> Instance:
@@ -26,12 +28,7 @@ def load_instance(name: str) -> Instance:
     InvalidInput
         The file cannot be read, or its content cannot be taken.
     """
-    if name != STDIN:
-        return Instance.load(name)
-    try:
-        return Instance.from_json(_read_stdin())
-    except InvalidInput as error:
-        raise error.within("standard input") from None
+    return _loaded(Instance, name)
 
 
 def load_plan(name: str) -> Plan:
@@ -42,12 +39,14 @@ def load_plan(name: str) -> Plan:
     InvalidInput
         The file cannot be read, or its content cannot be taken.
     """
+    return _loaded(Plan, name)
+
+
+def _loaded(kind: type[T], name: str) -> T:
     if name != STDIN:
-        return Plan.load(name)
-    try:
-        return Plan.from_json(_read_stdin())
-    except InvalidInput as error:
-        raise error.within("standard input") from None
+        return kind.load(name)
+    with problems_in("standard input"):
+        return kind.from_json(_read_stdin())
 
 
 def _read_stdin() -> bytes:
@@ -170,11 +169,23 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
 
 
-def add_command_config(parser: argparse.ArgumentParser) -> None:
-    """Add ``--command-config``."""
-    parser.add_argument(
-        "--command-config", metavar="FILE", help="kafka: key=value of a secured cluster"
-    )
+SHARED: dict[str, dict[str, Any]] = {
+    "--timeout": {"metavar": "S", "type": seconds, "default": 10.0,
+                  "help": "of an answer; default 10"},
+    "--wait": {"metavar": "S", "type": delay,
+               "help": "until all runs as planned; default 60, of Kafka no limit"},
+    "--throttle": {"metavar": "B", "type": count, "help": "kafka: bytes/s a broker copies"},
+    "--patience": {"metavar": "S", "type": delay, "default": 60.0,
+                   "help": "kafka: how long a dead broker is waited for; default 60"},
+    "--command-config": {"metavar": "FILE", "help": "kafka: key=value of a secured cluster"},
+}  # fmt: skip
+"""Options of several commands that speak to clusters."""
+
+
+def add_shared(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *names: str) -> None:
+    """Add options of `SHARED`."""
+    for name in names:
+        parser.add_argument(name, **SHARED[name])
 
 
 def add_option(parser: argparse.ArgumentParser, what: str, name: str = "--option") -> None:
@@ -193,8 +204,6 @@ def one_document(as_json: bool, output: object) -> None:
     InvalidInput
         Both are asked for.
     """
-    from optim.errors import InvalidInput, Problem
-
     if as_json and not output:
         raise InvalidInput(
             Problem("--json", None, "needs -o: standard output takes one document", "add -o FILE")

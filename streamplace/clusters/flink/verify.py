@@ -11,6 +11,7 @@ from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.clusters.flink.model import edges_of, stays_inside
 from streamplace.clusters.flink.units import Unit, units_of
+from streamplace.present.console import printable
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from streamplace.clusters.flink.pages import Job, TaskManager, Vertex
 
 _SHOWN = 5
+_FAR = 0.05
+"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 class Difference(NamedTuple):
@@ -59,6 +62,21 @@ class Verdict:
     def holds(self) -> bool:
         """Whether subtasks run, and all that do are as the plan has them."""
         return bool(self.planned) and not self.differences and self.as_planned == self.planned
+
+    def text(self) -> str:
+        """Return it in lines."""
+        ended = f"; {self.ended} ended" if self.ended else ""
+        lines = [f"{self.as_planned} of {self.planned} subtasks as planned{ended}"]
+        lines += [
+            printable(f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}")
+            for d in self.differences
+        ]
+        predicted, measured = self.predicted_share, self.measured_share
+        if predicted is not None and measured is not None:
+            far = abs(predicted - measured) > _FAR
+            note = " (keys or loads are skewed, or it lags)" if far else ""
+            lines.append(f"remote share {measured:.3f} measured, {predicted:.3f} predicted{note}")
+        return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as ``--json`` prints it."""

@@ -14,7 +14,6 @@ import re
 import tempfile
 import time
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -34,7 +33,8 @@ from streamplace.clusters.kafka.verify import Verdict, Wanted, verify_live
 from streamplace.present.numbers import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from contextlib import AbstractContextManager
 
     from streamplace.clusters.kafka.admin import KafkaAdmin
     from streamplace.clusters.kafka.cluster import Partition
@@ -199,31 +199,12 @@ def check(
     )
 
 
-@contextmanager
-def alone(cluster: str) -> Iterator[None]:
-    """Let one run at a time change a cluster from this machine.
-
-    Raises
-    ------
-    InvalidInput
-        Another one is at it.
-    """
-    path = Path(
-        tempfile.gettempdir(), f"streamplace-kafka-{re.sub('[^A-Za-z0-9_-]', '_', cluster)}.lock"
-    )
-    lock, remedy = Lock(path), "wait until that ends"
-    try:
-        if not lock.acquire():
-            reason = "another streamplace is changing this cluster"
-            raise InvalidInput(Problem(str(path), None, reason, remedy))
-    except OSError as error:
-        raise InvalidInput(
-            Problem(str(path), None, f"cannot be opened: {error.strerror}")
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+def alone(cluster: str) -> AbstractContextManager[None]:
+    """Let one run at a time change a cluster from this machine, as `Lock.alone`."""
+    name = re.sub("[^A-Za-z0-9_-]", "_", cluster)
+    path = Path(tempfile.gettempdir(), f"streamplace-kafka-{name}.lock")
+    reason = "another streamplace is changing this cluster"
+    return Lock(path).alone(Problem(str(path), None, reason, "wait until that ends"))
 
 
 @dataclass(frozen=True)
