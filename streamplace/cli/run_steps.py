@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.cli.import_system import tell, telling
-from streamplace.clusters.kafka.cluster import Key
-from streamplace.clusters.kafka.replicas import FACTOR, REPLICAS, labelled_brokers
+from streamplace.clusters.kafka.cluster import FACTOR, REPLICAS, Key, labelled_brokers
 from streamplace.execute.batches import load_steps, write_batches
 from streamplace.execute.run import Command, Journal, carry_out
 from streamplace.present.arguments import add_instance, add_shared, load_instance, seconds

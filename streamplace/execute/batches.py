@@ -15,7 +15,7 @@ from optim.options import read_options
 from optim.util.files import read_bytes, write_atomic
 from streamplace.clusters.exchange.declarations import EXPORTERS, Ledger, Places
 from streamplace.clusters.kafka import exporter as kafka
-from streamplace.clusters.kafka.replicas import FACTOR
+from streamplace.clusters.kafka.cluster import FACTOR
 
 if TYPE_CHECKING:
     from pathlib import Path

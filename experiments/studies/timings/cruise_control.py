@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamplace.clusters.kafka.cluster import LEADERS, REPLICAS
+from streamplace.clusters.kafka.cluster import COUNT, LEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ PASSES = 5
 """Passes over the brokers for one goal."""
 
 DISK_ALONE = ("disk",)
-PUBLISHED = (REPLICAS, "disk", "nw_in", "nw_out", "cpu", LEADERS)
+PUBLISHED = (COUNT, "disk", "nw_in", "nw_out", "cpu", LEADERS)
 """Soft goals in their order."""
 
 
@@ -58,7 +58,7 @@ class State:
 
     def __post_init__(self) -> None:
         cluster = self.cluster
-        names = (*RESOURCES, REPLICAS, LEADERS)
+        names = (*RESOURCES, COUNT, LEADERS)
         self.column = {name: k for k, name in enumerate(names)}
         number = {broker: i for i, broker in enumerate(cluster.brokers)}
         self.rack = [broker.rack for broker in cluster.brokers.values()]
@@ -136,7 +136,7 @@ class Goals:
         state, k = self.state, self.state.column[name]
         total = state.load[:, k].sum() / state.capacity[:, k].sum()
         low, high = total * (1 - BALANCE), total * (1 + BALANCE)
-        if name in (REPLICAS, LEADERS):
+        if name in (COUNT, LEADERS):
             low, high = math.floor(low), math.ceil(high)
         return k, low * state.capacity[:, k], high * state.capacity[:, k]
 
@@ -192,7 +192,7 @@ class Goals:
             return True
         if name == LEADERS:
             return False
-        return self._move(goal, [b], targets) or (name != REPLICAS and self._swap(goal, b, targets))
+        return self._move(goal, [b], targets) or (name != COUNT and self._swap(goal, b, targets))
 
     def _raise(self, name: str, goal: tuple[int, Floats, Floats], b: int) -> bool:
         """Take one action that brings load onto a broker."""

@@ -31,7 +31,7 @@ from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.kafka.cluster import REPLICAS
+from streamplace.clusters.kafka.cluster import COUNT
 from streamplace.clusters.kafka.model import document_of
 from streamplace.clusters.kafka.operations import Operation
 
@@ -68,7 +68,7 @@ def as_even(cluster: Cluster, state: State, whole: bool) -> Instance:
     """Return the instance in which no broker may be used more than Cruise Control left it."""
     document = document_of(cluster, Operation(), "disk", Ledger())
     used = {r: state.utilisation(k) for k, r in enumerate(RESOURCES)}
-    counts = state.load[:, state.column[REPLICAS]]
+    counts = state.load[:, state.column[COUNT]]
     limit = {r: float(u.max()) * (1 + 1e-9) for r, u in used.items()}
     for node in document["nodes"]:
         if whole:

@@ -33,8 +33,8 @@ from streamplace.clusters.exchange.sources import (
     site_of,
 )
 from streamplace.clusters.kafka.cluster import (
+    COUNT,
     LEADERS,
-    REPLICAS,
     Broker,
     Cluster,
     Key,
@@ -62,7 +62,7 @@ OPTIONS = (
     *OPERATION,
     Option(
         "balance", "str", "cpu", "the resource that is balanced, listed first",
-        choices=(*RESOURCES, REPLICAS, LEADERS),
+        choices=(*RESOURCES, COUNT, LEADERS),
     ),
     Option(
         "wait", "float", 120.0, "seconds to wait for a response that is still computed", minimum=0.0

@@ -18,16 +18,17 @@ from optim.format.read import parse_json
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places
 from streamplace.clusters.exchange.pages import is_whole
-from streamplace.clusters.kafka.cluster import Key, some
-from streamplace.clusters.kafka.pages import read_assignment
-from streamplace.clusters.kafka.replicas import (
+from streamplace.clusters.kafka.cluster import (
     CLUSTER,
     DEAD,
     FACTOR,
+    Key,
     Labelled,
     Lists,
     listed_partitions,
+    some,
 )
+from streamplace.clusters.kafka.pages import read_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -15,25 +15,23 @@ from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka import pages
 from streamplace.clusters.kafka.admin import KafkaAdmin, is_address
 from streamplace.clusters.kafka.cluster import (
+    COUNT,
+    DEAD,
+    LEADER,
     LEADERS,
+    LEADERSHIP,
+    REPLICAS,
+    ROLE,
     Broker,
     Cluster,
     Key,
     Partition,
     follower_cpu,
+    listed_partitions,
     some,
 )
-from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
 from streamplace.clusters.kafka.model import document_of
 from streamplace.clusters.kafka.operations import MODES, Operation
-from streamplace.clusters.kafka.replicas import (
-    DEAD,
-    LEADER,
-    LEADERSHIP,
-    REPLICAS,
-    ROLE,
-    listed_partitions,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import InvalidInput, Problem, meant
 from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.declarations import weigh
-from streamplace.clusters.kafka.cluster import LEADERS, Cluster, Partition, some
-from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
+from streamplace.clusters.kafka.cluster import (
+    CLUSTER,
+    COUNT,
+    DEAD,
+    FACTOR,
+    LEADER,
+    LEADERS,
+    REPLICAS,
+    ROLE,
+    Cluster,
+    Partition,
+    some,
+)
 from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation
-from streamplace.clusters.kafka.replicas import CLUSTER, DEAD, FACTOR, LEADER, REPLICAS, ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

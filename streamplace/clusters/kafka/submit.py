@@ -25,10 +25,9 @@ from optim.util.store import Lock
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS, Unreachable
-from streamplace.clusters.kafka.cluster import Key, some
+from streamplace.clusters.kafka.cluster import CLUSTER, Key, some
 from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
 from streamplace.clusters.kafka.pages import parsed, read_assignment
-from streamplace.clusters.kafka.replicas import CLUSTER
 from streamplace.clusters.kafka.verify import Verdict, Wanted, verify_live
 from streamplace.present.numbers import plural
 

@@ -110,21 +110,27 @@ def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
     """
     identity = nimbus.topology(name).id
     executors = nimbus.executors(identity)
-    supervisors = {w.rpartition(":")[0] for w in planned.workers}
-    ids = {(w.host, w.port): w.supervisor_id for w in nimbus.workers(identity)}
-    at = {}
-    for one in executors:
-        supervisor = ids.get((one.host, one.port))
-        place = supervisor if supervisor in supervisors else one.host
-        at[name_of(one)] = (place, one.port)
+    node_of = nodes_of(nimbus, identity, planned)
     running = Running(
         identity,
         {name_of(one): one.component_id for one in executors},
-        at,
+        {
+            name_of(one): (node_of.get((one.host, one.port), one.host), one.port)
+            for one in executors
+        },
         {name_of(one): one.uptime_secs for one in executors if one.uptime_secs > 0},
     )
     check_executors(name, planned, running)
     return running
+
+
+def nodes_of(nimbus: Nimbus, identity: str, planned: Planned) -> dict[tuple[str, int], str]:
+    """Return the node of each worker: its supervisor where the placement names that, or its host."""
+    named = {w.rpartition(":")[0] for w in planned.workers}
+    return {
+        (w.host, w.port): w.supervisor_id if w.supervisor_id in named else w.host
+        for w in nimbus.workers(identity)
+    }
 
 
 def check_executors(name: str, planned: Planned, running: Running) -> None:
@@ -187,12 +193,7 @@ def _crossing(
         reports, why = folder_in(nimbus.topology_configuration(running.id))
     if reports is None:
         return why
-    supervisors = {w.rpartition(":")[0] for w in planned.workers}
-    node_of = {
-        (w.host, w.port): w.supervisor_id if w.supervisor_id in supervisors else w.host
-        for w in nimbus.workers(running.id)
-    }
-    return crossing(read_workers(reports, running.id), node_of)
+    return crossing(read_workers(reports, running.id), nodes_of(nimbus, running.id, planned))
 
 
 def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
