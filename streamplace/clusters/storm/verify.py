@@ -125,7 +125,7 @@ def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
 
 
 def nodes_of(nimbus: Nimbus, identity: str, planned: Planned) -> dict[tuple[str, int], str]:
-    """Return the node of each worker: its supervisor where the placement names that, or its host."""
+    """Return the node of each worker: its host, or its supervisor where the placement names it."""
     named = {w.rpartition(":")[0] for w in planned.workers}
     return {
         (w.host, w.port): w.supervisor_id if w.supervisor_id in named else w.host
