@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from experiments.replay.day import day_periods
-from experiments.replay.periods import find_files, load_periods, load_trace
+from experiments.replay.periods import day_periods, find_files, load_periods, load_trace
 from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run_replay
 from formulations.rebalancing.problem import bottleneck_of, resource_first
 from optim.errors import InvalidInput, Problem

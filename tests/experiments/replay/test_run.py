@@ -17,7 +17,7 @@ import pytest
 
 from experiments.replay import command, framework
 from experiments.replay import run as replaying
-from experiments.replay.day import day_periods
+from experiments.replay.periods import day_periods
 from experiments.replay.run import ReplayOptions, run_replay
 from experiments.replay.store import COLUMNS, ReplayFolder
 from optim.errors import InvalidInput, UnsuitableMethod
@@ -49,7 +49,7 @@ def test_the_same_replay_writes_the_same_bytes(tmp_path: Path) -> None:
 SLOWED = """
 import sys, time
 from experiments.replay import framework, run
-from experiments.replay.day import day_periods
+from experiments.replay.periods import day_periods
 from tests.experiments.replay.test_run import DAY, QUICK
 
 def slowed(*args):
