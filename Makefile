@@ -38,7 +38,7 @@ help:
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
 	@echo 'make torture      signals, odd paths, damaged files, full disks, hostile servers (20 minutes)'
 	@echo 'make papers       the claims of the papers, from smaller runs in build/papers-reduced'
-	@echo 'make bench        the benchmarks, written to build/bench'
+	@echo 'make bench        the timings; tables in build/bench/timings.json as well (BENCH_ARGS=)'
 	@echo 'make lab          a Flink cluster on this machine: imported, planned, submitted, verified'
 	@echo 'make lab-bench    orders a second of ways to place, on emulated machines (root; an hour)'
 	@echo 'make lab-plans    50 random plans on a cluster of its own, each counted'
@@ -147,11 +147,7 @@ papers: $(VENV)/.installed-flights
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench
-	@set -e; for file in $$(grep -rl --include='*.py' '__main__' experiments/studies/timings); do \
-	name=$$(echo $${file#experiments/studies/timings/} | sed 's/\.py$$//; s#/#.#g'); \
-	echo "benchmark $$name"; \
-	$(BIN)/python -m experiments.studies.timings.$$name > build/bench/$$name.md; \
-	cat build/bench/$$name.md; done
+	$(BIN)/python -m experiments.studies.timings --json build/bench/timings.json $(BENCH_ARGS)
 
 lab: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab $(LAB_ARGS)

@@ -1,6 +1,19 @@
 """The instances of the benchmark: where each comes from, its best known value, its bounds.
 
-``python -m experiments.studies.bench.proving`` solves and certifies them.
+``cases.json`` has them; ``python -m experiments.studies.bench.proofs`` solves and certifies them. A
+new case is an entry with `name`, `family`, `objective` and `source`; published names and sources
+stay. A source is one of
+
+``{"generator": kind, "seed": n, "parameters": {…}}``
+    Made by one of `experiments.generators`.
+``{"example": file, "variation": {resource: factor, …}}``
+    One of `examples` (see `EXAMPLES`), capacities multiplied; ``"links": factor`` multiplies the
+    capacities of the links, ``"what_if": text`` makes changes as `experiments.sweep.variations`.
+``{"kafka": seed, "operation": {"mode": …, "brokers": […]}, "max_migrations": n}``
+    What an operation may do to a cluster of `cluster_of`, disk
+    balanced; the last is left out where moves are not limited.
+``{"import": format, "needs": NAME, "file": path, "options": {…}}``
+    A file of others, which is not copied here: found below a folder that the user names.
 """
 
 from __future__ import annotations
@@ -12,16 +25,32 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.bench.sources import made
+import numpy as np
+
 from optim.errors import InvalidInput, Problem
+from streamplace.clusters.kafka.cluster import Broker, Cluster, Partition, follower_cpu
+from streamplace.clusters.kafka.importer import UNITS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optim import Evaluation, Instance, Plan
     from optim.rules.violation import Violation
 
 TABLE: Path = Path(__file__).with_name("cases.json")
 DEFAULT_TASKS = 2_000
 """Up to how many tasks a case is run unasked."""
+EXAMPLES = Path(__file__).with_name("examples.json")
+"""The examples that are needed, by file name: an installed package has no folder `examples`."""
+ADDRESSES = {
+    "ctap": "the CTAP library of S. Elloumi: its tass*.dat and tassc*.dat",
+    "zerotune": "the query graphs published with ZeroTune, ICDE 2024",
+}
+RESOURCES = ("disk", "nw_in", "nw_out", "cpu")
+SIZES = ((6, 3), (9, 3), (12, 4), (18, 6), (24, 4))
+"""Brokers and racks."""
+EACH = (15, 40)
+"""Partitions a broker."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +64,7 @@ class Case:
     objective
         What it is judged by.
     source
-        How it is made; see `sources`.
+        How it is made; see the module.
     tasks, nodes
         Its size.
     instance_sha256
@@ -57,15 +86,15 @@ class Case:
     family: str
     objective: str
     source: dict[str, Any]
-    tasks: int
-    nodes: int
-    instance_sha256: str
-    best: float | None
-    best_by: str | None
-    claimed: str | None
-    claimed_by: str | None
-    certified: str | None
-    certificate_sha256: str | None
+    tasks: int = 0
+    nodes: int = 0
+    instance_sha256: str = ""
+    best: float | None = None
+    best_by: str | None = None
+    claimed: str | None = None
+    claimed_by: str | None = None
+    certified: str | None = None
+    certificate_sha256: str | None = None
 
     @property
     def proven(self) -> float | None:
@@ -143,3 +172,169 @@ def sha256(text: str) -> str:
 def read(table: Path = TABLE) -> list[Case]:
     """Return the committed cases."""
     return [Case(**entry) for entry in json.loads(table.read_text("utf-8"))]
+
+
+def made(source: dict[str, Any], data: Path | None = None) -> Instance:
+    """Make the instance of a source.
+
+    Parameters
+    ----------
+    source
+        As the table has it; see the module.
+    data
+        The folder with the files of others; needed by their sources alone.
+
+    Raises
+    ------
+    InvalidInput
+        A file is not there or cannot be read, with what would help; or a source of no such form.
+    """
+    if "generator" in source:
+        from experiments.generators import generate
+
+        return generate(source["generator"], source["seed"], **source["parameters"])
+    if "example" in source:
+        return _example(source["example"], source["variation"])
+    if "kafka" in source:
+        return _cluster(source)
+    if "import" in source:
+        return _imported(source, data)
+    raise InvalidInput(Problem("source", sorted(source), "is no source of an instance"))
+
+
+def _example(name: str, variation: dict[str, Any]) -> Instance:
+    from experiments.sweep.variations import Variation, scale_capacity
+    from optim import Instance
+
+    examples = json.loads(EXAMPLES.read_text("utf-8"))
+    if name not in examples:
+        remedy = f"one of {', '.join(examples)}"
+        raise InvalidInput(Problem("example", name, "is not among the examples", remedy))
+    document = examples[name]
+    factors = {key: by for key, by in variation.items() if key not in ("links", "what_if")}
+    document = scale_capacity(document, factors)
+    for link in document.get("links", ()):
+        link["capacity"] *= variation.get("links", 1)
+    if "what_if" in variation:
+        document = Variation("case", "what_if").apply(document, variation["what_if"])
+    return Instance.from_dict(document)
+
+
+def _cluster(source: dict[str, Any]) -> Instance:
+    from optim import Instance
+    from streamplace.clusters.exchange.declarations import Ledger
+    from streamplace.clusters.kafka.model import document_of
+    from streamplace.clusters.kafka.operations import LEADERSHIP, Operation
+
+    asked = source["operation"]
+    operation = Operation(asked["mode"], frozenset(asked.get("brokers", ())))
+    # who leads changes no disk: of leaders, what goes out is balanced
+    balanced = None if operation.mode in LEADERSHIP else "disk"
+    document = document_of(cluster_of(source["kafka"]), operation, balanced, Ledger())
+    if "max_migrations" in source:
+        document["limits"] = {"max_migrations": source["max_migrations"]}
+    return Instance.from_dict(document)
+
+
+def _imported(source: dict[str, Any], data: Path | None) -> Instance:
+    from streamplace.clusters.exchange.transfer import import_instance
+
+    path = _found(source["needs"], source["file"], data)
+    options = [(key, str(value)) for key, value in source.get("options", {}).items()]
+    return import_instance(source["import"], [str(path)], options).instance
+
+
+def _found(needs: str, file: str, data: Path | None) -> Path:
+    get = f"get {ADDRESSES[needs]}"
+    if data is None:
+        raise InvalidInput(
+            Problem("--data", None, f"is needed: {file} is not ours", f"{get}, and name its folder")
+        )
+    if not data.is_dir():
+        raise InvalidInput(Problem("--data", str(data), "is no folder", get))
+    for path in (data / needs / file, data / file):
+        if path.is_file():
+            return path
+    below = sorted(data.rglob(Path(file).name))
+    if below:
+        return below[0]
+    raise InvalidInput(Problem("--data", str(data), f"holds no {file}", get))
+
+
+def packed(folder: Path) -> str:
+    """Return the text of `EXAMPLES` from the folder of the examples."""
+    names = [f"capsys-{kind}{query}.json" for kind in ("q", "rate-q") for query in range(1, 7)]
+    names.append("flink-drain.json")
+    found = {name: json.loads((folder / name).read_text("utf-8")) for name in names}
+    return json.dumps(found, separators=(",", ":")) + "\n"
+
+
+def cluster_of(seed: int) -> Cluster:
+    """Return a cluster whose racks and capacities hold, and whose loads are uneven."""
+    rng = np.random.default_rng(seed)
+    count, racks = SIZES[seed % len(SIZES)]
+    new = int(rng.integers(0, 3)) * (seed % 2)  # empty brokers in every other cluster
+    larger = rng.random(count) < (0.3 if rng.random() < 0.3 else 0.0)
+    full = list(range(count - new))
+    partitions = _partitions(rng, full, racks, int(rng.integers(*EACH)) * count)
+    capacity = _capacities(partitions, count - new)
+    brokers = {
+        b: Broker(
+            b,
+            f"r{b % racks}",
+            capacity={r: c * (2 if larger[b] else 1) for r, c in capacity.items()},
+        )
+        for b in range(count)
+    }
+    return Cluster(f"cluster-{seed}", brokers, partitions, RESOURCES, UNITS)
+
+
+def _partitions(
+    rng: np.random.Generator, brokers: Sequence[int], racks: int, count: int
+) -> list[Partition]:
+    found: list[Partition] = []
+    ordered = sorted(brokers, key=lambda b: (b // racks, b % racks))  # racks by turns
+    while len(found) < count:
+        topic, factor = f"t{len(found)}", int(rng.choice((2, 3, 3)))
+        size, rate, fan = rng.lognormal(23, 1), rng.lognormal(13, 1), rng.choice((0.5, 1, 2, 4))
+        first = int(rng.integers(len(brokers)))
+        for number in range(int(rng.choice((4, 8, 16, 32)))):
+            held = _dealt(ordered, racks, first + number, factor, number // len(brokers))
+            disk, into = size * rng.lognormal(0, 0.5), rate * rng.lognormal(0, 0.5)
+            out = into * (fan + factor - 1)
+            cpu = 1e-6 * (into + 0.2 * out)
+            leading = {"disk": disk, "nw_in": into, "nw_out": out, "cpu": cpu}
+            follows = follower_cpu(cpu, into, out)
+            following = {"disk": disk, "nw_in": into, "nw_out": 0.0, "cpu": follows}
+            found.append(
+                Partition(topic, number, held, held[0], held, leading, following, size=disk)
+            )
+    return found
+
+
+def _dealt(ordered: Sequence[int], racks: int, at: int, factor: int, turn: int) -> list[int]:
+    """Return brokers of distinct racks, round robin, as Kafka deals them out."""
+    held = [ordered[at % len(ordered)]]
+    step = at + 1 + turn
+    while len(held) < factor:
+        b = ordered[step % len(ordered)]
+        if b % racks not in {h % racks for h in held}:
+            held.append(b)
+        step += 1
+    return held
+
+
+def _capacities(partitions: Sequence[Partition], full: int) -> dict[str, float]:
+    """Return capacities that are enough everywhere: twice the most that a broker has now."""
+    held: dict[str, dict[int, float]] = {r: dict.fromkeys(range(full), 0.0) for r in RESOURCES}
+    for partition in partitions:
+        for broker in partition.replicas:
+            for r in RESOURCES:
+                held[r][broker] += partition.load(r, broker == partition.leader)
+    return {r: 2.0 * max(loads.values()) for r, loads in held.items()}
+
+
+if (
+    __name__ == "__main__"
+):  # python -m experiments.studies.bench.cases, where an example has changed
+    EXAMPLES.write_text(packed(Path(__file__).parents[3] / "examples"), "utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from experiments.studies.bench.asking import Asker
+    from experiments.studies.bench.answers import Asker
     from experiments.studies.bench.cases import Case
-    from experiments.studies.bench.judging import Run
     from experiments.studies.bench.rows import Contestant
+    from experiments.studies.bench.scores import Run
     from optim import Instance
 
 EXAMPLES = """\
@@ -27,6 +28,7 @@ examples:
   streamplace bench --my-method mypackage.placing:place --seconds 10
   streamplace bench --my-command './place --fast' -o results/
   streamplace bench --method default --family balance -o results/
+  streamplace bench --peers --only papers --seconds 10
   streamplace report results/ -o report.html
 
 `place` takes an instance as the format's dictionary and returns {task: node}, or yields better and
@@ -45,6 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument(
         "--method", metavar="NAME",
         help="a registered method, `default` (what solve chooses) or `portfolio`",
+    )  # fmt: skip
+    whose.add_argument(
+        "--peers", metavar="NAME", nargs="*",
+        help="what others bring from PyPI beside `solve`: value, bound, CPU seconds; all without "
+        "a NAME, on 26 cases where none are selected",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rows", metavar="FILE", type=Path,
+        help="store the rows of --peers there; what is there is not run again",
     )  # fmt: skip
     parser.add_argument("--label", metavar="NAME", help="what tables call it, instead of its name")
     parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name holds TEXT")
@@ -86,6 +97,10 @@ def run(args: argparse.Namespace) -> int:
     from streamplace.present.streams import write_stdout
 
     cases = chosen(args)
+    if args.rows is not None and args.peers is None:
+        raise InvalidInput(Problem("--rows", str(args.rows), "is of --peers", "add --peers"))
+    if args.peers is not None and args.instances is None:
+        return _peers(cases, args)
     if args.list:
         write_stdout(_listed(cases, as_json=args.json))
         return int(ExitCode.OK)
@@ -120,8 +135,6 @@ def run(args: argparse.Namespace) -> int:
     rows = [one.row for one in runs]
     document = _document(contestant, rows)
     if args.output and folder is None:
-        import json
-
         from optim.util.files import write_atomic
 
         write_atomic(args.output, json.dumps(document, indent=1) + "\n")
@@ -136,6 +149,41 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
     return int(ExitCode.OK if all(row["feasible"] for row in rows) else ExitCode.NO_PLAN)
+
+
+def _peers(cases: list[Case], args: argparse.Namespace) -> int:
+    """Run peers beside `solve` and print what they come to; with ``--list`` what is stored."""
+    from experiments.studies.bench import peers
+    from streamplace.present.streams import print_json, write_stdout
+
+    file: Path = args.rows or peers.STORED
+    names = peers.chosen_names(args.peers)
+    if args.list:
+        asked = {case.name for case in cases}
+        kept = set(names if args.peers else peers.peers())
+        found = [(by, row) for by, row in peers.stored(file) if row["case"] in asked and by in kept]
+    else:
+        if not (args.only or args.family or args.large or args.all):
+            cases = [case for case in cases if case.name in peers.CHOSEN]
+        made = peers.measured(names, cases, args.seconds, args.rows, args.data)
+        found = list(made)
+    rows = peers.rescored(found)
+    if args.output:
+        from optim.util.files import write_atomic
+
+        write_atomic(args.output, json.dumps(_peers_document(rows), indent=1) + "\n")
+    if args.json:
+        print_json(_peers_document(rows))
+    else:
+        write_stdout(peers.table(rows))
+    return int(ExitCode.OK)
+
+
+def _peers_document(rows: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    from streamplace.cli.versions import gather
+
+    cases = [{"by": name, **row} for name, row in rows]
+    return {"format": "streamplace.bench-peers/1", "versions": gather(), "cases": cases}
 
 
 def _written(cases: list[Case], args: argparse.Namespace) -> int:
@@ -159,13 +207,12 @@ def _written(cases: list[Case], args: argparse.Namespace) -> int:
 
 def _listed(cases: list[Case], *, as_json: bool) -> str:
     if as_json:
-        import json
         from dataclasses import asdict
 
         return json.dumps([asdict(case) for case in cases], indent=1) + "\n"
-    from experiments.studies.bench.known import text
+    from experiments.studies.bench.table import known_text
 
-    return text(cases)
+    return known_text(cases)
 
 
 def chosen(args: argparse.Namespace) -> list[Case]:
@@ -207,7 +254,7 @@ def _unasked(case: Case, args: argparse.Namespace) -> bool:
 
 
 def _one(case: Case, ask: Asker, args: argparse.Namespace) -> Run | None:
-    from experiments.studies.bench.judging import judged
+    from experiments.studies.bench.scores import judged
 
     instance = _instance(case, args)
     if instance is None:
@@ -228,7 +275,7 @@ def _instance(case: Case, args: argparse.Namespace) -> Instance | None:
 
 def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
     """Return who is run, and how it is asked; a name that there is not is refused at once."""
-    from experiments.studies.bench import asking
+    from experiments.studies.bench import answers
     from experiments.studies.bench.rows import Contestant
 
     kind = "heuristic"
@@ -239,19 +286,19 @@ def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
         function: Callable[[dict[str, Any]], Any] = loaded(told, "--my-method")
         if not callable(function):
             raise InvalidInput(Problem("--my-method", told, "is no function"))
-        ask = asking.function_asker(function, args.seconds)
+        ask = answers.function_asker(function, args.seconds)
     elif args.my_command:
         told = args.my_command
-        ask = asking.command_asker(told, args.seconds)
-    elif args.method in asking.CHOSEN:
+        ask = answers.command_asker(told, args.seconds)
+    elif args.method in answers.CHOSEN:
         told, kind = args.method, "search"
-        ask = asking.method_asker(told, args.seconds)
+        ask = answers.method_asker(told, args.seconds)
     else:
         from optim.methods.registry import get_method
 
         method = get_method(args.method)
         told, kind = method.name, method.kind
-        ask = asking.method_asker(method, args.seconds)
+        ask = answers.method_asker(method, args.seconds)
     return Contestant(args.label or told, told, kind, args.seconds), ask
 
 

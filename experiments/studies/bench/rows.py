@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.bench.judging import BEYOND
+from experiments.studies.bench.scores import BEYOND
 from experiments.sweep.row import FIGURE_COLUMNS, complete_row
 from experiments.sweep.store import ResultFolder, write_part
 from optim.figures.catalogue import OBJECTIVES
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from experiments.studies.bench.cases import Case
-    from experiments.studies.bench.judging import Run
+    from experiments.studies.bench.scores import Run
     from optim import Instance
 
 SWEEP = "open benchmark"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.bench.cases import TABLE, read
-from experiments.studies.bench.proving import (
+from experiments.studies.bench.proofs import (
     SAME,
     keep_certificate,
     keep_plan,

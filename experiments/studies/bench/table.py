@@ -1,4 +1,4 @@
-"""The results on a terminal: a line a case as it is done, and what it comes to by family."""
+"""Tables: a line a case as it is done, what it comes to by family, what is known of the cases."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.bench.scoring import mean, median
+from experiments.studies.bench.scores import mean, median
 from optim.figures.catalogue import OBJECTIVES
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -139,3 +140,57 @@ def _percent(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
+
+
+KNOWN = (
+    "case", "tasks × nodes", "objective", "best known", "by", "claimed bound", "by",
+    "certified bound", "gap",
+)  # fmt: skip
+_KNOWN_LEFT = (0, 2, 4, 6)
+"""Columns of words."""
+
+
+def cells(case: Case) -> tuple[str, ...]:
+    """Return a case's line, a text a column; the gap is that of the best known value."""
+    return (
+        case.name, f"{case.tasks:,} × {case.nodes:,}", case.objective,
+        _number7(case.best), case.best_by or "", _number7(case.stated), case.claimed_by or "",
+        _number7(case.proven), _known_gap(case.best, case.proven),
+    )  # fmt: skip
+
+
+def known_text(cases: Iterable[Case]) -> str:
+    """Return the table for a terminal, columns as wide as they need be."""
+    lines = [KNOWN, *map(cells, cases)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "".join("  ".join(_padded(line, widths)).rstrip() + "\n" for line in lines)
+
+
+def page_table(cases: Iterable[Case]) -> str:
+    """Return the table for a page: a claimed bound only where it differs from the certified one."""
+    heads = (*KNOWN[:5], "certified bound, claimed bound (by)", "gap")
+    lines = []
+    for case in cases:
+        *first, claimed, by, certified, gap = cells(case)
+        others = [f"{claimed} ({by})"] if claimed not in ("", certified) else []
+        lines.append([*first, ", ".join([certified] * bool(certified) + others), gap])
+    return markdown(heads, lines, [heads[1], heads[3], *heads[5:]])
+
+
+def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        cell.ljust(width) if k in _KNOWN_LEFT else cell.rjust(width)
+        for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+    ]
+
+
+def _number7(value: float | None) -> str:
+    return "" if value is None else f"{value:,.7g}"
+
+
+def _known_gap(best: float | None, bound: float | None) -> str:
+    """Return how far a bound is from a value, of the larger, in percent."""
+    if best is None or bound is None:
+        return ""
+    gap = abs(best - bound) / (max(abs(best), abs(bound)) or 1.0)
+    return "0" if gap <= 1e-6 else f"{100 * gap:.3g} %"

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.bench.asking import Asked, words
-from experiments.studies.bench.scoring import Point
+from experiments.studies.bench.scores import Asked, Point, words
 from formulations.task_allocation.model import build
 from optim import Plan
 from optim.figures.measures import node_loads
@@ -25,7 +24,7 @@ from optim.referee.evaluate import evaluate_indices
 from optim.solvers import capabilities, solve_linear
 
 if TYPE_CHECKING:
-    from experiments.studies.bench.asking import Asker
+    from experiments.studies.bench.answers import Asker
     from formulations.task_allocation.model import AllocationModel
     from optim import Instance
     from optim.format.tables import Ints

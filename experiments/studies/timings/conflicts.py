@@ -1,21 +1,19 @@
 """Planted conflicts: whether `explain` names exactly the rules that clash, each one needed.
 
-Run: ``python -m experiments.studies.timings.conflicts [COUNT [NODES TASKS]]``; 200 of 60 × 1,200 by
-default. Each instance sets twelve rules, all satisfied by its current placement; then a conflict of
+Each instance sets twelve rules, all satisfied by its current placement; then a conflict of
 one to three rules is planted by one of `PLANTS`. Named right means: one conflict, of these rule
 instances and no others, and of each a placement that keeps the rest.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.timings.table import print_table
+from experiments.studies.timings.registry import spend, timing
 from formulations.conflicts.conflict import told
 from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.rule_instances import atoms_of
@@ -23,6 +21,8 @@ from optim import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from experiments.studies.timings.registry import Rows
 
     Document = dict[str, Any]
     Expected = set[tuple[str, frozenset[str]]]
@@ -298,32 +298,23 @@ def named(instance: Instance, seconds: float = SECONDS) -> tuple[bool | None, li
     return verdict, [{(c.rule, frozenset(c.ids)) for c in told(atoms, core)} for core in cores]
 
 
-def main() -> None:
-    """Measure and print the table."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    size = tuple(int(word) for word in sys.argv[2:4]) or (60, 1200)
+@timing(
+    "Planted conflicts of one to three rules among twelve, 60 nodes × 1,200 tasks", "planted",
+    "named exactly", "s (median)", "s (most)", quick={"count": 2, "nodes": 10, "tasks": 100},
+)  # fmt: skip
+def planted_conflicts(count: int = 200, nodes: int = 60, tasks: int = 1200) -> Rows:
+    """How often `explain` names exactly the rules that conflict."""
     named(planted(0, 10, 100)[0])
     right: dict[str, list[bool]] = {}
     spent: dict[str, list[float]] = {}
     for seed in range(count):
-        instance, expected = planted(seed, *size)
+        instance, expected = planted(seed, nodes, tasks)
         name = PLANTS[seed % len(PLANTS)].__name__.replace("_", " ")
-        began = time.perf_counter()
-        _, found = named(instance)
-        spent.setdefault(name, []).append(time.perf_counter() - began)
-        right.setdefault(name, []).append(found == [expected])
-        if found != [expected]:
-            print(f"seed {seed}, {name}: {found} instead of {expected}"[:400], file=sys.stderr)
-    rows: list[list[object]] = [
-        [name, f"{sum(right[name])} of {len(right[name])}", statistics.median(s), max(s)]
-        for name, s in spent.items()
-    ]
-    every = [s for some in spent.values() for s in some]
-    hits = sum(map(sum, right.values()))
-    rows.append(["all", f"{hits} of {count}", statistics.median(every), max(every)])
-    title = f"Planted conflicts, {size[0]} nodes × {size[1]} tasks"
-    print_table(title, ["planted", "named exactly", "s (median)", "s (most)"], rows)
-
-
-if __name__ == "__main__":
-    main()
+        run = spend(lambda: named(instance)[1])  # noqa: B023
+        for key in (name, "all"):
+            spent.setdefault(key, []).append(run.wall)
+            right.setdefault(key, []).append(run.value == [expected])
+        if run.value != [expected]:
+            print(f"seed {seed}, {name}: {run.value}, not {expected}"[:400], file=sys.stderr)
+    for name, times in spent.items():
+        yield name, f"{sum(right[name])} of {len(times)}", median(times), max(times)

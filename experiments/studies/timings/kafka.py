@@ -1,32 +1,29 @@
 """Bytes that a rebalancing of Kafka copies, beside Cruise Control's goals worked through greedily.
 
-    python -m experiments.studies.timings.kafka [CLUSTERS]
-
 Paired: each cluster is balanced by Cruise Control's goals (`cruise_control`), and what that reached
 is then asked of our plan at least: the load distance of disk, and the highest utilisation of every
-other resource and number of replicas. Clusters are random and seeded: replicas dealt out as Kafka
-does (`experiments.studies.timings.kafka_clusters`).
+other resource and number of replicas. Clusters are those of the open benchmark (`cluster_of`).
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.studies.bench.cases import cluster_of
 from experiments.studies.timings.cruise_control import (
-    BALANCE,
     DISK_ALONE,
     PUBLISHED,
+    RESOURCES,
     State,
     optimise,
 )
-from experiments.studies.timings.kafka_clusters import RESOURCES, cluster_of
-from experiments.studies.timings.table import print_table
+from experiments.studies.timings.registry import timing
 from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
@@ -38,9 +35,9 @@ from streamplace.clusters.kafka.operations import Operation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from experiments.studies.timings.registry import Rows
     from streamplace.clusters.kafka.cluster import Cluster
 
-CLUSTERS = 40
 RESAMPLED = 10_000
 
 
@@ -117,26 +114,17 @@ def interval(values: Sequence[float]) -> str:
     return f"{low:.1f} … {high:.1f}"
 
 
-def summary(label: str, which: str, pairs: Sequence[Pair]) -> list[object]:
-    """Return a row over clusters."""
-    saved = [p.saving for p in pairs]
-    possible = [100.0 * (1.0 - p.bound / p.theirs) for p in pairs]
-    as_good = sum(p.ours is not None and p.ours <= p.theirs for p in pairs)
-    return [
-        label, which, len(pairs), f"{as_good} of {len(pairs)}", f"{statistics.median(saved):.1f}",
-        interval(saved), f"{min(saved):.1f} … {max(saved):.1f}",
-        f"{statistics.median(possible):.1f}", statistics.median(p.seconds for p in pairs),
-    ]  # fmt: skip
-
-
-def main() -> None:
-    """Measure and print the table; rows of single clusters go to standard error."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else CLUSTERS
-    rows = []
+@timing(
+    "Bytes copied beside Cruise Control's goals, within 9 % of the mean", "goals", "clusters",
+    "number", "no more bytes than greedy", "fewer bytes, median %", "95 % interval", "least … most",
+    "possible by the bound, median %", "s (median)", quick={"clusters": 1},
+)  # fmt: skip
+def bytes_copied(clusters: int = 36) -> Rows:
+    """Balance clusters both ways; single clusters are reported on standard error."""
     warm_up()
     for label, goals in (("the published order", PUBLISHED), ("disk alone", DISK_ALONE)):
         found: dict[int, list[Pair]] = {0: [], 1: []}
-        for seed in range(count):
+        for seed in range(clusters):
             made = pair(seed, goals)
             if made is not None:
                 print(label, made, file=sys.stderr, flush=True)
@@ -144,15 +132,17 @@ def main() -> None:
         for which, pairs in (
             ("all", found[0] + found[1]), ("uneven", found[0]), ("some with new brokers", found[1])
         ):  # fmt: skip
-            rows.append(summary(label, which, pairs))
-    columns = [
-        "goals", "clusters", "number", "no more bytes than greedy", "fewer bytes, median %",
-        "95 % interval", "least … most", "possible by the bound, median %", "s (median)",
+            if pairs:
+                yield label, which, *summary(pairs)
+
+
+def summary(pairs: Sequence[Pair]) -> list[object]:
+    """Return the cells of a row over clusters."""
+    saved = [p.saving for p in pairs]
+    possible = [100.0 * (1.0 - p.bound / p.theirs) for p in pairs]
+    as_good = sum(p.ours is not None and p.ours <= p.theirs for p in pairs)
+    return [
+        len(pairs), f"{as_good} of {len(pairs)}", f"{median(saved):.1f}", interval(saved),
+        f"{min(saved):.1f} … {max(saved):.1f}", f"{median(possible):.1f}",
+        median(p.seconds for p in pairs),
     ]  # fmt: skip
-    print_table(
-        f"Bytes copied beside Cruise Control's goals, within {100 * BALANCE:g} %", columns, rows
-    )
-
-
-if __name__ == "__main__":
-    main()

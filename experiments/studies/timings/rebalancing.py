@@ -1,49 +1,126 @@
-"""Rebalancing: `balance-search` and `balance-milp` beside Flux, the plain MILP and a peer.
+"""Rebalancing: `balance-search` and `balance-milp` beside Flux, the plain MILP and a peer; then
+collocation under a load distance: `albic`, `joint-search`, `joint-milp`.
 
-Run: ``python -m experiments.studies.timings.rebalancing [PART]… [--seeds N] [--limit S]``; the
-parts are ``search``, ``proof``, ``solvers``, ``flux`` and ``peer``, all by default. Instances come
-from the recipe by seed; those given are taken too where the folder that
-``STREAMPLACE_SHARED`` names holds them. The peer needs a Python of its own, named by
-``STREAMPLACE_REBALANCER``; its table is left out where there is none.
+Clusters come from the generator by seed; those of the study (`given`) where the folder named by
+``STREAMPLACE_SHARED`` holds them.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
-import subprocess
-import sys
-import tempfile
-import time
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.timings.rebalancer_peer import peak_megabytes
-from experiments.studies.timings.rebalancing_cases import CASES, Case
-from experiments.studies.timings.table import print_table
+from experiments.generators import generate
+from experiments.generators.rebalancing import CLUSTER, SCALE_IN
+from experiments.studies.bench.rebalancer_process import FORMULAS, PYTHON, find_peer, run_peer
+from experiments.studies.timings.registry import (
+    LeftOut,
+    apart,
+    collocated,
+    peak_megabytes,
+    spend,
+    timing,
+    value_of,
+)
 from formulations.rebalancing.balance.model import build_full
-from formulations.rebalancing.bound import forced_moves_bound
+from formulations.rebalancing.bound import Needs, forced_moves_bound
 from formulations.rebalancing.problem import balance_problem
 from optim import solve
+from optim.format.instance import Instance
 from optim.solvers import SOLVERS, capabilities, solve_linear
 
 if TYPE_CHECKING:
-    from optim.format.instance import Instance
+    from collections.abc import Sequence
+
+    from experiments.studies.timings.registry import Rows
     from optim.referee.result import Result
+
+#: Load distance that the budgets of the large clusters are made for, and how generous they are.
+NEEDED_FOR, GENEROUS = 0.5, 1.5
 
 #: Beyond this many key groups a run gets a process of its own, for its peak memory.
 OWN_PROCESS = 500_000
 
-#: Cases of the table of solvers, of that of Flux, and of the peer's.
-SOLVED = CASES[:3]
-PEERED = CASES[:5]
 
-#: Seconds that the peer gets, and its balance formulas to try.
-PEER_SECONDS, FORMULAS = 10, ("ideal", "squares", "linear")
+def given_instance(name: str) -> Instance | None:
+    """Return the study's instance of a name, if there is one."""
+    shared = os.environ.get("STREAMPLACE_SHARED")
+    path = Path(shared or "") / "data" / "albic" / f"{name}.json.gz"
+    return Instance.load(path) if shared and path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: a size, a budget, and what is to be met.
+
+    Attributes
+    ----------
+    name
+        Of the instance given, and of the row.
+    nodes, per_node, varies, budget
+        Of the generator; the budget ``None`` is one and a half times what a load distance of 0.5
+        takes at least.
+    looks
+        Seconds at which the best load distance so far is reported.
+    limit
+        Time limit, s.
+    aim
+        In words.
+    """
+
+    name: str
+    nodes: int
+    per_node: int
+    varies: float
+    budget: int | None
+    looks: tuple[float, ...]
+    limit: float
+    aim: str = ""
+
+    def given(self) -> Instance | None:
+        """Return the study's instance, if there is one."""
+        return given_instance(self.name)
+
+    def made(self, seed: int) -> Instance:
+        """Return an instance of this size by the generator."""
+        sizes: dict[str, Any] = {
+            "nodes": self.nodes, "key_groups": self.per_node, "varies": self.varies,
+        }  # fmt: skip
+        if self.name.startswith("scalein"):
+            more = {"leaving": 2, "overloaded": 2, "max_migrations": self.budget}
+            return SCALE_IN.make(seed, {**sizes, **more})
+        budget = self.budget
+        if budget is None:
+            free = balance_problem(CLUSTER.make(seed, sizes | {"max_migrations": 0}))
+            needs = Needs(free)
+            budget = int(GENEROUS * needs.least_moves(*needs.outside(NEEDED_FOR))[0])
+        return CLUSTER.make(seed, sizes | {"max_migrations": budget})
+
+
+CASES = (
+    Case(
+        "cluster_20x400_v40_s0_m10", 20, 20, 40.0, 10, (0.05,), 15.0,
+        "0.5452 closed ≤ 5 s; nine of ten ≤ 15 s",
+    ),
+    Case("cluster_60x1200_v40_s0_m20", 60, 20, 40.0, 20, (0.05,), 5.0, "5.1876 closed ≤ 1 s"),
+    Case(
+        "cluster_60x1200_v40_s0_m50", 60, 20, 40.0, 50, (0.05, 10.0), 15.0,
+        "≤ 0.40 in 50 ms, ≤ 0.30 in 10 s, gap ≤ 0.1",
+    ),
+    Case("cluster_60x1200_v60_s0_m50", 60, 20, 60.0, 50, (0.05,), 15.0, "≤ 1.1 in 15 s"),
+    Case("cluster_200x10000_v40_s0_m303", 200, 50, 40.0, None, (0.2,), 5.0, "≤ 0.22 in 0.2 s"),
+    Case("1,000 × 100,000", 1_000, 100, 40.0, None, (1.0,), 2.0, "≤ 0.10 in 1 s"),
+    Case("10,000 × 1,000,000", 10_000, 100, 40.0, None, (10.0,), 10.0, "≤ 0.10 in 10 s, ≤ 6 GB"),
+    Case(
+        "scalein_20x400_v20_s0_m20", 20, 20, 20.0, 20, (1.0,), 15.0,
+        "≤ 3.25 in 1 s; bound ≥ 2.95 in 15 s",
+    ),
+)  # fmt: skip
 
 
 def distance_at(result: Result, seconds: float) -> float:
@@ -60,216 +137,214 @@ def proved_at(result: Result, gap: float = 1e-3) -> float:
     return float("inf")
 
 
-def figures(case: Case, instance: Instance) -> dict[str, Any]:
-    """Run `balance-search` on an instance; return its row."""
-    result = solve(instance, "balance-search", time_limit=case.limit)
-    assert result.objective is not None
-    return {
-        "looks": [distance_at(result, at) for at in case.looks],
-        "value": result.objective.value,
-        "bound": result.bound,
-        "proved": proved_at(result),
-        "gigabytes": peak_megabytes() / 1024,
-    }
+def searched(case: Case, seed: int | None) -> tuple[list[float], float, float, float] | None:
+    """Run `balance-search` on a case; return what it knew at the looks, value, bound, and peak GB.
 
-
-def run_case(case: Case, seed: int | None) -> dict[str, Any] | None:
-    """Return the figures of a case for a seed, or (``None``) for the instance given."""
-    if case.nodes * case.per_node > OWN_PROCESS and seed is not None:
-        command = [sys.executable, "-m", __spec__.name, "--one", str(CASES.index(case)), str(seed)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+    The seed ``None`` is the instance given; the result ``None`` where there is none.
+    """
     instance = case.given() if seed is None else case.made(seed)
-    return None if instance is None else figures(case, instance)
+    if instance is None:
+        return None
+    result = solve(instance, "balance-search", time_limit=case.limit)
+    looks = [distance_at(result, at) for at in case.looks]
+    value = float("nan") if result.objective is None else value_of(result)
+    return looks, value or 0.0, result.bound or 0.0, peak_megabytes() / 1024
 
 
-def search_table(seeds: int) -> None:
-    """Return what is reached, when, and what is proved: given, and the median over seeds."""
-    rows: list[list[object]] = []
-    for case in CASES:
-        given = run_case(case, None)
-        if given is not None:
-            rows.append([case.name, "given", *_told(case, [given]), case.aim])
-        made = [found for seed in range(seeds) if (found := run_case(case, seed)) is not None]
-        if made:
-            label = f"median of {len(made)} seeds"
-            rows.append([case.name, label, *_told(case, made), case.aim])
-    columns = ["instance", "which", "d by then", "d in the end", "bound", "gap", "memory", "aim"]
-    print_table("balance-search", columns, rows)
+def compiled() -> None:
+    """Compile, or load, what is timed below."""
+    forced_moves_bound(balance_problem(CASES[0].made(0)))
 
 
-def _told(case: Case, runs: list[dict[str, Any]]) -> list[str]:
-    looks = [
-        f"{statistics.median(run['looks'][i] for run in runs):.4f} at {at:g} s"
-        for i, at in enumerate(case.looks)
-    ]
-    value = statistics.median(run["value"] for run in runs)
-    bound = statistics.median(run["bound"] for run in runs)
-    gap = statistics.median(run["value"] - run["bound"] for run in runs)
-    memory = max(run["gigabytes"] for run in runs)
-    return [", ".join(looks), f"{value:.4f}", f"{bound:.4f}", f"{gap:.4f}", f"{memory:.2f} GB"]
+@timing(
+    "balance-search: load distance d, points", "instance", "which", "d by then", "d in the end",
+    "bound", "gap", "memory, GB", "aim", quick={"seeds": 1, "cases": 1, "limit": 1.0},
+)  # fmt: skip
+def search(seeds: int = 10, cases: int = len(CASES), limit: float | None = None) -> Rows:
+    """What is reached, when, and what is proved: given, and the median over seeds."""
+    compiled()
+    for case in CASES[:cases]:
+        asked = replace(case, limit=limit or case.limit)
+        large = case.nodes * case.per_node > OWN_PROCESS
+        for label, chosen in (("given", (None,)), (f"median of {seeds} seeds", range(seeds))):
+            found = [apart(searched, asked, s) if large else searched(asked, s) for s in chosen]
+            runs = [one for one in found if one is not None]
+            if runs:
+                looks = (median(run[0][i] for run in runs) for i in range(len(case.looks)))
+                shown = [f"{d:.4f} at {at:g} s" for d, at in zip(looks, case.looks, strict=True)]
+                value, bound = median(r[1] for r in runs), median(r[2] for r in runs)
+                gap = median(r[1] - r[2] for r in runs)
+                cells = (f"{x:.4f}" for x in (value, bound, gap))
+                memory = f"{max(r[3] for r in runs):.2f}"
+                yield case.name, label, ", ".join(shown), *cells, memory, case.aim
 
 
-def proof_table(seeds: int) -> None:
-    """Return how soon `balance-milp` and `balance-search` prove the small clusters."""
-    rows: list[list[object]] = []
-    for case in CASES[:2]:
+@timing(
+    "Proofs of the small clusters, within 15 s and 5 s", "instance", "which", "method",
+    "d (median)", "closed in time", "s (median)", quick={"seeds": 1, "cases": 1, "limit": 1.0},
+)  # fmt: skip
+def proof(seeds: int = 10, cases: int = 2, limit: float | None = None) -> Rows:
+    """How soon `balance-milp` and `balance-search` prove."""
+    compiled()
+    for case in CASES[:cases]:
+        most = limit or case.limit
         for method in ("balance-milp", "balance-search"):
-            for given in (True, False):
-                instances = [case.given()] if given else [case.made(s) for s in range(seeds)]
-                told = [
-                    _proof(instance, method, case.limit)
-                    for instance in instances
-                    if instance is not None
-                ]
-                if told:
-                    proved = sum(at <= case.limit for at, _ in told)
-                    median = statistics.median(at for at, _ in told)
-                    value = statistics.median(d for _, d in told)
-                    which = "given" if given else f"{len(told)} seeds"
-                    shown = f"{median:.2f}" if median < float("inf") else "not in time"
-                    rows.append(
-                        [case.name, which, method, value, f"{proved} of {len(told)}", shown]
-                    )
-    columns = ["instance", "which", "method", "d (median)", "closed in time", "s (median)"]
-    print_table("Proofs, within 15 s and 5 s", columns, rows)
+            for which in ("given", f"{seeds} seeds"):
+                made = [case.given()] if which == "given" else [case.made(s) for s in range(seeds)]
+                runs = [solve(i, method, time_limit=most) for i in made if i is not None]
+                if runs:
+                    at = [_proved(run) for run in runs]
+                    closed = f"{sum(one <= most for one in at)} of {len(at)}"
+                    value = median(value_of(run) or 0.0 for run in runs)
+                    yield case.name, which, method, value, closed, median(at)
 
 
-def _proof(instance: Instance, method: str, limit: float) -> tuple[float, float]:
-    result = solve(instance, method, time_limit=limit)
-    assert result.objective is not None
-    assert result.objective.value is not None
+def _proved(result: Result) -> float:
     at = proved_at(result)
     if str(result.termination) == "optimal":
         at = min(at, result.times["solve"] + result.times.get("build", 0.0))
-    return at, result.objective.value
+    return at
 
 
-def solvers_table(limit: float) -> None:
-    """Return what the paper's full model reaches cold, by each solver, beside Flux and ours."""
-    rows: list[list[object]] = []
-    for case in SOLVED:
+@timing(
+    "Flux, the paper's full model cold by each solver, and ours", "instance", "by", "d", "bound",
+    "s", quick={"cases": 1, "limit": 1.0},
+)  # fmt: skip
+def solvers(cases: int = 3, limit: float = 30.0) -> Rows:
+    """At most 30 s each."""
+    compiled()
+    for case in CASES[:cases]:
         instance = case.given() or case.made(0)
-        problem = balance_problem(instance)
         for method in ("balance-search", "balance-milp", "flux"):
-            began = time.perf_counter()
-            found = solve(instance, method, time_limit=None if method == "flux" else limit)
-            spent = time.perf_counter() - began - found.times.get("compile", 0.0)
-            value = float("nan") if found.objective is None else found.objective.value
-            rows.append([case.name, method, value, _number(found.bound), spent])
+            most = None if method == "flux" else limit
+            run = spend(lambda: solve(instance, method, time_limit=most))  # noqa: B023
+            spent = run.wall - run.value.times.get("compile", 0.0)
+            yield case.name, method, value_of(run.value), run.value.bound, spent
+        problem = balance_problem(instance)
         built = build_full(problem)
         built.model.freeze()
         for solver in (name for name in SOLVERS if not capabilities(name).integer_only):
-            began = time.perf_counter()
-            answer = solve_linear(built.model, solver, time_limit=limit)
-            spent = time.perf_counter() - began
-            value = float("nan")
-            if answer.x is not None:
-                value = problem.levels(built.read(answer.x)).distance
-            rows.append([case.name, f"the paper's model, {solver}", value, answer.bound, spent])
-    columns = ["instance", "by", "d", "bound", "s"]
-    title = f"Flux, the plain MILP by each solver, and ours; at most {limit:g} s"
-    print_table(title, columns, rows)
+            run = spend(lambda: solve_linear(built.model, solver, time_limit=limit))  # noqa: B023
+            x, bound = run.value.x, run.value.bound
+            value = None if x is None else problem.levels(built.read(x)).distance
+            yield case.name, f"the paper's model, {solver}", value, bound, run.wall
 
 
-def flux_table(seeds: int) -> None:
-    """Return how far Flux stays off at varies 60 when every key group may move."""
-    rows: list[list[object]] = []
+@timing("Flux with a budget of all key groups, varies 60", "seed", "Flux", "ours", "bound",
+        quick={"seeds": 1})  # fmt: skip
+def flux(seeds: int = 10) -> Rows:
+    """How far Flux stays off when every key group may move."""
+    case = Case("ample", 60, 20, 60.0, 1_200, (), 5.0)
     for seed in range(seeds):
-        case = Case("ample", 60, 20, 60.0, 1_200, (), 5.0, "")
         instance = case.made(seed)
-        flux, ours = solve(instance, "flux"), solve(instance, "balance-search", time_limit=2.0)
-        assert flux.objective is not None
-        assert ours.objective is not None
-        rows.append([seed, flux.objective.value, ours.objective.value, _number(ours.bound)])
-    print_table("Flux with a budget of all key groups", ["seed", "Flux", "ours", "bound"], rows)
+        theirs, ours = solve(instance, "flux"), solve(instance, "balance-search", time_limit=2.0)
+        yield seed, value_of(theirs), value_of(ours), ours.bound
 
 
-def peer_table() -> None:
-    """Return what Meta's `rebalancer` reaches with its formulas, beside ours."""
+@timing(
+    "Meta's rebalancer (PyPI), local search by moves and swaps", "instance", "by", "d", "s",
+    "memory, MB", quick={"cases": 1, "limit": 1.0},
+)  # fmt: skip
+def peer(cases: int = 5, limit: float = 10.0) -> Rows:
+    """What it reaches with its formulas, beside ours."""
     python = find_peer()
     if python is None:
-        print("### rebalancer: left out, STREAMPLACE_REBALANCER names no Python that has it\n")
-        return
-    rows: list[list[object]] = []
-    for case in PEERED:
+        raise LeftOut(f"{PYTHON} names no Python that has it (pip install rebalancer)")
+    for case in CASES[:cases]:
+        found = searched(case, None) or searched(case, 0)
+        assert found is not None
+        looks, value, _, gigabytes = found
+        for d, at in ((looks[0], case.looks[0]), (value, case.limit)):
+            yield case.name, "balance-search", d, at, 1024 * gigabytes
         instance = case.given() or case.made(0)
-        ours = figures(case, instance)
-        memory = f"{1024 * ours['gigabytes']:.0f} MB"
-        rows.append([case.name, "balance-search", ours["looks"][0], case.looks[0], memory])
-        rows.append([case.name, "balance-search", ours["value"], case.limit, memory])
+        problem = balance_problem(instance)
         for formula in FORMULAS:
-            rows.append([case.name, f"rebalancer, {formula}", *run_peer(python, instance, formula)])
-    columns = ["instance", "by", "d", "s", "memory of its process"]
-    print_table("Meta's rebalancer (PyPI), local search by moves and swaps", columns, rows)
+            answer = run_peer(python, instance, formula, limit)
+            placement = np.array(answer["place"], dtype=np.int64)
+            fits = problem.is_feasible(placement)
+            reached = problem.levels(placement).distance if fits else "above the budget"
+            seconds = answer["build"] + answer["solve"]
+            yield case.name, f"rebalancer, {formula}", reached, seconds, answer["megabytes"]
 
 
-def find_peer() -> str | None:
-    """Return the Python that has the package, named by the environment; ``None`` if none does."""
-    python = os.environ.get("STREAMPLACE_REBALANCER")
-    if not python or not Path(python).exists():
-        return None
-    found = subprocess.run([python, "-c", "import rebalancer"], capture_output=True, check=False)
-    return python if found.returncode == 0 else None
+SIZES = ((20, 400, 20), (60, 1_200, 50))
+MILP_SECONDS, MILP_GAP = 120.0, 0.01
 
 
-def run_peer(python: str, instance: Instance, formula: str) -> list[object]:
-    """Return the peer's load distance (if within the budget), seconds and memory."""
-    problem = balance_problem(instance)
-    folder_of = str(Path(__file__).parent)
-    call = f"import sys; sys.path.insert(0, {folder_of!r}); import rebalancer_peer as p; p.main()"
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        asked = {
-            "load": problem.load.tolist(), "home": problem.home.tolist(),
-            "nodes": problem.num_nodes, "budget": problem.most_moved, "formula": formula,
-            "seconds": PEER_SECONDS, "answer": str(answer),
-        }  # fmt: skip
-        done = subprocess.run(
-            [python, "-c", call], input=json.dumps(asked), text=True, capture_output=True,
-            timeout=20 * PEER_SECONDS, check=False,
-        )  # fmt: skip
-        if done.returncode != 0 or not answer.exists():
-            return ["failed", "", ""]
-        found = json.loads(answer.read_text(encoding="utf-8"))
-    placement = np.array(found["place"], dtype=np.int64)
-    if not problem.is_feasible(placement):
-        return ["above the budget", found["build"] + found["solve"], ""]
-    distance = problem.levels(placement).distance
-    return [distance, found["build"] + found["solve"], f"{found['megabytes']:.0f} MB"]
+def joint_instance(
+    nodes: int, key_groups: int, budget: int, seed: int, kind: str = "cluster"
+) -> Instance:
+    """Return the study's instance (seed 0, where there is one) or one like it: half of the key
+    groups one to one, and of the harder kind ``joint`` the other half fully partitioned.
+    """
+    found = given_instance(f"joint_{nodes}x{key_groups}_v40_s0_m{budget}") if seed == 0 else None
+    more: dict[str, Any] = {"one_to_one": 50} if kind == "cluster" else {"operators": 2}
+    return found or generate(
+        kind, seed=seed, nodes=nodes, key_groups=key_groups // nodes, varies=40,
+        max_migrations=budget, max_load_distance=1.0, **more,
+    )  # fmt: skip
 
 
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
+def _spent(result: Result) -> float:
+    return sum(result.times.get(part, 0.0) for part in ("build", "solve"))
 
 
-def main() -> None:
-    """Measure and print the tables asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("search", "proof", "solvers", "flux", "peer")
-    parser.add_argument("parts", nargs="*", default=parts, help=", ".join(parts))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--limit", type=float, default=30.0)
-    parser.add_argument("--one", nargs=2, type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.one:
-        case = CASES[asked.one[0]]
-        print(json.dumps(figures(case, case.made(asked.one[1]))))
-        return
-    print(f"Load of the machine: {os.getloadavg()[0]:.1f}\n")
-    forced_moves_bound(balance_problem(CASES[0].made(0)))  # compiled before anything is timed
-    if "search" in asked.parts:
-        search_table(asked.seeds)
-    if "proof" in asked.parts:
-        proof_table(asked.seeds)
-    if "solvers" in asked.parts:
-        solvers_table(asked.limit)
-    if "flux" in asked.parts:
-        flux_table(asked.seeds)
-    if "peer" in asked.parts:
-        peer_table()
+@timing(
+    "Collocation under a load distance of 1 point", "instance", "method", "collocated %", "bound %",
+    "gap", "load distance", "moves", "s", quick={"sizes": ((4, 40, 4),), "limit": 1.0},
+)  # fmt: skip
+def joint(sizes: Sequence[tuple[int, int, int]] = SIZES, limit: float = MILP_SECONDS) -> Rows:
+    """`albic`, `joint-search` and `joint-milp`."""
+    solve(joint_instance(4, 40, 4, 1), "joint-search", max_load_distance=5.0)
+    for nodes, key_groups, budget in sizes:
+        made = joint_instance(nodes, key_groups, budget, 0)
+        asked: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("albic", {"ignore": ("max_load_distance",)}),
+            ("joint-search", {"time_limit": 2.0}),
+            ("joint-search", {"time_limit": None if limit > 10 else limit}),
+            ("joint-milp", {"time_limit": limit, "gap": MILP_GAP if nodes > 20 else None}),
+        )
+        for method, given in asked:
+            result = solve(made, method, **given)
+            found, bound = result.evaluation, result.bound
+            limited = given.get("time_limit")
+            label = method if limited is None else f"{method}, {limited:g} s"
+            if found is None or found.collocation_factor is None:
+                yield made.name, label, *(None,) * 5, _spent(result)
+                continue
+            share = None if bound is None else f"{100 * bound / (found.total_traffic or 1):.2f}"
+            gap = None if result.gap is None else f"{100.0 * result.gap:.2f} %"
+            cells = (f"{collocated(result):.2f}", share, gap, found.load_distance, found.migrations)
+            yield made.name, label, *cells, _spent(result)
 
 
-if __name__ == "__main__":
-    main()
+@timing(
+    "Collocation under a load distance: medians of generated instances", "kind", "size", "method",
+    "with a plan", "ended within its gap", "collocated %", "gap %", "s", "s (most)",
+    quick={"sizes": ((4, 40, 4),), "seeds": 1, "limit": 1.0},
+)  # fmt: skip
+def joint_seeds(
+    sizes: Sequence[tuple[int, int, int]] = SIZES, seeds: int = 10, limit: float = MILP_SECONDS
+) -> Rows:
+    """Ten instances each; of the kind ``joint`` the other half is fully partitioned."""
+    for kind, method, most in (
+        ("cluster", "joint-search", 2.0), ("cluster", "joint-milp", limit),
+        ("joint", "joint-search", 2.0), ("joint", "joint-search", min(limit, 20.0)),
+    ):  # fmt: skip
+        for nodes, key_groups, budget in sizes:
+            gap = MILP_GAP if method == "joint-milp" and nodes > 20 else None
+            runs = [
+                solve(
+                    joint_instance(nodes, key_groups, budget, seed, kind), method, time_limit=most,
+                    gap=gap,
+                )
+                for seed in range(1, seeds + 1)
+            ]  # fmt: skip
+            shares = [collocated(run) for run in runs if run.evaluation]
+            gaps = [100.0 * run.gap for run in runs if run.gap is not None]
+            met = sum(str(run.termination) in ("optimal", "gap_reached") for run in runs)
+            spent = [_spent(run) for run in runs]
+            size = f"{nodes} × {key_groups}, {budget} moves"
+            counts = (f"{len(shares)} of {seeds}", f"{met} of {seeds}")
+            cells = (median(shares or [0.0]), median(gaps or [0.0]), median(spent), max(spent))
+            yield kind, size, f"{method}, {most:g} s", *counts, *cells

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from experiments.studies.bench import asking, textbook
-from experiments.studies.bench.asking import Asked, command_asker, function_asker
+from experiments.studies.bench import answers, textbook
+from experiments.studies.bench.answers import command_asker, function_asker
 from experiments.studies.bench.cases import Case, read
-from experiments.studies.bench.judging import judged, scores
+from experiments.studies.bench.scores import Asked, judged, scores
 from experiments.studies.bench.table import Lines, summary, summary_text
 from experiments.sweep.store import read_rows_pandas
 from optim import Instance, Plan, solve
@@ -155,7 +155,7 @@ def test_a_document_over_several_lines_is_one(instance: Instance) -> None:
 def test_a_command_that_floods_is_stopped(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(answers, "MOST_BYTES", 1 << 16)
     assert "wrote more" in str(command_asker("yes", 10.0)(instance, "imc_gain").problem)
 
 
@@ -287,7 +287,7 @@ def test_what_is_known_is_shown_without_a_method(capsys: pytest.CaptureFixture[s
 def test_instances_are_written_for_the_certificates_and_plans_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from experiments.studies.bench.proving import certificate_of, plan_of
+    from experiments.studies.bench.proofs import certificate_of, plan_of
 
     folder = tmp_path / "cases"
     assert main(["bench", "--instances", str(folder), "--only", NAME]) == 0

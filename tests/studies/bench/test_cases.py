@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from experiments.studies.bench import proving, sources
+from experiments.studies.bench import cases as sources
+from experiments.studies.bench import proofs
 from experiments.studies.bench.cases import Case, read, sha256
-from experiments.studies.bench.known import page_table, text
-from experiments.studies.bench.listing import CTAP, Listed, listed
-from experiments.studies.bench.proving import (
+from experiments.studies.bench.proofs import (
     begun,
     certificate_of,
     closed,
@@ -23,12 +22,14 @@ from experiments.studies.bench.proving import (
     with_claim,
     with_value,
 )
+from experiments.studies.bench.table import known_text, page_table
 from optim import Plan, solve
 from optim.certificates.check import SENSES
 from optim.errors import InvalidInput
 from optim.util.files import read_bytes
 
 CASES = {case.name: case for case in read()}
+CTAP = "tassc1003Aa"
 QUICK = (
     "collocation-q3-cpu90", "throughput-q2-tight", "papers-figure2", "storm-fields-slots4",
     "elastic-eoa-10x20-racks2-s0-nodes_used", "balance-cluster-20-m10-s0",
@@ -37,17 +38,11 @@ QUICK = (
 )  # fmt: skip
 
 
-def test_the_table_has_what_is_listed() -> None:
-    entries = {entry.name: entry for entry in listed()}
-    assert len(entries) == sum(1 for _ in listed()) and len(CASES) == len(read())
+def test_names_are_unique_and_begin_with_the_family() -> None:
+    assert len(CASES) == len(read()) == 120
     for case in CASES.values():
-        entry = entries[case.name]
-        assert (case.family, case.objective, case.source) == entry[1:]
-    assert {name for name, case in CASES.items() if case.unasked} == {
-        entry.name
-        for entry in entries.values()
-        if entry.family not in ("large", "ctap", "zerotune")
-    }
+        assert case.name.startswith(f"{case.family}-")
+        assert case.unasked == (case.family not in ("large", "ctap", "zerotune"))
 
 
 def test_what_is_known_of_a_case_goes_together() -> None:
@@ -82,7 +77,7 @@ def test_what_is_known_is_laid_out_in_columns() -> None:
         CASES["papers-figure2"], name="a", best=2.0, claimed="7/3", claimed_by="m", certified="4"
     )
     far = replace(case, name="abc", best=None, best_by=None, claimed=None, claimed_by=None)
-    first, *lines = text([case, far, replace(case, certified="2")]).splitlines()
+    first, *lines = known_text([case, far, replace(case, certified="2")]).splitlines()
     ends = [first.index(head) + len(head) for head in ("best known", "certified bound", "gap")]
     assert [line[: ends[0]].split()[-1] for line in lines] == ["2", "imc_gain", "2"]
     assert [line[: ends[1]].split()[-1] for line in lines] == ["4", "4", "2"]
@@ -110,8 +105,8 @@ def _has_its_value(case: Case, data: Path | None = None) -> None:
 
 def test_every_best_value_has_its_plan() -> None:
     """But those of more than 20,000 tasks."""
-    there = {path.name for path in proving.PLANS.iterdir()}
-    assert there == {plan_of(c).name for c in CASES.values() if c.tasks <= proving.MOST_KEPT}
+    there = {path.name for path in proofs.PLANS.iterdir()}
+    assert there == {plan_of(c).name for c in CASES.values() if c.tasks <= proofs.MOST_KEPT}
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -122,7 +117,7 @@ def test_a_plan_has_the_best_value(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [c for c in CASES.values() if not c.foreign], ids=lambda c: c.name)
 def test_plans_have_the_best_values(case: Case) -> None:
-    if case.tasks <= proving.MOST_KEPT:
+    if case.tasks <= proofs.MOST_KEPT:
         _has_its_value(case)
 
 
@@ -163,10 +158,10 @@ def test_files_of_others_are_read_where_they_are(shared_data: Path) -> None:
 
 
 def test_files_of_others_that_are_not_there_are_told(tmp_path: Path) -> None:
-    case = CASES[f"ctap-{CTAP[0]}"]
+    case = CASES[f"ctap-{CTAP}"]
     assert case.foreign == "ctap" and not case.unasked
     for data, words in (
-        (None, "--data"), (tmp_path / "none", "is no folder"), (tmp_path, f"holds no {CTAP[0]}.dat")
+        (None, "--data"), (tmp_path / "none", "is no folder"), (tmp_path, f"holds no {CTAP}.dat")
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=words) as told:
             case.instance(data)
@@ -174,8 +169,8 @@ def test_files_of_others_that_are_not_there_are_told(tmp_path: Path) -> None:
 
 
 def test_files_of_others_that_are_damaged_are_told(tmp_path: Path) -> None:
-    case = CASES[f"ctap-{CTAP[0]}"]
-    file = tmp_path / "ctap" / f"{CTAP[0]}.dat"
+    case = CASES[f"ctap-{CTAP}"]
+    file = tmp_path / "ctap" / f"{CTAP}.dat"
     file.parent.mkdir()
     file.write_text("2 1  0 0  5  1 1  9\n")  # a file of the kind, and not the one
     with pytest.raises(InvalidInput, match="as it is published"):
@@ -218,9 +213,10 @@ def test_a_better_value_stays_and_a_certified_bound_comes_first() -> None:
 
 
 def test_a_case_is_proved_from_nothing() -> None:
-    entry = next(entry for entry in listed() if entry.name == "papers-figure2")
-    case, certificate, plan = prove(begun(entry, {}, None), proof=5)
-    old = CASES[entry.name]
+    old = CASES["papers-figure2"]
+    new = Case(old.name, old.family, old.objective, old.source)
+    case, certificate, plan = prove(begun(new, None), proof=5)
+    assert (case.tasks, case.nodes) == (old.tasks, old.nodes)
     assert case.certified == old.certified and closed(case)
     assert certificate is not None and sha256(certificate) == case.certificate_sha256
     assert case.instance_sha256 == old.instance_sha256
@@ -232,32 +228,30 @@ def test_what_came_is_kept_when_a_run_is_broken_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, seen = tmp_path / "cases.json", list[str]()
-    entries = [entry for entry in listed() if entry.name.startswith("collocation-q6")]
-    table.write_text("[]")
+    entries = [case for name, case in CASES.items() if name.startswith("collocation-q6")]
+    new = [Case(one.name, one.family, one.objective, one.source) for one in entries]
+    table.write_text(json.dumps([asdict(one) for one in new]))
 
     plan = Plan("any", {"t": "n"})
 
-    def found(case: Case, data: Path | None, seconds: float, proof: float) -> proving.Proved:
+    def found(case: Case, data: Path | None, seconds: float, proof: float) -> proofs.Proved:
         if len(seen) == 2:
             raise KeyboardInterrupt
         seen.append(case.name)
-        return proving.Proved(with_value(case, 1.0, "a"), "proof", plan)
+        return proofs.Proved(with_value(case, 1.0, "a"), "proof", plan)
 
-    monkeypatch.setattr(proving, "TABLE", table)
-    monkeypatch.setattr(proving, "CERTIFICATES", tmp_path / "certificates")
-    monkeypatch.setattr(proving, "PLANS", tmp_path / "plans")
-    monkeypatch.setattr(proving, "listed", lambda: iter(entries))
-    monkeypatch.setattr(proving, "prove", found)
+    monkeypatch.setattr(proofs, "TABLE", table)
+    monkeypatch.setattr(proofs, "CERTIFICATES", tmp_path / "certificates")
+    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans")
+    monkeypatch.setattr(proofs, "prove", found)
     with pytest.raises(KeyboardInterrupt):
-        proving.main(["--new"])
-    assert [case.name for case in read(table)] == seen == [e.name for e in entries[:2]]
+        proofs.main(["--new"])
+    assert [c.name for c in read(table) if c.best] == seen == [e.name for e in entries[:2]]
     assert read_bytes(certificate_of(read(table)[0])) == b"proof"
     assert Plan.load(plan_of(read(table)[0])).assignment == plan.assignment
     seen.clear()
-    proving.main(["--new"])
+    proofs.main(["--new"])
     assert seen == [entries[2].name]
-    changed = Listed(*entries[0][:3], {**entries[1].source})  # another source: nothing is known
-    assert begun(changed, {c.name: c for c in read(table)}, None).best is None
 
 
 def test_for_the_rate_what_is_too_much_now_breaks_no_rule() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from experiments.studies.bench.asking import Asked
 from experiments.studies.bench.cases import Case, read
-from experiments.studies.bench.judging import judged
+from experiments.studies.bench.scores import Asked, judged
 from streamplace.cli.main import main
 
 TOY = """

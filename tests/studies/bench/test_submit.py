@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies.bench import proving, submit
+from experiments.studies.bench import proofs, submit
 from experiments.studies.bench.cases import Case, read
-from experiments.studies.bench.proving import certificate_of
+from experiments.studies.bench.proofs import certificate_of
 from optim import Plan, solve
 from optim.util.files import read_bytes
 
@@ -39,13 +39,13 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     heaped = Plan(instance.name, dict.fromkeys(plan.assignment, instance.nodes.ids[0]))
     heaped.save(tmp_path / "heaped.json")
     monkeypatch.setattr(submit, "TABLE", path)
-    monkeypatch.setattr(proving, "CERTIFICATES", tmp_path / "certificates")
-    monkeypatch.setattr(proving, "PLANS", tmp_path / "plans")
+    monkeypatch.setattr(proofs, "CERTIFICATES", tmp_path / "certificates")
+    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans")
     return path
 
 
 def _committed(name: str) -> Path:
-    return Path(proving.__file__).with_name("certificates") / f"{name}.json.gz"
+    return Path(proofs.__file__).with_name("certificates") / f"{name}.json.gz"
 
 
 def row(table: Path) -> Case:
@@ -69,7 +69,7 @@ def test_what_is_better_is_printed_and_written(
     assert after.certificate_sha256 == best.certificate_sha256
     assert certificate_of(after).parent == table.with_name("certificates")
     assert certificate_of(after).read_bytes() == Path(proof).read_bytes()
-    assert Plan.load(proving.plan_of(after)).assignment == Plan.load(plan).assignment
+    assert Plan.load(proofs.plan_of(after)).assignment == Plan.load(plan).assignment
     assert submit.main([NAME, "--plan", plan, "--certificate", proof]) == 1
     assert "nothing is better" in capsys.readouterr().err
 

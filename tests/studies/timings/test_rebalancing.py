@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from experiments.studies.timings.rebalancing import distance_at, find_peer, proved_at
-from experiments.studies.timings.rebalancing_cases import CASES
+from experiments.studies.bench.rebalancer_process import find_peer
+from experiments.studies.timings.rebalancing import CASES, distance_at, proved_at
 from formulations.rebalancing.problem import balance_problem
 from optim import solve
 from tests.heuristics.rebalancing.cases import case

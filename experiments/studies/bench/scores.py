@@ -1,19 +1,23 @@
-"""What a run on a case is worth: the referee judges each of its plans; a row of the results."""
+"""What a run on a case is worth: the referee evaluates its plans; distance from what is proved, and
+how soon it came near it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.studies.bench.asking import Asked, words
-from experiments.studies.bench.scoring import Point, kept, primal_integral
+from optim.errors import InvalidInput, StreamplaceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from experiments.studies.bench.cases import Case
     from optim import Evaluation, Instance, Plan
     from optim.figures.figure import Figure
+    from optim.referee.result import Result
     from optim.rules.violation import Violation
 
     Found = tuple[float, Evaluation, Plan]
@@ -21,6 +25,122 @@ if TYPE_CHECKING:
 BEYOND = "beyond the proven bound: please report this"
 AT_BOUND = 1e-5
 """Relative gap up to which a value counts as at its bound: bounds are written a little weaker."""
+
+
+class Point(NamedTuple):
+    """A plan on the way: seconds since the start, and its value in the objective's unit."""
+
+    seconds: float
+    value: float
+
+
+@dataclass
+class Asked:
+    """What was answered on a case.
+
+    Attributes
+    ----------
+    answers
+        Seconds since the start, and a plan, its document, or ``{task: node}``; in order.
+    seconds
+        On the clock, until the end.
+    said
+        Trajectory as the method reports it.
+    result
+        Of a registered method.
+    problem
+        Why there is no answer, or not all.
+    stopped
+        Whether it was the limit that ended it.
+    unsuitable
+        Whether the method does not suit the instance.
+    """
+
+    answers: list[tuple[float, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    said: list[Point] = field(default_factory=list)
+    result: Result | None = None
+    problem: str | None = None
+    stopped: bool = False
+    unsuitable: bool = False
+
+
+def words(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    if isinstance(error, InvalidInput) and error.problems:
+        error = InvalidInput(error.problems[0])  # of several the first
+    told = str(error) if isinstance(error, StreamplaceError) else repr(error)
+    return told.splitlines()[0] if told else type(error).__name__
+
+
+def primal_gap(value: float | None, best: float, sense: str) -> float:
+    """Return how far a value is from the best known one, from 0 (as good, or better) to 1.
+
+    ``|best - value| / max(|best|, |value|)``; 1 without a value, or one of the other sign.
+    Source: Berthold, "Measuring the impact of primal heuristics", Operations Research Letters
+    41(6), 2013, section 2.
+
+    Examples
+    --------
+    >>> primal_gap(8.0, 10.0, "max"), primal_gap(12.0, 10.0, "max"), primal_gap(None, 10.0, "max")
+    (0.2, 0.0, 1.0)
+    """
+    if value is None or not math.isfinite(value):
+        return 1.0
+    if value == best or (value > best if sense == "max" else value < best):
+        return 0.0
+    if value * best < 0:
+        return 1.0
+    return abs(best - value) / max(abs(best), abs(value))
+
+
+def primal_integral(points: Iterable[Point], best: float, sense: str, limit: float) -> float:
+    """Return the primal gap's mean over the time from 0 to the limit: 0 best, 1 worst.
+
+    At each moment the best plan so far counts, and 1 before there is one. What comes after the
+    limit does not count. Berthold's integral is this times the limit.
+
+    Parameters
+    ----------
+    points
+        Feasible plans in any order; those worse than one before change nothing.
+    limit
+        Seconds, above 0.
+
+    Examples
+    --------
+    >>> primal_integral([Point(1.0, 5.0), Point(3.0, 10.0)], 10.0, "max", 4.0)
+    0.5
+    """
+    area, since, gap = 0.0, 0.0, 1.0
+    for point in sorted(points):
+        if point.seconds > limit:
+            break
+        now = max(point.seconds, 0.0)
+        area += gap * (now - since)
+        since, gap = now, min(gap, primal_gap(point.value, best, sense))
+    return (area + gap * (limit - since)) / limit
+
+
+def kept(points: Iterable[Point], final: Point, sense: str) -> list[Point]:
+    """Return a trajectory as a method reports it, as far as its last plan bears them out.
+
+    Nothing on the way counts for more than the plan returned at the end and judged, and
+    nothing after it.
+    """
+    worse = min if sense == "max" else max
+    before = [Point(p.seconds, worse(p.value, final.value)) for p in points]
+    return [*(p for p in before if p.seconds < final.seconds), final]
+
+
+def median(values: Sequence[float]) -> float | None:
+    """Return the median; ``None`` of nothing. Infinite ones, of runs without a plan, count."""
+    return statistics.median(values) if values else None
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean; ``None`` of nothing."""
+    return statistics.fmean(values) if values else None
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from experiments.studies.bench.scoring import Point
-from optim.errors import InvalidInput, StreamplaceError, UnsuitableMethod
+from experiments.studies.bench.scores import Asked, Point, words
+from optim.errors import UnsuitableMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from optim import Instance
     from optim.methods.registry import Method
-    from optim.referee.result import Result
 
     Asker = Callable[[Instance, str], "Asked"]
 
@@ -37,45 +35,6 @@ MOST_BYTES = 256 << 20
 """What a command may write."""
 CHOSEN = ("default", "portfolio")
 """What ``--method`` takes besides the registered ones: as `solve` chooses, or several."""
-
-
-@dataclass
-class Asked:
-    """What was answered on a case.
-
-    Attributes
-    ----------
-    answers
-        Seconds since the start, and a plan, its document, or ``{task: node}``; in order.
-    seconds
-        On the clock, until the end.
-    said
-        Trajectory as the method reports it.
-    result
-        Of a registered method.
-    problem
-        Why there is no answer, or not all.
-    stopped
-        Whether it was the limit that ended it.
-    unsuitable
-        Whether the method does not suit the instance.
-    """
-
-    answers: list[tuple[float, Any]] = field(default_factory=list)
-    seconds: float = 0.0
-    said: list[Point] = field(default_factory=list)
-    result: Result | None = None
-    problem: str | None = None
-    stopped: bool = False
-    unsuitable: bool = False
-
-
-def words(error: BaseException) -> str:
-    """Return the first line of what an error says."""
-    if isinstance(error, InvalidInput) and error.problems:
-        error = InvalidInput(error.problems[0])  # of several the first
-    told = str(error) if isinstance(error, StreamplaceError) else repr(error)
-    return told.splitlines()[0] if told else type(error).__name__
 
 
 class _Over(BaseException):

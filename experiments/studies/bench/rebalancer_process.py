@@ -1,19 +1,67 @@
-"""Run Meta's `rebalancer` on a rebalancing instance; called by its own Python (3.12 or newer).
+"""Meta's `rebalancer` (PyPI) on rebalancing instances: local search by moves and swaps.
 
-It reads one JSON document from standard input (`load`, `home`, `nodes`, `budget`, `formula`,
-`seconds`, `answer`) and writes the placement, its times and its peak memory to the file `answer`.
-Not imported by anything: the package lives in an environment of its own.
+It needs a Python of its own (3.12 or newer), named by ``STREAMPLACE_REBALANCER``, which runs `main`
+of this file: one JSON document on standard input (`load`, `home`, `nodes`, `budget`, `formula`,
+`seconds`, `answer`), placement, times and peak memory to the file `answer`. So nothing of ours is
+imported at the top.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
 
 #: The package's numbers for the formulas of its balance goal.
 FORMULAS = {"linear": 1, "squares": 2, "ideal": 4}
+PYTHON = "STREAMPLACE_REBALANCER"
+
+
+def find_peer() -> str | None:
+    """Return the Python that has the package: that of the environment, or this one."""
+    python = os.environ.get(PYTHON, sys.executable)
+    if not Path(python).exists():
+        return None
+    found = subprocess.run([python, "-c", "import rebalancer"], capture_output=True, check=False)
+    return python if found.returncode == 0 else None
+
+
+def run_peer(python: str, instance: Instance, formula: str, seconds: float) -> dict[str, Any]:
+    """Return its answer on an instance: `place` (node of each task), `build`, `solve`, `megabytes`.
+
+    Raises
+    ------
+    RuntimeError
+        It ended without an answer; with the last line that it printed.
+    """
+    from formulations.rebalancing.problem import balance_problem
+
+    problem = balance_problem(instance)
+    call = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        asked = {
+            "load": problem.load.tolist(), "home": problem.home.tolist(),
+            "nodes": problem.num_nodes, "budget": problem.most_moved or len(problem.load),
+            "formula": formula, "seconds": max(1, int(seconds)), "answer": str(answer),
+        }  # fmt: skip
+        done = subprocess.run(
+            [python, "-c", call + "import rebalancer_process as p; p.main()"],
+            input=json.dumps(asked), text=True, capture_output=True, timeout=20 * seconds,
+            check=False,
+        )  # fmt: skip
+        if done.returncode != 0 or not answer.exists():
+            raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
+        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    return found
 
 
 def peak_megabytes() -> float:

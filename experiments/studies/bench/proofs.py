@@ -1,6 +1,6 @@
 """Solve and certify the instances of the benchmark, one after another, and keep what is better.
 
-    python -m experiments.studies.bench.proving [--only TEXT] [--data FOLDER] [--seconds S]
+    python -m experiments.studies.bench.proofs [--only TEXT] [--data FOLDER] [--seconds S]
     [--new] [--again]
 
 Each row is written as it comes; started again, what is closed by a certificate is left alone. A
@@ -19,9 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.studies.bench.cases import TABLE, Case, read, sha256
-from experiments.studies.bench.listing import Listed, listed
-from experiments.studies.bench.sources import made
+from experiments.studies.bench.cases import TABLE, Case, made, read, sha256
 from optim.certificates.check import SENSES
 from optim.errors import StreamplaceError
 from optim.util.files import write_atomic
@@ -54,6 +52,11 @@ MOST_BYTES, MOST_SEARCHED = 2_000_000, 20_000
 EXACT = frozenset(
     {"imc-exact", "storm-milp", "eoa-milp", "joint-milp", "balance-milp", "throughput-exact"}
 )
+
+
+def methods_of(case: Case) -> tuple[str, ...]:
+    """Return the methods that are tried on a case."""
+    return METHODS["joint" if case.family == "joint" else case.objective]
 
 
 def better(objective: str, new: float, old: float | None) -> bool:
@@ -161,7 +164,7 @@ def prove(
     instance = case.instance(data)
     plan: Plan | None = None
     worth: float | None = None
-    for method in METHODS["joint" if case.family == "joint" else case.objective]:
+    for method in methods_of(case):
         if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
             continue
         try:
@@ -228,28 +231,25 @@ def _solved(
     return value, bound, result.plan
 
 
-def begun(entry: Listed, known: dict[str, Case], data: Path | None) -> Case:
-    """Return what is known of a listed case, or one of which nothing is known yet."""
-    old = known.get(entry.name)
-    if old is not None and (old.source, old.objective) == (entry.source, entry.objective):
-        return old
-    instance = made(entry.source, data)
-    return Case(
-        *entry, instance.num_tasks, instance.num_nodes, sha256(instance.to_json()),
-        *(None,) * 6,
-    )  # fmt: skip
+def begun(case: Case, data: Path | None) -> Case:
+    """Return a case with its size and hash, which a new entry of the table has not."""
+    if case.instance_sha256:
+        return case
+    instance = made(case.source, data)
+    text = instance.to_json()
+    return replace(
+        case, tasks=instance.num_tasks, nodes=instance.num_nodes, instance_sha256=sha256(text)
+    )
 
 
 def write(cases: dict[str, Case], table: Path = TABLE) -> None:
-    """Write the table in the order of the list; what is not listed comes last."""
-    order = {entry.name: place for place, entry in enumerate(listed())}
-    rows = sorted(cases.values(), key=lambda case: order.get(case.name, len(order)))
-    write_atomic(table, json.dumps([asdict(case) for case in rows], indent=1) + "\n")
+    """Write the table."""
+    write_atomic(table, json.dumps([asdict(case) for case in cases.values()], indent=1) + "\n")
 
 
 def main(words: list[str] | None = None) -> None:
-    """Work through the list and keep the rows as they come."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies.bench.proving")
+    """Work through the table and store the rows as they come."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.studies.bench.proofs")
     parser.add_argument("--only", metavar="TEXT", default="", help="cases with TEXT in their name")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="with the files of others")
     parser.add_argument("--seconds", metavar="S", type=float, default=SECONDS, help="a method (60)")
@@ -266,21 +266,19 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
     parser.add_argument("--new", action="store_true", help="only what has no value yet")
     args = parser.parse_args(words)
-    known = {case.name: case for case in read(TABLE)}
-    for entry in listed():
-        if args.only not in entry.name:
-            continue
-        if "needs" in entry.source and args.data is None:
+    for entry in read(TABLE):
+        if args.only not in entry.name or (entry.foreign and args.data is None):
             continue
         began = time.process_time()
-        case = begun(entry, known, args.data)
+        case = begun(entry, args.data)
         whole = kept(case) and (case.tasks > MOST_KEPT or plan_of(case).is_file())
         done = (closed(case) and whole) or (args.new and case.best is not None)
         if case.tasks > args.most_tasks or (done and not args.again):
             continue
         before = case.best
         case, certificate, plan = prove(case, args.data, args.seconds, args.proof)
-        known = {old.name: old for old in read(TABLE)} | {case.name: case}  # others may be at work
+        # the table as it is now: other processes may be at work
+        known = {old.name: old for old in read(TABLE)} | {case.name: case}
         if certificate is not None:
             keep_certificate(case, certificate)
         if plan is not None and (case.best != before or not plan_of(case).is_file()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.studies.bench.scoring import Point, kept, mean, median, primal_gap, primal_integral
+from experiments.studies.bench.scores import Point, kept, mean, median, primal_gap, primal_integral
 
 
 @pytest.mark.parametrize(

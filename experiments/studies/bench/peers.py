@@ -1,0 +1,320 @@
+"""What others bring from PyPI, run beside ours on the same cases: ``streamplace bench --peers``.
+
+Solvers with the textbook's models, graph partitioners, Meta's `rebalancer`, published heuristics,
+and `solve`. Value and bound are the referee's and the certificates', CPU seconds those of this
+process and of all that it starts. Rows are stored as they come where a file is named; what is there
+is not run again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.studies.bench import rebalancer_process, textbook
+from experiments.studies.bench.answers import method_asker
+from experiments.studies.bench.cases import read
+from experiments.studies.bench.scores import Asked, judged, scores, words
+from experiments.studies.bench.table import summary
+from optim.errors import InvalidInput, Problem, meant
+from optim.figures.catalogue import OBJECTIVES
+from optim.util.process import processor_seconds
+from optim.util.store import Records
+from streamplace.present.table import markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from experiments.studies.bench.answers import Asker
+    from experiments.studies.bench.cases import Case
+    from optim import Instance
+    from optim.format.tables import Ints
+
+    Row = dict[str, Any]
+
+STORED = Path(__file__).with_name("peers.jsonl")
+"""The rows that docs/open-benchmark.md tells of."""
+TRAFFIC = ("imc_gain", "internode_traffic")
+SOLVERS = ("highs", "cbc", "cp-sat", "scip")
+PUBLISHED = {
+    "top-down": ("imc_gain",), "task-level": ("imc_gain",), "cola": ("imc_gain",),
+    "albic": ("imc_gain",), "flux": ("load_distance",), "scale-in-first": ("load_distance",),
+    "storm-even": TRAFFIC, "storm-offline": ("internode_traffic",),
+    "storm-online": ("internode_traffic",), "gma": ("used_capacity",), "even": ("used_capacity",),
+}  # fmt: skip
+"""Objectives of published heuristics."""
+CHOSEN = (
+    "collocation-q1-cpu75", "collocation-q3-cpu75", "collocation-q6-cpu90",
+    "throughput-q1-profiled", "throughput-q3-tight", "throughput-q6-ample",
+    "throughput-pipeline-8x100", "papers-random_graphs-s0", "papers-figure2", "papers-bargain",
+    "storm-shuffle-slots1", "storm-fields-slots4", "elastic-eoa-10x20-racks0-s0-used_capacity",
+    "elastic-eoa-10x20-racks2-s0-nodes_used", "balance-cluster-20-m10-s0",
+    "balance-cluster-60-m20-s0", "balance-cluster-60-m50-s0", "joint-pairs-20x400-m10-s0",
+    "kafka-rebalance-s1", "kafka-remove-broker-s0", "drain-flink", "drain-q2-node_lost",
+    "drain-scale_in-20-m20-s1", "graphs-community-4x60", "graphs-geometric-4x60",
+    "graphs-sparse_random-20x1000",
+)  # fmt: skip
+"""Cases of every family, that are run where none are named."""
+OURS, OURS_SHORT = "streamplace", "streamplace, 5 s"
+"""`solve` as it chooses: with the same limit as its peers, and with 5 s."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Something that is run.
+
+    Attributes
+    ----------
+    asker
+        From the limit to what asks it.
+    objectives
+        What it is made for; ``None`` is all.
+    most
+        Seconds that it gets at most.
+    install
+        The command that brings it.
+    found
+        Whether it is there.
+    """
+
+    asker: Callable[[float], Asker]
+    objectives: Sequence[str] | None = None
+    most: float = 60.0
+    install: str = ""
+    found: Callable[[], bool] = lambda: True
+
+    def suits(self, case: Case) -> bool:
+        """Whether it is made for what the case asks for."""
+        return self.objectives is None or case.objective in self.objectives
+
+
+def peers() -> dict[str, Peer]:
+    """Return all by name."""
+    from optim.methods.registry import get_method
+
+    found = {
+        f"textbook {solver}": Peer(partial(textbook.asker, solver), textbook.objectives(solver))
+        for solver in SOLVERS
+    }
+    for name, module in (("METIS", "pymetis"), ("mt-KaHyPar", "mtkahypar")):
+        asker, installed = partial(partitioned, module), partial(_is_installed, module)
+        found[name] = Peer(asker, TRAFFIC, install=f"pip install {module}", found=installed)
+    pip = "PYTHON -m pip install rebalancer, a Python 3.12 or newer named by STREAMPLACE_REBALANCER"
+    found["rebalancer"] = Peer(
+        rebalancer,
+        ("load_distance",),
+        10.0,
+        pip,
+        lambda: rebalancer_process.find_peer() is not None,
+    )
+    for name, objectives in PUBLISHED.items():
+        found[name] = Peer(partial(method_asker, get_method(name)), objectives)
+    found[OURS_SHORT] = Peer(partial(method_asker, "default"), None, 5.0)
+    found[OURS] = Peer(partial(method_asker, "default"))
+    return found
+
+
+def _is_installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def partitioned(engine: str, limit: float) -> Asker:
+    """Ask a graph partitioner for a cut by traffic, and mend what is over capacity."""
+
+    def ask(instance: Instance, _: str) -> Asked:
+        from optim import Plan
+        from optim.kernels.repair import repair
+
+        found, began = Asked(), time.perf_counter()
+        try:
+            node = _parts(instance, engine)
+            node = repair(instance, node, began + limit).node
+            found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
+        except Exception as error:  # a partitioner that fails, a cut that cannot be mended
+            found.problem = words(error)
+        found.seconds = time.perf_counter() - began
+        return found
+
+    return ask
+
+
+def _parts(instance: Instance, engine: str) -> Ints:
+    from heuristics.task_allocation.graph_partition import weighted_graph as of
+
+    graph, nodes = of.weighted_graph(instance), np.arange(instance.num_nodes)
+    if engine == "pymetis":
+        return of.metis_parts(graph, nodes, 1, shuffle=False).astype(np.int32)
+    fixed = np.full(instance.num_tasks, -1)
+    return of.mtkahypar_parts(graph, nodes, fixed, 1, 1, "highest_quality").astype(np.int32)
+
+
+def rebalancer(limit: float) -> Asker:
+    """Ask Meta's `rebalancer`, balance goal `ideal`, which knows loads and the budget of moves."""
+
+    def ask(instance: Instance, _: str) -> Asked:
+        from optim import Plan
+
+        found, began = Asked(), time.perf_counter()
+        try:
+            python = rebalancer_process.find_peer()
+            if python is None:
+                raise RuntimeError(f"{rebalancer_process.PYTHON} names no Python with rebalancer")
+            answer = rebalancer_process.run_peer(python, instance, "ideal", limit)
+            plan = Plan.from_indices(instance, np.array(answer["place"], dtype=np.int32))
+            found.answers.append((time.perf_counter() - began, plan))
+        except Exception as error:  # what it cannot read, or does not answer in time
+            found.problem = words(error)
+        found.seconds = time.perf_counter() - began
+        return found
+
+    return ask
+
+
+def chosen_names(names: Sequence[str]) -> list[str]:
+    """Return the peers that are asked for and here, ours first; say which are not here.
+
+    Raises
+    ------
+    InvalidInput
+        There is none of a name.
+    """
+    known = peers()
+    for name in names:
+        if name not in known:
+            raise InvalidInput(Problem("--peers", name, "is no peer", meant(name, known)))
+    asked = [OURS, *(name for name in names or known if name not in (OURS, OURS_SHORT))]
+    asked += [name for name in names if name == OURS_SHORT]
+    for name in asked:
+        if not known[name].found():
+            sys.stderr.write(f"left out: {name} is not installed: {known[name].install}\n")
+    return [name for name in asked if known[name].found()]
+
+
+def measured(
+    names: Sequence[str],
+    cases: Sequence[Case],
+    limit: float,
+    file: Path | None = None,
+    data: Path | None = None,
+) -> Iterator[tuple[str, Row]]:
+    """Yield name and row of each run: those that are stored, and the others as they are made."""
+    known = {(name, row["case"]): row for name, row in stored(file)}
+    made = peers()
+    for case in cases:
+        for name in names:
+            peer = made[name]
+            if not peer.suits(case):
+                continue
+            row = known.get((name, case.name))
+            if row is None:
+                row = _run(peer, case, min(limit, peer.most), data)
+                if file is not None:
+                    Records(file).add([name, row])
+                shown = row["problem"] if not row["feasible"] else row["value"]
+                line = f"{case.name}: {name}: {shown}, {row['cpu_seconds']:.1f} CPU s\n"
+                sys.stderr.write(line)
+            yield name, row
+
+
+def _run(peer: Peer, case: Case, seconds: float, data: Path | None) -> Row:
+    instance, used = case.instance(data), processor_seconds()
+    asked = peer.asker(seconds)(instance, case.objective)
+    cpu = round(processor_seconds() - used, 3)
+    run = judged(case, instance, asked, seconds)
+    scored = scores(case, run.row, seconds)
+    row = {name: value for name, value in run.row.items() if name not in scored}
+    row["trajectory"] = [[round(s, 3), value] for s, value in run.points]
+    load = round(os.getloadavg()[0], 1)
+    times = {"seconds": round(row["seconds"], 3), "cpu_seconds": cpu}
+    return row | times | {"limit": seconds, "load": load}
+
+
+def stored(file: Path | None) -> list[tuple[str, Row]]:
+    """Return the rows of a file; none where there is none."""
+    return [] if file is None else [(name, row) for name, row in Records(file).read()]
+
+
+def rescored(rows: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:
+    """Return the rows of the cases that there are, scored by what is known of these now."""
+    cases = {case.name: case for case in read()}
+    return [
+        (name, row | scores(cases[row["case"]], row, row["limit"]))
+        for name, row in rows
+        if row["case"] in cases
+    ]
+
+
+HEADS = (
+    "family", "by", "cases", "feasible", "at certified bound", "median gap, %",
+    "median gap to best, %", "primal integral", "CPU s, median", "× CPU of ours",
+    "better, equal, worse than ours",
+)  # fmt: skip
+
+
+def table(rows: Sequence[tuple[str, Row]]) -> str:
+    """Return what the rows come to, a line a family and peer, and where a peer is ahead of ours."""
+    ours = {row["case"]: row for by in (OURS_SHORT, OURS) for name, row in rows if name == by}
+    lines: list[tuple[object, ...]] = []
+    ahead: list[str] = []
+    for family in dict.fromkeys(row["family"] for _, row in rows):
+        for name in dict.fromkeys(name for name, row in rows if row["family"] == family):
+            mine = [row for by, row in rows if by == name and row["family"] == family]
+            beside = [(row, ours[row["case"]]) for row in mine if row["case"] in ours]
+            part = summary(mine)[0]
+            integral = part["mean_primal_integral"]
+            cells = (
+                family, name, part["cases"], part["feasible"],
+                f"{part['at_bound']} of {part['bounded']}", _cell(part["median_gap_percent"]),
+                _cell(part["median_gap_to_best_percent"]),
+                "" if integral is None else f"{integral:.3f}",
+                _median([_cpu(row) for row in mine]),
+            )  # fmt: skip
+            if name in (OURS, OURS_SHORT):
+                lines.append((*cells, "", ""))
+                continue
+            leads = [lead(theirs, own) for theirs, own in beside]
+            counts = ", ".join(str(leads.count(k)) for k in (1, 0, -1)) if beside else ""
+            ratios = [_cpu(theirs) / _cpu(own) for theirs, own in beside if _cpu(own)]
+            lines.append((*cells, _median(ratios), counts))
+            ahead += [
+                f"- {name} is ahead on {theirs['case']}: {theirs['value']:.7g}, ours "
+                + ("without a plan" if own["value"] is None else f"{own['value']:.7g}")
+                for (theirs, own), k in zip(beside, leads, strict=True)
+                if k == 1
+            ]
+    text = markdown(HEADS, lines, HEADS[2:])
+    return text + "\n" + ("\n".join(ahead) if ahead else "No peer is ahead of ours.") + "\n"
+
+
+def lead(theirs: Row, ours: Row) -> int:
+    """Return 1 where a peer's value is better than ours by more than rounding, -1 where worse."""
+    one, other = theirs["value"], ours["value"]
+    if one is None or other is None:
+        return (one is not None) - (other is not None)
+    figure = OBJECTIVES[theirs["objective"]]
+    if abs(one - other) <= figure.tolerance(one, other, theirs["reference"]):
+        return 0
+    return 1 if figure.better(one, other) else -1
+
+
+def _cpu(row: Row) -> float:
+    """CPU seconds; rows of older runs have those on the clock."""
+    return float(row["cpu_seconds"] if "cpu_seconds" in row else row["seconds"])
+
+
+def _median(values: Sequence[float]) -> str:
+    return f"{np.median(values):.2g}" if values else ""
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "no plan" if np.isinf(value) else "0" if value < 1e-5 else f"{value:.3g}"

@@ -1,0 +1,172 @@
+"""Measure timings, one table each: ``python -m experiments.studies.timings [NAME…]``.
+
+With ``--against CHECKOUT`` each is run as a process of its own in this checkout and in another, in
+turn, and the least CPU seconds of both are compared; ``commands.processes`` is so compared command
+by command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from experiments.studies.timings import commands
+from experiments.studies.timings.registry import LeftOut, machine, spend, text, timings
+from optim.errors import InvalidInput, Problem, meant
+from optim.util.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.studies.timings.registry import Timing
+
+HERE = Path(__file__).resolve().parents[3]
+
+
+class Compared(NamedTuple):
+    """Least CPU seconds of a process in another checkout and in this one, and how both ended."""
+
+    name: str
+    theirs: float
+    ours: float
+    ended: str
+
+    def row(self) -> list[object]:
+        """Return the row of a table."""
+        ratio = self.ours / self.theirs if self.theirs else float("nan")
+        return [self.name, f"{self.theirs:.2f}", f"{self.ours:.2f}", f"{ratio:.2f}", self.ended]
+
+
+def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> Compared:
+    """Run ``python WORDS`` in both checkouts by turns."""
+    best: dict[Path, float] = {}
+    ended: dict[Path, set[int]] = {HERE: set(), other: set()}
+    for number in range(repeats):
+        for checkout in (HERE, other) if number % 2 else (other, HERE):
+            spent = spend(lambda c=checkout: _run(c, words))  # type: ignore[misc]
+            best[checkout] = min(best.get(checkout, float("inf")), spent.cpu)
+            ended[checkout].add(spent.value)
+    same = "0" if ended[HERE] == ended[other] == {0} else f"{ended[other]} and {ended[HERE]}"
+    return Compared(name, best[other], best[HERE], same)
+
+
+def _run(checkout: Path, words: Sequence[str]) -> int:
+    own = checkout / ".venv" / "bin" / "python"
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(checkout)
+    return subprocess.run(
+        [own if own.exists() else sys.executable, *words], cwd=checkout, env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+    ).returncode  # fmt: skip
+
+
+def paired(chosen: Sequence[Timing], args: argparse.Namespace) -> dict[str, Any]:
+    """Return the table of both checkouts."""
+    other = args.against.resolve()
+    if not (other / "streamplace").is_dir():
+        remedy = "name the folder of a checkout, as `git worktree add FOLDER COMMIT` makes it"
+        raise InvalidInput(Problem("--against", str(args.against), "is no checkout", remedy))
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        made: dict[str, Sequence[str]]
+        for one in chosen:
+            if one.rows is commands.processes:
+                made = commands.processes_of(Path(folder))
+            elif (other / "experiments/studies/timings/registry.py").is_file():
+                flags = [flag for flag in ("--quick",) if args.quick]
+                more = [f"--set={word}" for word in args.set]
+                made = {one.name: ["-m", "experiments.studies.timings", one.name, *flags, *more]}
+            else:
+                reason = f"has no {one.name}: it is older than this registry"
+                remedy = "compare commands.processes, which any checkout has"
+                raise InvalidInput(Problem("--against", str(args.against), reason, remedy))
+            for name, words in made.items():
+                found = compare(name, words, other, args.repeats)
+                print(*found.row(), file=sys.stderr, flush=True)
+                rows.append(found.row())
+    return {
+        "name": "against", "title": f"{HERE} beside {other}, least of {args.repeats}", "aim": "",
+        "columns": ["process", "CPU s there", "here", "ratio", "exit codes"], "rows": rows,
+    }  # fmt: skip
+
+
+def values_of(words: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    """Read ``NAME=VALUE`` by Python's own spelling of values; other text stays text."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in known:
+            reason = "is no NAME=VALUE" if not equals else "is no parameter of these timings"
+            raise InvalidInput(Problem("--set", word, reason, meant(name, known)))
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure what is asked for; a timing that fails does not end the others."""
+    chosen = timings(args.names)
+    given = values_of(args.set, [p for one in chosen for p in one.parameters])
+    if args.list:
+        for one in chosen:
+            parameters = " ".join(f"{name}={value}" for name, value in one.parameters.items())
+            print(f"{one.name:<38} {one.title}" + (f" [{parameters}]" if parameters else ""))
+        return 0
+    print(machine() + "\n", flush=True)
+    tables: list[dict[str, Any]] = []
+    failed = 0
+    if args.against:
+        tables.append(paired(chosen, args))
+        print(text(tables[0]))
+    for one in () if args.against else chosen:
+        own = {name: value for name, value in given.items() if name in one.parameters}
+        try:
+            tables.append(one.measure({**(one.quick if args.quick else {}), **own}))
+        except LeftOut as reason:
+            print(f"### {one.name}: left out: {reason}\n", flush=True)
+            continue
+        except Exception as error:  # a method that fails must not take the other tables along
+            failed += 1
+            print(f"{one.name} failed: {error!r}", file=sys.stderr, flush=True)
+            continue
+        print(text(tables[-1]), flush=True)
+    if args.json:
+        document = {"format": "streamplace.timings/1", "machine": machine(), "tables": tables}
+        write_atomic(args.json, json.dumps(document, indent=1, default=str) + "\n")
+    return 1 if failed else 0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read the command line; 0 all measured, 1 a timing failed, 2 invalid input."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.studies.timings", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of a timing or a module; all")
+    parser.add_argument("--list", action="store_true", help="names, titles, parameters")
+    parser.add_argument("--quick", action="store_true", help="the smallest work of each")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the work"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables there as well")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="compare with another")
+    parser.add_argument(
+        "--repeats", type=int, default=3, metavar="N", help="runs in each checkout (3)"
+    )
+    try:
+        return run(parser.parse_args(words))
+    except InvalidInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

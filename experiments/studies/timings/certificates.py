@@ -1,0 +1,82 @@
+"""Claimed against certified bounds, and what writing and checking certificates takes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from experiments.generators import generate
+from experiments.studies.bench.cases import read
+from experiments.studies.bench.proofs import EXACT, methods_of
+from experiments.studies.timings.registry import spend, timing, value_of
+from optim import solve
+from optim.certificates import check
+from optim.certificates.grade import certified
+from optim.figures.catalogue import OBJECTIVES
+
+if TYPE_CHECKING:
+    from experiments.studies.timings.registry import Rows
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
+
+COLUMNS = (
+    "case", "value", "claimed bound", "certified bound", "certified gap", "closed", "kind",
+    "solve, CPU s", "write", "check", "bytes",
+)  # fmt: skip
+SECONDS, MOST_NODES = 60.0, 20_000
+
+
+def row_of(case: str, instance: Instance, objective: str, **given: Any) -> list[object]:
+    """Solve an instance, certify its bound, and have the checker read both again."""
+    run = spend(lambda: solve(instance, objective=objective, **given))
+    result, text = run.value, instance.to_json().encode()
+    write = spend(lambda: certified(result, text, nodes=MOST_NODES, seconds=SECONDS))
+    graded, document = write.value
+    value = value_of(result)
+    if document is None:
+        return [case, value, result.bound, None, None, "no", "", run.cpu, write.cpu, None, None]
+    packed = json.dumps(document).encode()
+
+    def checked() -> None:
+        read, sha256 = check.parse(text)
+        check.check(read, sha256, check.parse(packed)[0])
+
+    gap, kind = gap_of_value(graded), document["proof"]["kind"]
+    closed = "yes" if gap is not None and gap <= 1e-6 else "no"
+    return [
+        case, value, result.bound, graded.certified_bound, gap, closed, kind, run.cpu, write.cpu,
+        spend(checked).cpu, len(packed),
+    ]  # fmt: skip
+
+
+def gap_of_value(result: Result) -> float | None:
+    """Return the certified gap; of the load distance, whose gaps are points of the mean load, as a
+    share of the value like the others.
+    """
+    gap, bound = result.certified_gap, result.certified_bound
+    if gap is None or result.objective is None or not result.objective.value:
+        return gap
+    value = result.objective.value
+    percent = OBJECTIVES[result.objective.name].percent
+    return abs(value - bound) / abs(value) if percent and bound is not None else gap
+
+
+@timing(
+    "Cases of the open benchmark by the exact method of their objective", *COLUMNS,
+    quick={"only": "papers-figure2"},
+)  # fmt: skip
+def bench(only: str = "", limit: float = 120.0) -> Rows:
+    """Certify the default cases whose names hold a text."""
+    for case in read():
+        exact = [method for method in methods_of(case) if method in EXACT]
+        if exact and case.unasked and only in case.name:
+            instance = case.instance()
+            yield row_of(case.name, instance, case.objective, method=exact[0], time_limit=limit)
+
+
+@timing("The random graphs of CIKM 2014, section 7.3", *COLUMNS, quick={"graphs": 2})
+def random_graphs(graphs: int = 2000) -> Rows:
+    """As in `task_allocation.random_graphs`."""
+    for seed in range(graphs):
+        made = generate("random_graphs", seed=seed)
+        yield row_of(f"graph {seed}", made, "imc_gain", method="imc-exact")

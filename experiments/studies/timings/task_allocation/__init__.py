@@ -1,1 +1,0 @@
-"""Benchmarks of task allocation: shares of the optimum, proofs, allocations a second."""
