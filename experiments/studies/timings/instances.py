@@ -77,7 +77,7 @@ def reading(tasks: int = 100_000, repeats: int = 5) -> Rows:
         path = Path(folder) / "instance.json"
         write_instance(path, tasks)
         runs = [apart(read_once, str(path)) for _ in range(repeats)]
-        yield "file, MB", path.stat().st_size / 1e6
+        yield "file, MB", path.stat().st_size / 1e6, None
     for what in runs[0]:
         yield what, min(run[what] for run in runs), max(run[what] for run in runs)
 
