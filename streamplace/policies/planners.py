@@ -198,7 +198,8 @@ class Trigger(Planner):
         judge
             Says of a fresh deployment whether it is taken, and why.
         memory, otherwise
-            What is remembered where it is carried out, and where it is not.
+            What is remembered where it is carried out, and where it is not taken. A plan that is
+            taken and held back from outside is asked for again: all is as before then.
         """
         fresh = self.planner.plan(instance, {}, seed, 0.0)
         if fresh.deployment is None:
@@ -208,6 +209,4 @@ class Trigger(Planner):
         if not taken:
             return self.keep(instance, otherwise, why)
         note = "; ".join(filter(None, (why, fresh.note)))
-        return replace(
-            fresh, note=note, objective=None, bound=None, memory=memory, otherwise=otherwise
-        )
+        return replace(fresh, note=note, objective=None, bound=None, memory=memory)

@@ -68,6 +68,16 @@ def test_hysteresis_asks_for_looks_in_a_row() -> None:
     assert kinds == ["keep", "keep", "keep", "move"]
 
 
+@pytest.mark.parametrize("policy", ["rate-trigger", "storm-trigger:method=storm-online,window=0"])
+def test_a_trigger_that_is_held_back_wants_the_same_at_the_next_look(policy: str) -> None:
+    """Pauses between plans are between those that are carried out, or that are no better."""
+    made = period("0001")
+    guarded = Guarded(read_policy(policy), confirm=2)
+    first = guarded.decide({}, made, 1000.0)
+    assert first.reason.endswith("wanted at 1 of 2 looks in a row")
+    assert guarded.decide(first.state, made, 1015.0).kind(made) == "move"
+
+
 def test_a_plan_that_breaks_a_rule_more_than_now_is_not_carried_out() -> None:
     made = case("0001", max_migrations=0)
     held = Guarded(Spread()).decide({}, made, 0.0)
