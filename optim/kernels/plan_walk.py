@@ -5,6 +5,13 @@ greatest value of a node or link are followed together with the sum of the 16th 
 that a plan whose next values are smaller is the better one of two with the same greatest. Limits
 that are broken cost an amount for each broken row, which may be so for a while; only where a task
 may be at all is never broken. A placement becomes the incumbent only where it violates nothing.
+
+How to read the indices: `i` holds all whole numbers, `x` all others (`plan_state` says why), and
+``i[PART]`` is where a part begins. So ``i[i[NODE] + task]`` is the node of a task,
+``x[i[USED] + n * resources + r]`` the load of resource r on node n. Traffic is in pairs: at
+``2 * p`` what leaves place p, at ``2 * p + 1`` what enters it. A *place* is a node or a rack; a
+*side* the senders (even) or receivers (odd) of a stream that all its pairs of tasks share evenly,
+so that counts of its members suffice and pairs are not listed.
 """
 
 # mypy: allow-untyped-defs
@@ -70,6 +77,7 @@ def _fill(i, x, guard):
     """Add up everything from the nodes of the tasks; the guard is of the same placement."""
     tasks, nodes, resources, places = i[TASKS], i[NODES], i[RESOURCES], i[PLACES]
     node, may, kind = i[NODE], i[MAY], i[KIND]
+    # empty lists and sums
     for n in range(nodes):
         i[i[HELD] + n], i[i[FIRST] + n] = 0, -1
     clear(x, 0, i[AGGREGATES] + EACH * i[FIGURES], 0.0)
@@ -80,6 +88,7 @@ def _fill(i, x, guard):
     clear(x, i[TAKEN], i[BUDGETS], 0.0)
     clear(x, i[LINK_BROKEN_AT], i[LINKS], 0.0)
     clear(i, i[MEMBERS], i[AROUND_STARTS] - i[MEMBERS], 0)
+    # each task adds its loads, its price if it moved, and itself to the sides that it is on
     for task in range(tasks):
         at = i[node + task]
         link_in(i, task, at)
@@ -90,6 +99,7 @@ def _fill(i, x, guard):
             x[SPENT] += x[i[PRICE] + task]
             for b in range(i[BUDGETS]):
                 x[i[TAKEN] + b] += x[i[TOLL] + task * i[BUDGETS] + b]
+        # odd: tasks may be put here; 2: a leaving node, for tasks from leaving nodes alone
         if i[may + i[kind + task] * nodes + at] % 2 == 0:
             x[LEFT] += 1.0
         for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
@@ -101,6 +111,7 @@ def _fill(i, x, guard):
         _fill_traffic(i, x)
     if guard.active:
         x[MISPLACED] = broken(guard)
+    # what rows and figures make of these sums; the mean first, distances are from it
     load_mean(i, x)
     for n in range(nodes):
         refresh(i, x, n)
@@ -125,6 +136,7 @@ def _fill_traffic(i, x):
                 if i[i[INSIDE_OF] + (p - nodes) * nodes + to] == 0:
                     x[i[CROSSING] + 2 * p] += sent
                     x[i[CROSSING] + 2 * p + 1] += got
+    # streams by counts: s senders here, r of R receivers here: rate * s * (R - r) leaves
     for side in range(0, i[PAIRED], 2):
         senders = i[i[SIDE_TASKS_STARTS] + side + 1] - i[i[SIDE_TASKS_STARTS] + side]
         receivers = i[i[SIDE_TASKS_STARTS] + side + 2] - i[i[SIDE_TASKS_STARTS] + side + 1]
@@ -133,6 +145,7 @@ def _fill_traffic(i, x):
             send, take = i[i[MEMBERS] + side * places + p], i[i[MEMBERS] + (side + 1) * places + p]
             x[i[CROSSING] + 2 * p] += rate * send * (receivers - take)
             x[i[CROSSING] + 2 * p + 1] += rate * take * (senders - send)
+    # what leaves no node stays inside
     inside = x[i[PARAMETERS] + EACH * i[FIGURES] + ALL_TRAFFIC]
     for n in range(nodes):
         inside -= x[i[CROSSING] + 2 * n]
@@ -216,6 +229,7 @@ def note(i, x, k, where, value):
         return
     x[tree + at] = value
     x[i[AGGREGATES] + EACH * k + POWERS] += power(value, reference) - power(old, reference)
+    # up the tree, as long as the greatest of a pair changes
     while at > 1:
         value = max(x[tree + at], x[tree + (at ^ 1)])
         at //= 2
@@ -229,6 +243,7 @@ def refresh(i, x, n):
     """Reckon anew what a node breaks, and what figures have there."""
     resources, limits = i[RESOURCES], i[PARAMETERS] + EACH * i[FIGURES]
     row, held = n * resources, i[i[HELD] + n]
+    # room: what the limits allow; capacity: shares in use; rate room: what the input may fill
     amount, fullest, highest, worst = 0.0, 0.0, 0.0, 0.0
     for r in range(resources):
         need = need_of(i, x, n, r)
@@ -243,11 +258,13 @@ def refresh(i, x, n):
         if held > 0:
             most = x[i[RATE_ROOM] + row + r]
             worst = NEVER if most < 0.0 else max(worst, share_of(need, most))
+    # load distance: |load - weight * mean| of nodes that stay, the excess alone of leaving ones
     off = need_of(i, x, n, 0) + x[i[BACKGROUND] + row] - x[i[WEIGHT] + n] * x[MEAN]
     distance = abs(off) if i[i[STAYS] + n] != 0 else max(off, 0.0)
     far = x[limits + MOST_DISTANCE]
     if distance > far:
         amount += (distance - far) * x[i[SCALE]]
+    # each figure notes its value here; the last one says which nodes moves are drawn from
     heat = fullest
     for k in range(i[FIGURES]):
         kind = i[i[FIGURE_KINDS] + k]
@@ -422,6 +439,7 @@ def _shift_local(i, x, task, source, target):
 def _shift_crossing(i, x, task, source, target):
     """Follow what crosses places as a task moves that is on no list of sides."""
     nodes = i[NODES]
+    # first out of the source's places, then into the target's; a place with both sees no change
     for step in range(2):
         here, there = (source, target) if step == 0 else (target, source)
         sign = -1.0 if step == 0 else 1.0
@@ -452,6 +470,7 @@ def _list_sides(i, task, at, sign):
 def shift(i, x, guard, task, target):
     """Move a task; loads, traffic, lists, budgets and sets follow, nodes are not refreshed."""
     source, resources, nodes = i[i[NODE] + task], i[RESOURCES], i[NODES]
+    # the task is on no list of sides while its traffic is followed: it sends nothing to itself
     if i[TRAFFIC] != NOTHING:
         _list_sides(i, task, source, -1)
         if i[TRAFFIC] == ONLY_INSIDE:
@@ -484,6 +503,7 @@ def shift(i, x, guard, task, target):
 @helper
 def settle(i, x, touched, count):
     """Reckon anew what some nodes have, and the links around them."""
+    # where crossing traffic costs CPU, the mean load moves and with it every distance
     every = i[MEAN_MOVES] != 0
     if every:
         load_mean(i, x)
@@ -527,11 +547,13 @@ def _after_losses(i, x, guard, k):
     """Return how full the fullest place is after the loss of any node, and a sum of powers."""
     greatest, powers, nodes, tasks = 0.0, 0.0, i[NODES], i[TASKS]
     root, reference = i[VALUES] + 2 * k * i[WIDTH] + 1, x[i[PARAMETERS] + EACH * k + REFERENCE]
+    # sums are put back from a copy, as moving tasks back would leave rounding
     gone, touched, known = np.zeros(tasks, np.int64), np.zeros(nodes, np.int64), np.empty(len(x))
     for at in range(len(x)):
         known[at] = x[at]
     for lost in range(nodes):
         count, seen, found = 0, 0, True
+        # its tasks restart one by one, the heaviest first, each where it fills a node least
         for at in range(tasks if i[i[HELD] + lost] > 0 else 0):
             task = i[i[ORDER] + at]
             if i[i[NODE] + task] != lost:
@@ -779,6 +801,7 @@ def walk(i, x, guard, random, told, best, record, noise, keep, change):
     tasks, targets = np.zeros(MOST_TASKS, np.int64), np.zeros(MOST_TASKS, np.int64)
     sources, touched = np.zeros(MOST_TASKS, np.int64), np.zeros(2 * MOST_TASKS, np.int64)
     found, lead, again = False, 0.0, True
+    # references of the powers depend on the values, and loss on the powers' reference: till stable
     while again:
         _fill(i, x, guard)
         lead = measure(i, x, guard, before, blend, level)
@@ -799,6 +822,7 @@ def walk(i, x, guard, random, told, best, record, noise, keep, change):
             break
         heat *= cooling
         change[4] += 1.0
+        # a move that is not accepted is taken back by the same move in the other direction
         count = propose(i, x, guard, random, tasks, targets)
         if not _allowed(i, tasks, targets, count):
             continue
@@ -835,6 +859,7 @@ def _is_whole(i, x):
 def _energy(i, x, levels, lead, record, keep, level, aim, price):
     """What the walk makes small."""
     energy = aim * lead
+    # levels before the one that is searched keep their record, at a price
     for j in range(level):
         worse = levels[j] - record[j]
         if worse > 1e-9 * abs(record[j]):

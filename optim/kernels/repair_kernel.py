@@ -45,6 +45,7 @@ def relieve(state, scale, may_evict):
     touched = np.empty(state.room.shape[0], np.int64)
     for node in range(state.room.shape[0]):
         while _excess(state.room, node, scale) > 0.0:
+            # in this order: a move costs least, a task without a node most
             if _move_out(state, node, scale, weight, touched) > 0:
                 continue
             task, partner = _best_swap_out(state, node, scale)
@@ -110,6 +111,7 @@ def _move_out(state, node, scale, weight, touched):
     while task != NOWHERE:
         count += 1
         task = state.after[task]
+    # a crowd is scored once for many moves: the scores of the others hardly change
     batch = count // 16 if count > CROWD else 1
     tasks = np.empty(count, np.int64)
     scores = np.empty(count)
@@ -119,6 +121,7 @@ def _move_out(state, node, scale, weight, touched):
         scores[k] = _best_way_out(state, node, task, scale, weight, touched)[1]
         task = state.after[task]
     moved = 0
+    # the target is chosen anew, as the moves before took room
     for _ in range(min(batch, count)):
         k = np.argmin(scores)
         if scores[k] == np.inf or _excess(state.room, node, scale) <= 0.0:
@@ -139,6 +142,7 @@ def _best_swap_out(state, node, scale):
     task = state.first[node]
     while task != NOWHERE:
         if _relief(state, node, task, scale) > 0.0:
+            # traffic lost: what the two had where they were, less what they have where they come to
             here = connection(state, task, node)
             for target in range(state.room.shape[0]):
                 if target == node or not state.target[state.kind[task], target]:
@@ -219,6 +223,7 @@ def place_rest(state, order, scale, thorough):
         met = connections(state, task, weight, touched)
         node = _best_free(state, task, weight, scale)
         clear(weight, touched, met)
+        # nowhere fits as it is: one other task may move on
         if node == NOWHERE and thorough:
             node = _make_room(state, task, weight, touched)
         if node == NOWHERE:
@@ -341,6 +346,7 @@ def _fill_once(state, node, scale, thorough):
             filled = _filled(state, node, task, NOWHERE, scale)
             if filled > TINY and state.target[state.kind[task], node]:
                 lost = connection(state, task, donor) - connection(state, task, node)
+                # a move in where it fits; a swap only as long as no move was found
                 if fits(state.load, state.room, task, node):
                     if may_leave(state, task, node) and lost / filled < best_score:
                         best_task, best_partner, best_score = task, NOWHERE, lost / filled

@@ -113,6 +113,7 @@ def state_of(instance: Instance, node: Ints) -> State:
         budget=budget,
         guard=make_guard(rules, node.astype(np.int64)),
     )
+    # everything that `put` would do task by task, by sums over arrays
     placed = np.flatnonzero(node >= 0)
     at = node[placed].astype(np.int64)
     loads = _sums(state.load[placed], at, num_nodes)
@@ -211,6 +212,7 @@ def put(state, task, node):
         state.spare[node, resource] += state.load[task, resource]
     if state.group[task] >= 0:
         state.tally[state.group[task], node] += 1
+    # first in the doubly linked list of the node's tasks
     head = state.first[node]
     state.after[task] = head
     state.before[task] = NOWHERE
@@ -234,6 +236,7 @@ def take(state, task):
         state.spare[node, resource] -= state.load[task, resource]
     if state.group[task] >= 0:
         state.tally[state.group[task], node] -= 1
+    # out of the list of the node's tasks
     ahead, behind = state.before[task], state.after[task]
     if ahead == NOWHERE:
         state.first[node] = behind
@@ -255,6 +258,7 @@ def connection(state, task, node):
     for k in range(state.indptr[task], state.indptr[task + 1]):
         if state.node[state.other[k]] == node:
             total += state.rate[k]
+    # streams in which all pairs have one rate: by the number of the other group's tasks here
     group = state.group[task]
     if group >= 0:
         for k in range(state.block_indptr[group], state.block_indptr[group + 1]):
