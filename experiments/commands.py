@@ -2,30 +2,14 @@
 
 from streamplace.cli.main import EXPERIMENTS, Command
 
-COMMANDS = (
-    Command(
-        "generate",
-        "experiments.generators.command",
-        "make an instance of a stated kind",
-        EXPERIMENTS,
-    ),
-    Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark", EXPERIMENTS),
-    Command(
-        "report", "experiments.report.command", "gaps, times and profiles of a sweep", EXPERIMENTS
-    ),
-    Command(
-        "trace", "experiments.traces.command", "recorded events to instances, on Spark", EXPERIMENTS
-    ),
-    Command(
-        "replay",
-        "experiments.replay.command",
-        "an adaptation policy over changing load",
-        EXPERIMENTS,
-    ),
-    Command(
-        "model",
-        "experiments.modelling.command",
-        "performance models of tasks from trials",
-        EXPERIMENTS,
-    ),
+COMMANDS = tuple(
+    Command(name, f"experiments.{room}.command", text, EXPERIMENTS)
+    for name, room, text in (
+        ("generate", "generators", "make an instance of a stated kind"),
+        ("sweep", "sweep", "run a matrix of runs on Spark"),
+        ("report", "report", "gaps, times and profiles of a sweep"),
+        ("trace", "traces", "recorded events to instances, on Spark"),
+        ("replay", "replay", "an adaptation policy over changing load"),
+        ("model", "modelling", "performance models of tasks from trials"),
+    )
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.generators import KINDS
 from optim.errors import InvalidInput, Problem
-from streamplace.present.arguments import add_json, add_option, output_file, whole
+from streamplace.present.arguments import add_json, add_option, add_output, whole
 from streamplace.present.console import print_all
 
 if TYPE_CHECKING:
@@ -32,13 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default 0, and no other for kinds in which nothing is random",
     )  # fmt: skip
     add_option(parser, "a parameter of the kind")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=output_file,
-        help=".json or .json.gz; standard output if left out",
-    )
+    add_output(parser, ".json or .json.gz; standard output if left out")
     add_json(parser)
 
 

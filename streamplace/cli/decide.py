@@ -12,12 +12,12 @@ from streamplace.policies.policy import decide, figures_of, judged
 from streamplace.policies.registry import CHOSEN, read_policy
 from streamplace.present.arguments import (
     add_json,
+    add_output,
     amount,
     count,
     delay,
     growth,
     load_instance,
-    output_file,
     seconds,
     whole,
 )
@@ -59,9 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="remember that nothing is carried out"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="PLAN", type=output_file, help="where the plan goes, if any"
-    )
+    add_output(parser, "where the plan goes, if any", "PLAN")
     add_json(parser)
 
 

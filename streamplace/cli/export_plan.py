@@ -13,10 +13,10 @@ from streamplace.clusters.exchange.transfer import export_plan
 from streamplace.present.arguments import (
     add_json,
     add_option,
+    add_output,
     load_instance,
     load_plan,
     one_document,
-    output_file,
 )
 from streamplace.present.console import print_all
 from streamplace.present.streams import print_json
@@ -46,9 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=".json or .json.gz file, or - for standard input",
     )  # fmt: skip
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=output_file, help="standard output if left out"
-    )
+    add_output(parser, "standard output if left out")
     add_option(parser, "an option of the format")
     parser.add_argument(
         "--batches", metavar="N", nargs="?", const="0",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamplace.cli.submit import add_common, add_flink, submit_flink
 from streamplace.cli.watch import add_watch, watch
-from streamplace.execute.systems import Flink
+from streamplace.execute.loop import Flink
 from streamplace.present.arguments import add_option
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from streamplace.clusters.exchange.declarations import IMPORTERS, Ledger
 from streamplace.clusters.exchange.transfer import import_instance
-from streamplace.present.arguments import add_json, add_option, one_document, output_file, seconds
+from streamplace.present.arguments import add_json, add_option, add_output, one_document, seconds
 from streamplace.present.console import print_all, printable
 from streamplace.present.streams import print_json
 
@@ -42,13 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources", metavar="SOURCE", nargs="*", help="files, folders of them, or an address"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="INSTANCE",
-        type=output_file,
-        help=".json or .json.gz; standard output if left out",
-    )
+    add_output(parser, ".json or .json.gz; standard output if left out", "INSTANCE")
     add_option(parser, "an option of the format")
     parser.add_argument(
         "--placement",

@@ -12,8 +12,7 @@ from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.cli.import_system import tell, telling
 from streamplace.clusters.kafka.cluster import FACTOR, REPLICAS, Key, labelled_brokers
-from streamplace.execute.batches import load_steps, write_batches
-from streamplace.execute.run import Command, Journal, carry_out
+from streamplace.execute.batches import Command, Journal, carry_out, load_steps, write_batches
 from streamplace.present.arguments import add_instance, add_shared, load_instance, seconds
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from streamplace.execute.run import Executor
+    from streamplace.execute.batches import Executor
 
 EXAMPLES = """\
 examples:
@@ -90,7 +89,7 @@ def _executor(args: argparse.Namespace, instance: Instance) -> Iterator[Executor
         raise InvalidInput(Problem("--bootstrap-server", None, "is missing", "HOST:PORT"))
     from streamplace.clusters.kafka.admin import KafkaAdmin
     from streamplace.clusters.kafka.submit import Settings
-    from streamplace.execute.run import Kafka
+    from streamplace.execute.batches import Kafka
 
     factors = {}
     for labels in instance.tasks.labels.values():

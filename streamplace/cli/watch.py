@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 from streamplace.cli.decide import add_policy, answer, guarded, line, step
-from streamplace.execute.loop import Loop
-from streamplace.execute.systems import SYSTEMS
+from streamplace.execute.loop import SYSTEMS, Loop
 from streamplace.present.arguments import (
     add_json,
     add_option,
@@ -28,8 +27,7 @@ from streamplace.present.streams import print_json
 if TYPE_CHECKING:
     import argparse
 
-    from streamplace.execute.loop import Told
-    from streamplace.execute.systems import System
+    from streamplace.execute.loop import System, Told
 
 EXAMPLES = """\
 examples:

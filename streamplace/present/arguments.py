@@ -169,6 +169,11 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
 
 
+def add_output(parser: argparse.ArgumentParser, what: str, metavar: str = "FILE") -> None:
+    """Add ``-o``, ``--output``: ``None`` for standard output; `what` says what is written."""
+    parser.add_argument("-o", "--output", metavar=metavar, type=output_file, help=what)
+
+
 SHARED: dict[str, dict[str, Any]] = {
     "--timeout": {"metavar": "S", "type": seconds, "default": 10.0,
                   "help": "of an answer; default 10"},

@@ -128,6 +128,15 @@ def home_of(partition: Partition) -> set[int]:
     return set(partition.replicas) - set(partition.adding)
 
 
+def _check_cluster(admin: KafkaAdmin, plan: Reassignment) -> None:
+    cluster = admin.cluster()
+    if plan.cluster and plan.cluster != cluster:
+        path, reason = f"{plan.path}.{CLUSTER}", f"is of another cluster than {admin.address}"
+        raise InvalidInput(
+            Problem(path, plan.cluster, f"{reason}, which is {cluster}", "name its brokers")
+        )
+
+
 def check(
     admin: KafkaAdmin, plan: Reassignment, *, undoes: Mapping[Key, list[int]] = {}
 ) -> Checked:
@@ -145,10 +154,7 @@ def check(
         else is being reassigned.
     """
     ledger, path = Ledger(), plan.path
-    cluster = admin.cluster()
-    if plan.cluster and plan.cluster != cluster:
-        reason = f"is of another cluster than {admin.address}, which is {cluster}"
-        raise InvalidInput(Problem(f"{path}.{CLUSTER}", plan.cluster, reason, "name its brokers"))
+    _check_cluster(admin, plan)
     brokers, running = admin.brokers(), admin.partitions()
     lists = dict(plan.lists)
     for key in plan.elected:
@@ -296,11 +302,9 @@ def cancel(admin: KafkaAdmin, plan: Reassignment | None) -> list[Key]:
     InvalidInput
         Kafka refuses, or does not answer.
     """
-    cluster = admin.cluster()
-    if plan is not None and plan.cluster and plan.cluster != cluster:
-        reason = f"is of another cluster than {admin.address}, which is {cluster}"
-        raise InvalidInput(Problem(f"{plan.path}.{CLUSTER}", plan.cluster, reason))
-    with alone(cluster):
+    if plan is not None:
+        _check_cluster(admin, plan)
+    with alone(admin.cluster()):
         running = admin.partitions()
         moving = [
             key

@@ -17,8 +17,7 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.util.store import Lock
 from streamplace.cli import decide as one_step
-from streamplace.execute.loop import Journal, Loop, Told
-from streamplace.execute.systems import System
+from streamplace.execute.loop import Journal, Loop, System, Told
 from streamplace.policies.guard import Guarded
 from streamplace.policies.registry import read_policy
 from tests.command import run_command

@@ -13,7 +13,7 @@ import pytest
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
-from streamplace.execute.run import Journal
+from streamplace.execute.batches import Journal
 from tests.streamplace.clusters.kafka.fake import FakeKafka
 
 MOVES = {"a-0": "3", "b-0": "1", "c-0": "2"}

@@ -16,7 +16,7 @@ from optim.exit_codes import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.transfer import import_instance
-from streamplace.execute.systems import Flink
+from streamplace.execute.loop import Flink
 from tests.streamplace.clusters import systems
 
 NOW = ["--option", "interval=0", "--every", "0.01"]
