@@ -28,7 +28,7 @@ from streamplace.clusters.storm import pages, reports
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
@@ -558,9 +558,3 @@ def _worker(told: Any, at: dict[tuple[str, int], str]) -> pages.Worker:
         told.assigned_memoffheap,
     )
     return made
-
-
-def places_now(nimbus: Nimbus, identity: str) -> Iterator[tuple[str, str, int]]:
-    """Yield the name, host and port of each executor of a topology."""
-    for executor in nimbus.executors(identity):
-        yield name_of(executor), executor.host, executor.port
