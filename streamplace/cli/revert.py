@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 from streamplace.cli.submit import WAIT, add_kafka, kafka_settings, tell_kafka
-from streamplace.cli.verify import tell
+from streamplace.cli.verify import tell_verdict
 from streamplace.present.arguments import add_json, add_shared
 from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
     wait = WAIT if args.wait is None else args.wait
     with Nimbus(args.url, args.timeout) as nimbus:
-        return tell(args, submit(nimbus, previous(nimbus, args.topology), wait))
+        return tell_verdict(args, submit(nimbus, previous(nimbus, args.topology), wait))
 
 
 def _kafka(args: argparse.Namespace) -> int:

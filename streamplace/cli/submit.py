@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from streamplace.cli.verify import tell
+from streamplace.cli.verify import tell_verdict
 from streamplace.clusters.exchange.sources import WebClient, read_text
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_managers, wait_until_running
@@ -148,7 +148,7 @@ def tell_kafka(
     given_up = {} if outcome is None else outcome.given_up
     lost = {str(key): reason for key, reason in given_up.items()}
     told = {**(work or {}), "given_up": lost}
-    status = tell(args, None if outcome is None else outcome.verdict, told)
+    status = tell_verdict(args, None if outcome is None else outcome.verdict, told)
     reasons = Counter(given_up.values())
     for reason, number in [] if args.quiet else reasons.items():
         what = plural(number, "partition")
@@ -178,7 +178,7 @@ def _storm(args: argparse.Namespace) -> int:
                 )
         verdict = None if args.dry_run else storm.submit(nimbus, placement, args.wait)
     told = {one.name: {"moves": one.moves, "workers_restarted": one.restarts} for one in checked}
-    return tell(args, verdict, {"topologies": told})
+    return tell_verdict(args, verdict, {"topologies": told})
 
 
 def submit_flink(args: argparse.Namespace) -> int:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from streamplace.clusters.exchange.declarations import Verdict
+
 EXAMPLES = """\
 examples:
   streamplace verify flink http://localhost:8081 sheet.json
@@ -86,10 +88,12 @@ def run(args: argparse.Namespace) -> int:
     wait_until_running(client, args.job, args.wait)
     live = read_live(client, args.job, args.interval)
     sheet = plan if isinstance(plan, Sheet) else sheet_by_names(plan, live.jobs)
-    return tell(args, verify(sheet, live.managers, live.jobs))
+    return tell_verdict(args, verify(sheet, live.managers, live.jobs))
 
 
-def tell(args: argparse.Namespace, verdict: Any, work: Mapping[str, Any] | None = None) -> int:
+def tell_verdict(
+    args: argparse.Namespace, verdict: Verdict | None, work: Mapping[str, Any] | None = None
+) -> int:
     """Report whether a cluster is as planned, and return the exit status.
 
     Parameters
@@ -116,7 +120,7 @@ def _verify_storm(args: argparse.Namespace) -> int:
 
     placement = load_placement(args.plan)
     with Nimbus(args.url, args.timeout) as nimbus:
-        return tell(args, verify_storm(nimbus, placement, args.reports))
+        return tell_verdict(args, verify_storm(nimbus, placement, args.reports))
 
 
 def _verify_kafka(args: argparse.Namespace) -> int:
@@ -133,7 +137,7 @@ def _verify_kafka(args: argparse.Namespace) -> int:
             verdict, running = kafka.verify_live(admin, wanted), admin.partitions()
     if args.election is not None:
         write_atomic(Path(args.election), kafka.elections_needed(wanted, running))
-    return tell(args, verdict)
+    return tell_verdict(args, verdict)
 
 
 def _need(path: str, value: str | None, remedy: str) -> None:

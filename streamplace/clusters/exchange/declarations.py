@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.options import Option
 from optim.plugins import Plugins
+from streamplace.present.console import printable
 from streamplace.present.numbers import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints
 _SHOWN_FIELDS = 8
 _MAX_PROBLEMS = 1000
+FAR = 0.05
+"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,64 @@ def with_places(instance: Instance, places: Places) -> Instance:
             if places.slot is not None and places.slot[t] >= 0:
                 entry["slot"] = int(places.slot[t])
     return Instance.from_dict({**document, "tasks": list(entries.values())})
+
+
+# -- whether a cluster runs as planned ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a cluster runs as planned.
+
+    Attributes
+    ----------
+    planned, as_planned
+        How many are planned (subtasks, partitions, executors), and how many of them are so.
+    differences
+        Named tuples: what the others are.
+    """
+
+    planned: int
+    as_planned: int
+    differences: tuple[Any, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all is as planned."""
+        return not self.differences
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is reported, a line each."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """Return it in lines."""
+        return "".join(f"{printable(line)}\n" for line in self.lines())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as ``--json`` prints it."""
+        told = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
+        rows = [entry._asdict() for entry in self.differences]
+        return {"holds": self.holds, **told, "differences": rows}
+
+
+@dataclass(frozen=True)
+class SharedVerdict(Verdict):
+    """One with a share of what crosses between nodes: by the plan, and as the system counts it.
+
+    ``None`` where it is not known, `FAR_BECAUSE` what may be why they are far apart.
+    """
+
+    predicted_share: float | None = None
+    measured_share: float | None = None
+    FAR_BECAUSE: ClassVar[str] = ""
+
+    def share_lines(self) -> Iterator[str]:
+        """Yield both shares where both are known."""
+        predicted, measured = self.predicted_share, self.measured_share
+        if predicted is not None and measured is not None:
+            far = f" ({self.FAR_BECAUSE})" if abs(predicted - measured) > FAR else ""
+            yield f"remote share {measured:.3f} measured, {predicted:.3f} predicted{far}"
 
 
 # -- what crossing nodes costs, links, weights -----------------------------------------------------

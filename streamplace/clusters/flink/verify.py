@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.declarations import Ledger, SharedVerdict
 from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.clusters.flink.model import edges_of, stays_inside
 from streamplace.clusters.flink.units import Unit, units_of
-from streamplace.present.console import printable
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from optim.format.plan import Plan
     from streamplace.clusters.flink.pages import Job, TaskManager, Vertex
 
 _SHOWN = 5
-_FAR = 0.05
-"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 class Difference(NamedTuple):
@@ -34,60 +33,31 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What was found.
+class FlinkVerdict(SharedVerdict):
+    """What was found of subtasks, of which those that have ended are not planned.
 
-    Attributes
-    ----------
-    planned, as_planned
-        Subtasks that have not ended, and those of them that are where the plan has one of their
-        vertex.
-    ended
-        Subtasks that have ended (finished, cancelled, failed): where they were is the past.
-    differences
-        Vertices on task managers whose numbers differ.
-    predicted_share, measured_share
-        Share of what subtasks read that comes from other task managers: by the plan's counts and
-        the rates that flow, and as Flink counts it; ``None`` where nothing flows.
+    `ended` have finished, failed or been cancelled: where they were is the past. Shares are of what
+    subtasks read; differences are vertices on task managers whose numbers differ.
     """
 
-    planned: int
-    as_planned: int
-    ended: int
-    differences: tuple[Difference, ...]
-    predicted_share: float | None
-    measured_share: float | None
+    ended: int = 0
+    FAR_BECAUSE = "keys or loads are skewed, or it lags"
 
     @property
     def holds(self) -> bool:
         """Whether subtasks run, and all that do are as the plan has them."""
         return bool(self.planned) and not self.differences and self.as_planned == self.planned
 
-    def text(self) -> str:
-        """Return it in lines."""
+    def lines(self) -> Iterator[str]:
+        """As `Verdict.lines`."""
         ended = f"; {self.ended} ended" if self.ended else ""
-        lines = [f"{self.as_planned} of {self.planned} subtasks as planned{ended}"]
-        lines += [
-            printable(f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}")
-            for d in self.differences
-        ]
-        predicted, measured = self.predicted_share, self.measured_share
-        if predicted is not None and measured is not None:
-            far = abs(predicted - measured) > _FAR
-            note = " (keys or loads are skewed, or it lags)" if far else ""
-            lines.append(f"remote share {measured:.3f} measured, {predicted:.3f} predicted{note}")
-        return "\n".join(lines) + "\n"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        return {
-            **vars(self),
-            "holds": self.holds,
-            "differences": [entry._asdict() for entry in self.differences],
-        }
+        yield f"{self.as_planned} of {self.planned} subtasks as planned{ended}"
+        for d in self.differences:
+            yield f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}"
+        yield from self.share_lines()
 
 
-def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> Verdict:
+def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkVerdict:
     """Compare a plan with running jobs.
 
     Raises
@@ -110,8 +80,7 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> Verdic
             planned, ended = planned + vertex.parallelism - gone, ended + gone
             right += sum((seen & Counter(group.counts)).values())
             differences += _compare(job, vertex, group, seen, gone)
-    predicted, measured = _shares(sheet, owners)
-    return Verdict(planned, right, ended, tuple(differences), predicted, measured)
+    return FlinkVerdict(planned, right, tuple(differences), *_shares(sheet, owners), ended)
 
 
 def _compare(

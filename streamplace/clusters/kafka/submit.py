@@ -28,7 +28,7 @@ from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS, U
 from streamplace.clusters.kafka.cluster import CLUSTER, Key, some
 from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
 from streamplace.clusters.kafka.pages import parsed, read_assignment
-from streamplace.clusters.kafka.verify import Verdict, Wanted, verify_live
+from streamplace.clusters.kafka.verify import KafkaVerdict, Wanted, throttles, verify_live
 from streamplace.present.numbers import plural
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Settings:
 class Outcome(NamedTuple):
     """What holds at the end, and why partitions were given up."""
 
-    verdict: Verdict
+    verdict: KafkaVerdict
     given_up: dict[Key, str]
 
 
@@ -322,13 +322,8 @@ def cancel(admin: KafkaAdmin, plan: Reassignment | None) -> list[Key]:
 
 def unthrottle(admin: KafkaAdmin, topics: Collection[str], *, own: bool = False) -> None:
     """Take off the rates that all brokers share, lists of topics, and brokers' `own` rates."""
-    alive = [str(n) for n, broker in admin.brokers().items() if broker.alive and own]
-    for kind, names, keys in (
-        ("broker", [EVERY, *alive], RATES),
-        ("topic", topics, (SENDERS, RECEIVERS)),
-    ):
-        found = admin.configs(kind, names, keys)
-        admin.alter(kind, {name: dict.fromkeys(told) for name, told in found.items() if told})
+    for kind, found in throttles(admin, topics, own=own).items():
+        admin.alter(kind, {name: dict.fromkeys(told) for name, told in found.items()})
 
 
 @dataclass

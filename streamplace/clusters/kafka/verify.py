@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.plan import PLAN_FORMAT, Plan
-from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.declarations import Ledger, Verdict
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS
 from streamplace.clusters.kafka.cluster import Key, Partition, some
 from streamplace.clusters.kafka.exporter import elections
 from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
-from streamplace.present.console import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from streamplace.clusters.kafka.admin import KafkaAdmin
 
@@ -108,57 +107,31 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What was found.
+class KafkaVerdict(Verdict):
+    """What was found of partitions; `throttled`: ``brokers``, ``broker 1``, ``topic orders``."""
 
-    Attributes
-    ----------
-    planned, as_planned
-        Partitions of the plan, and those of them that are as planned.
-    differences
-        What differs of the others.
-    throttled
-        Throttles that are set: ``brokers``, ``broker 1``, ``topic orders``.
-    """
-
-    planned: int
-    as_planned: int
-    differences: tuple[Difference, ...]
     throttled: tuple[str, ...] = ()
 
-    @property
-    def holds(self) -> bool:
-        """Whether all partitions are as planned."""
-        return not self.differences
-
-    def text(self) -> str:
-        """Return it in lines."""
-        told = [f"{self.as_planned} of {self.planned} partitions as planned"]
-        told += [
-            f"  {d.partition}: {d.what} {d.running}, planned {d.planned}" for d in self.differences
-        ]
+    def lines(self) -> Iterator[str]:
+        """As `Verdict.lines`."""
+        yield f"{self.as_planned} of {self.planned} partitions as planned"
+        for d in self.differences:
+            yield f"  {d.partition}: {d.what} {d.running}, planned {d.planned}"
         if {d.what for d in self.differences} == {"leader"}:
-            told.append("leaders alone differ: elect the preferred ones (--election FILE)")
+            yield "leaders alone differ: elect the preferred ones (--election FILE)"
         if self.throttled:
-            told.append(f"throttles are set: {some(self.throttled)}")
-        return "\n".join(map(printable, told)) + "\n"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        rows = [entry._asdict() for entry in self.differences]
-        throttled = list(self.throttled)
-        return {"holds": self.holds, **vars(self), "differences": rows, "throttled": throttled}
+            yield f"throttles are set: {some(self.throttled)}"
 
 
 def verdict_of(
     wanted: dict[Key, Wanted], found: list[Difference], throttled: Sequence[str] = ()
-) -> Verdict:
+) -> KafkaVerdict:
     """Count the partitions that are as planned."""
     right = len(wanted) - len({difference.partition for difference in found})
-    return Verdict(len(wanted), right, tuple(found), tuple(throttled))
+    return KafkaVerdict(len(wanted), right, tuple(found), tuple(throttled))
 
 
-def verify_live(admin: KafkaAdmin, wanted: dict[Key, Wanted]) -> Verdict:
+def verify_live(admin: KafkaAdmin, wanted: dict[Key, Wanted]) -> KafkaVerdict:
     """Compare a running cluster: lists, sync, leaders, and that each replica lies in a log dir."""
     running, ledger = admin.partitions(), Ledger()
     found = compare(wanted, running)
@@ -171,16 +144,19 @@ def verify_live(admin: KafkaAdmin, wanted: dict[Key, Wanted]) -> Verdict:
             for broker in planned.brokers or ()
             if broker in logs.brokers and broker in running[key].isr and broker not in stored
         ]
-    return verdict_of(wanted, found, throttles(admin, {key.topic for key in wanted}))
+    held = throttles(admin, {key.topic for key in wanted})
+    named = [f"{kind} {name}" if name else "brokers" for kind in held for name in held[kind]]
+    return verdict_of(wanted, found, named)
 
 
-def throttles(admin: KafkaAdmin, topics: Collection[str]) -> list[str]:
-    """Name the brokers and topics of which throttles are set."""
-    alive = [str(number) for number, broker in admin.brokers().items() if broker.alive]
-    rates = admin.configs("broker", [EVERY, *alive], RATES)
-    named = [f"broker {name}" if name else "brokers" for name, told in rates.items() if told]
-    lists = admin.configs("topic", topics, (SENDERS, RECEIVERS))
-    return named + [f"topic {name}" for name, told in lists.items() if told]
+def throttles(
+    admin: KafkaAdmin, topics: Collection[str], *, own: bool = True
+) -> dict[str, dict[str, Any]]:
+    """Return the throttles that are set: kind to names to keys; `own`: rates of brokers, too."""
+    alive = [str(number) for number, broker in admin.brokers().items() if broker.alive and own]
+    asked = {"broker": ([EVERY, *alive], RATES), "topic": (topics, (SENDERS, RECEIVERS))}
+    found = {kind: admin.configs(kind, names, keys) for kind, (names, keys) in asked.items()}
+    return {kind: {n: told for n, told in of.items() if told} for kind, of in found.items()}
 
 
 def described(name: str) -> dict[Key, Partition]:

@@ -14,7 +14,7 @@ from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.storm.nimbus import PLACEMENT, PREVIOUS, SCHEDULER, name_of
 from streamplace.clusters.storm.placement import Planned, StormPlacement
-from streamplace.clusters.storm.verify import Misplaced, Running, Verdict, look, misplaced
+from streamplace.clusters.storm.verify import Misplaced, Running, StormVerdict, look, misplaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +129,7 @@ def submit(
     placement: StormPlacement,
     wait: float = 0.0,
     sleep: Callable[[float], None] = time.sleep,
-) -> Verdict:
+) -> StormVerdict:
     """Rebalance the topologies of a placement, and wait until all executors run where they should.
 
     Parameters
@@ -139,7 +139,7 @@ def submit(
 
     Returns
     -------
-    Verdict
+    StormVerdict
         What runs where at the end.
 
     Raises
@@ -163,7 +163,7 @@ def submit(
         sleep(min(wait - elapsed, _LOOK_AGAIN))
 
 
-def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> Verdict:
+def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> StormVerdict:
     """Compare what runs with what was submitted so many seconds ago.
 
     While a topology is being moved none of its executors counts; Nimbus goes on reporting the last
@@ -185,7 +185,7 @@ def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> Verdi
             if now.at[executor] == before.at[executor] or uptime <= elapsed + _REPORT
         }
         rows += misplaced(name, planned, now._replace(up=up))
-    return Verdict(count, count - len(rows), tuple(rows))
+    return StormVerdict(count, count - len(rows), tuple(rows))
 
 
 def previous(nimbus: Nimbus, name: str) -> StormPlacement:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.declarations import SharedVerdict
 from streamplace.clusters.storm.nimbus import name_of
 from streamplace.clusters.storm.reports import Crossing, crossing, folder_in, read_workers
-from streamplace.present.console import printable
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from streamplace.clusters.storm.nimbus import Nimbus
     from streamplace.clusters.storm.placement import Planned, StormPlacement
 
 _SHOWN, _MOST_LINES = 5, 50
-FAR = 0.05
-"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 class Misplaced(NamedTuple):
@@ -33,59 +32,23 @@ class Misplaced(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What was found.
+class StormVerdict(SharedVerdict):
+    """What was found of executors; shares are of messages, measured by the workers' own reports."""
 
-    Attributes
-    ----------
-    planned, as_planned
-        Executors, and those of them that run where they are planned.
-    differences
-        The others.
-    predicted_share, measured_share
-        Of messages, those that cross between nodes: by the plan, and by the workers' own reports.
-    share_unknown
-        Why it is not measured.
-    """
-
-    planned: int
-    as_planned: int
-    differences: tuple[Misplaced, ...]
-    predicted_share: float | None = None
-    measured_share: float | None = None
     share_unknown: str | None = None
+    FAR_BECAUSE = "loads have changed, or shuffle follows the placement"
 
-    @property
-    def holds(self) -> bool:
-        """Whether all executors run as planned."""
-        return not self.differences
-
-    def text(self) -> str:
-        """Return it in lines."""
-        lines = [f"{self.as_planned} of {self.planned} executors as planned"]
-        lines += [
-            printable(
-                f"  {d.component} {d.executor} of {d.topology}: {d.running or 'does not run yet'}, "
-                f"planned {d.planned}"
-            )
-            for d in self.differences[:_MOST_LINES]
-        ]
+    def lines(self) -> Iterator[str]:
+        """As `Verdict.lines`."""
+        yield f"{self.as_planned} of {self.planned} executors as planned"
+        for d in self.differences[:_MOST_LINES]:
+            at = d.running or "does not run yet"
+            yield f"  {d.component} {d.executor} of {d.topology}: {at}, planned {d.planned}"
         if len(self.differences) > _MOST_LINES:
-            lines.append(f"  … and {len(self.differences) - _MOST_LINES} more")
-        if self.measured_share is not None and self.predicted_share is not None:
-            far = abs(self.measured_share - self.predicted_share) > FAR
-            lines.append(
-                f"remote share {self.measured_share:.3f} measured, {self.predicted_share:.3f} "
-                f"predicted{' (loads have changed, or shuffle follows the placement)' * far}"
-            )
-        elif self.share_unknown is not None:
-            lines.append(f"remote share is not measured: {printable(self.share_unknown)}")
-        return "\n".join(lines) + "\n"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        rows = [entry._asdict() for entry in self.differences]
-        return {**vars(self), "holds": self.holds, "differences": rows}
+            yield f"  … and {len(self.differences) - _MOST_LINES} more"
+        yield from self.share_lines()
+        if self.measured_share is None and self.share_unknown is not None:
+            yield f"remote share is not measured: {self.share_unknown}"
 
 
 class Running(NamedTuple):
@@ -152,7 +115,7 @@ def check_executors(name: str, planned: Planned, running: Running) -> None:
         raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))
 
 
-def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = None) -> Verdict:
+def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = None) -> StormVerdict:
     """Compare a placement with what runs.
 
     Parameters
@@ -181,7 +144,7 @@ def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = Non
         crossed += found.crossed
         total += found.total
     shares = (placement.remote_share, crossed / total if total and unknown is None else None)
-    return Verdict(count, count - len(differences), tuple(differences), *shares, unknown)
+    return StormVerdict(count, count - len(differences), tuple(differences), *shares, unknown)
 
 
 def _crossing(
