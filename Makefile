@@ -24,7 +24,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-publish docs-check fuzz torture papers bench lab lab-bench lab-plans lab-storm lab-kafka lab-storm-bench lab-storm-claims lab-storm-plans constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-publish docs-check fuzz torture papers bench lab lab-bench lab-loop lab-plans lab-storm lab-kafka lab-storm-bench lab-storm-claims lab-storm-plans constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -157,6 +157,10 @@ lab-bench: $(VENV)/.installed-dev
 
 lab-plans: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.plans $(LAB_ARGS)
+
+lab-loop: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.studies.lab.loop storm $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab.loop flink $(LAB_ARGS)
 
 lab-kafka: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.kafka $(LAB_ARGS)

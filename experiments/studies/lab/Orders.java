@@ -1,8 +1,15 @@
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.functions.ReduceFunction;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.connector.source.util.ratelimit.RateLimiter;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
 import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.api.java.tuple.Tuple2;
@@ -17,7 +24,8 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
  * knows nothing of plans. Raw types, as the small compiler in Flink's jars infers no generics.
  *
  * Arguments: parallelism of orders, clean, sum, rate, store; bytes of an order; orders a second, 0
- * for as many as go through; and, if they cost more than copying, rounds of work of clean and of rate.
+ * for as many as go through; and, if they cost more than copying, rounds of work of clean and of rate; and a file that
+ * holds the orders a second instead, and is read once a second.
  */
 public class Orders {
     public static class Make implements GeneratorFunction {
@@ -67,9 +75,66 @@ public class Orders {
         }
     }
 
+    /** As many orders a second as a file says, shared by the subtasks of the source. */
+    public static class Told implements RateLimiter {
+        private final String file;
+        private final int subtasks;
+        private double rate;
+        private long looked;
+        private long began;
+        private long given;
+
+        public Told(String file, int subtasks) {
+            this.file = file;
+            this.subtasks = subtasks;
+        }
+
+        public CompletionStage acquire() {
+            long now = System.nanoTime();
+            if (looked == 0L || now - looked > 1000000000L) {
+                looked = now;
+                double told = rate;
+                try {
+                    String text = new String(Files.readAllBytes(Paths.get(file, new String[0])));
+                    told = Double.parseDouble(text.trim()) / subtasks;
+                } catch (IOException error) {
+                    throw new RuntimeException(error);
+                }
+                if (told != rate) {
+                    rate = told;
+                    began = now;
+                    given = 0L;
+                }
+            }
+            long due = began + (long) (1e9 * given / rate);
+            given++;
+            if (due <= now) {
+                return CompletableFuture.completedFuture(null);
+            }
+            return CompletableFuture.runAsync(new Nothing(), CompletableFuture.delayedExecutor(due - now, TimeUnit.NANOSECONDS));
+        }
+    }
+
+    public static class Nothing implements Runnable {
+        public void run() {
+        }
+    }
+
+    public static class Follow implements RateLimiterStrategy {
+        private final String file;
+
+        public Follow(String file) {
+            this.file = file;
+        }
+
+        public RateLimiter createRateLimiter(int subtasks) {
+            return new Told(file, subtasks);
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         int[] number = new int[9];
-        for (int i = 0; i < arguments.length; i++) {
+        for (int i = 0; i < Math.min(arguments.length, number.length); i++) {
             number[i] = Integer.parseInt(arguments[i]);
         }
         StreamExecutionEnvironment flink = StreamExecutionEnvironment.getExecutionEnvironment();
@@ -77,6 +142,9 @@ public class Orders {
             Types.TUPLE(new TypeInformation[] {Types.LONG, Types.PRIMITIVE_ARRAY(Types.BYTE)});
         RateLimiterStrategy pace = number[6] > 0
             ? RateLimiterStrategy.perSecond(number[6]) : RateLimiterStrategy.noOp();
+        if (arguments.length > number.length) {
+            pace = new Follow(arguments[number.length]);
+        }
         DataGeneratorSource source =
             new DataGeneratorSource(new Make(number[5]), Long.MAX_VALUE, pace, order);
         DataStream orders = flink.fromSource(source, WatermarkStrategy.noWatermarks(), "orders")

@@ -13,7 +13,7 @@ import time
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.studies.lab.cluster import HOST, PATIENCE, Lab, LabError
 from experiments.studies.lab.jar import MAIN, build_jar
@@ -24,6 +24,9 @@ from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet
 from streamplace.clusters.flink.fetch import wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ARGUMENTS = ("2", "4", "4", "2", "1", "600", "400")
 """Of the job: 13 subtasks, 400 orders of 600 bytes a second."""
@@ -60,13 +63,33 @@ def tell(text: str) -> None:
     print(text, flush=True)
 
 
-def start_unplanned(lab: Lab) -> tuple[Path, str]:
+def start_unplanned(lab: Lab, arguments: Sequence[str] = ARGUMENTS) -> tuple[Path, str]:
     """Build the job, and submit it as ``flink run`` would."""
     port = int(lab.url.rpartition(":")[2])
     with FlinkClient(HOST, port, {}) as client:
         jar = build_jar(client, lab.folder)
-        job = client.submit(client.graph_of_jar(str(jar), MAIN, ARGUMENTS))
+        job = client.submit(client.graph_of_jar(str(jar), MAIN, arguments))
     return jar, job
+
+
+def start_with(lab: Lab, job: str, sheet: Sheet) -> None:
+    """Cancel a job, and start the task managers anew with a sheet's quotas."""
+    lab.cancel(job)
+    for name in MANAGERS:
+        lab.kill(name)
+    lab.wait_for(set())  # else those that are gone would be taken for those that come
+    for name in MANAGERS:
+        lab.start(name, sheet.configuration(name))
+    lab.wait_for(set(MANAGERS))
+
+
+def submit_with(lab: Lab, sheet: Path, jar: Path, arguments: Sequence[str] = ARGUMENTS) -> str:
+    """Submit the job as a sheet has it, wait until it runs, and return its id."""
+    words = ("submit", "flink", lab.url, str(sheet), "--jar", str(jar), "--class", MAIN)
+    patience = ("--timeout", f"{PATIENCE:g}", "--wait", f"{_LONG:g}")
+    command(*words, *patience, "--args", *arguments)
+    jobs = WebClient(lab.url, PATIENCE).get("jobs/overview")["jobs"]
+    return next(str(job["jid"]) for job in jobs if job["state"] == "RUNNING")
 
 
 def run(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -96,16 +119,9 @@ def run(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         command("export", "flink", names["instance"], names["plan"], "-o", names["sheet"], "-q")
         step("imported, planned, exported")
         sheet = Sheet.from_dict(json.loads(Path(names["sheet"]).read_text()))
-        lab.cancel(job)
-        for name in MANAGERS:
-            lab.kill(name)
-        lab.wait_for(set())  # else those that are gone would be taken for those that come
-        for name in MANAGERS:
-            lab.start(name, sheet.configuration(name))
-        lab.wait_for(set(MANAGERS))
+        start_with(lab, job, sheet)
         step("task managers are up with their quotas")
-        submit = ("submit", "flink", lab.url, names["sheet"], "--jar", str(jar), "--class", MAIN)
-        command(*submit, *patience, "--wait", f"{_LONG:g}", "--args", *ARGUMENTS)
+        submit_with(lab, Path(names["sheet"]), jar)
         first = verdict(lab, names["sheet"])
         victim = max(sheet.task_managers, key=lambda name: len(sheet.configuration(name)))
         lab.kill(victim)

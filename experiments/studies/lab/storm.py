@@ -178,7 +178,8 @@ def run(folder: Path) -> list[dict[str, Any]]:
     with StormCluster(folder) as cluster:
         start_all(cluster)
         step("ZooKeeper, Nimbus and supervisors are up")
-        cluster.submit({"name": "words", "conf": conf_of(folder), "components": WORDS})
+        conf = conf_of(folder, **{"topology.disable.loadaware.messaging": False})
+        cluster.submit({"name": "words", "conf": conf, "components": WORDS})
         wait_until(lambda: all_run(cluster.url, "words", EXECUTORS), "all executors run")
         step("the topology runs as Storm places it")
         walk = Walk(cluster, folder)

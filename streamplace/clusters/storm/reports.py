@@ -57,6 +57,13 @@ class Worker:
         times = sorted(t for t in self.started if t > since and t >= last - span)
         return (times[0], last, times[-1] - times[-2]) if len(times) > 1 else None
 
+    def nearest(self, first: int, last: int) -> tuple[int, int]:
+        """Return its reports nearest to two times: of the worker that runs now, and never one."""
+        newest = max(self.started)
+        times = sorted(t for t in self.started if t > self.started[newest])
+        begin = min(times[:-1], key=lambda t: abs(t - first))
+        return begin, min((t for t in times if t > begin), key=lambda t: abs(t - last))
+
 
 def folder_in(settings: Mapping[str, Any]) -> tuple[Path | None, str]:
     """Return where the workers of a topology write their reports on this machine, or why nowhere.
@@ -136,7 +143,10 @@ class Crossing:
 def crossing(
     workers: dict[Place, Worker], node_of: Mapping[Place, str], span: float = SPAN
 ) -> Crossing | str:
-    """Return what crosses between nodes, each worker between two reports of its own; or why not.
+    """Return what crosses between nodes, or why that is not known.
+
+    Each worker counts between two reports of its own, those nearest to the time for which all have
+    reported: what is sent just after a start is not what is sent later.
 
     Parameters
     ----------
@@ -152,7 +162,10 @@ def crossing(
     if missing:
         return f"{', '.join(missing[:3])} reported less than twice since started"
     crossed = total = 0.0
-    for place, (worker, (first, last, _)) in reported.items():
+    since = max((window[0] for _, window in reported.values()), default=0)
+    until = min((window[1] for _, window in reported.values()), default=0)
+    for place, (worker, _) in reported.items():
+        first, last = worker.nearest(since, until)
         total += sum(_grown(rows, first, last) for rows in worker.given) / (last - first)
         for other, rows in worker.sent.items():
             if node_of.get(other) not in (None, node_of[place]):

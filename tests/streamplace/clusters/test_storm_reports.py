@@ -49,6 +49,19 @@ def test_between_two_reports_of_each_worker(tmp_path: Path) -> None:
     assert found == Crossing(pytest.approx(55.0), pytest.approx(200.0))
 
 
+def test_all_workers_count_at_the_same_time(tmp_path: Path) -> None:
+    """One that runs for longer sent ten times as much before: only what all reported counts."""
+    report(tmp_path, A, [100, 110, 120, 130], 0.0, {})
+    given = {100: 0.0, 110: 1000.0, 120: 1100.0, 130: 1200.0}
+    write(tmp_path, A, "split.default.7.PORT-__transfer-count-default", given, "worker")
+    sent = f"__system.-1.PORT-__send-iconnection-sent-{C[0]}:{C[1]}"
+    write(tmp_path, A, sent, given, "worker")
+    report(tmp_path, B, [119, 129], 10.0, {}, started=112)
+    report(tmp_path, C, [121, 131], 10.0, {}, started=112)
+    found = crossing(read_workers(tmp_path, ID), NODES)
+    assert found == Crossing(pytest.approx(10.0), pytest.approx(30.0))
+
+
 def test_counts_before_a_restart_are_another_workers(tmp_path: Path) -> None:
     for at in (A, B, C):
         report(tmp_path, at, [100, 110], 10.0, {A: 1.0} if at != A else {})

@@ -1,0 +1,312 @@
+"""The adaptation loop on a cluster of its own, while the load rises and falls: ``make lab-loop``.
+
+A topology of Storm, or a job of Flink, is placed on one node, where little load fits. Then its rate
+rises to ten times that, and falls again, while ``streamplace watch --apply`` looks at it. What is
+counted: changes, moves of each, and *flaps*: tasks that return to a node that they left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.studies.lab.__main__ import (
+    MANAGERS,
+    command,
+    start_unplanned,
+    start_with,
+    submit_with,
+    tell,
+)
+from experiments.studies.lab.cluster import PATIENCE, Lab, LabError
+from experiments.studies.lab.storm import Walk, all_run, conf_of, reports_of, start_all, wait_until
+from experiments.studies.lab.storm_cluster import StormCluster
+from optim import Instance, InvalidInput, Plan
+from streamplace.clusters.exchange.sources import WebClient
+from streamplace.clusters.flink.exporter import Sheet
+from streamplace.clusters.flink.fetch import wait_until_running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BUDGET = 6
+"""Moves of a change."""
+POLICY = "rate-trigger:time_limit=5"
+GUARD = ("--every", "15", "--cool-down", "60", "--confirm", "2")
+_LONG = 300.0
+_WARM = 30.0
+"""Seconds until code is compiled: a cold job uses more than its load."""
+
+STORM_CORES, FLINK_CORES = 0.8, 0.6
+"""Of each node, as configured."""
+STEADY = [
+    {"id": "lines", "executors": 2},
+    {"id": "split", "executors": 5, "from": "lines", "rounds": 8_000},
+    {"id": "count", "executors": 5, "from": "split", "rounds": 8_000, "out": 0},
+]
+EXECUTORS = 14
+"""Of the topology, two ackers included."""
+_ARGUMENTS = ("2", "5", "2", "5", "1", "600")
+_ROUNDS = "100000"
+
+
+@dataclass
+class Phases:
+    """Seconds of each load, and the file that says which it is now."""
+
+    file: Path
+    low: float
+    high: float
+    seconds: float
+
+    def rate(self, elapsed: float) -> float:
+        """Return the rate so many seconds after the beginning: it is high in the second third."""
+        return self.high if 1 <= 3 * elapsed / self.seconds < 2 else self.low
+
+    def set(self, rate: float) -> None:
+        """Write the rate."""
+        fresh = self.file.with_suffix(".new")
+        fresh.write_text(f"{rate:g}")
+        fresh.replace(self.file)
+
+
+@dataclass
+class Seen:
+    """What a watch decided.
+
+    Attributes
+    ----------
+    looks, changes
+        Decisions, and how many were carried out.
+    failed
+        Changes that are not as planned.
+    most
+        Moves of the largest change.
+    flaps
+        Returns of a task to a node that it left.
+    """
+
+    looks: int = 0
+    changes: int = 0
+    failed: int = 0
+    most: int = 0
+    flaps: int = 0
+    _now: dict[str, str] = field(default_factory=dict)
+    _left: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, told: dict[str, Any]) -> None:
+        """Take in a decision, as ``watch --json`` prints it."""
+        self.looks += 1
+        if not told["plan"] or not told["verdict"].startswith(("applied", "not as planned")):
+            return
+        self.changes += 1
+        self.failed += not told["applied"]
+        moves = {task: node for task, (_, node) in _moved(self._now, told["plan"]).items()}
+        self.most = max(self.most, len(told["moves"]))
+        self.flaps += len({*moves.items()} & self._left)
+        self._left |= {(task, self._now[task]) for task in moves}
+        self._now = dict(told["plan"]["assignment"])
+
+    def starts(self, assignment: dict[str, str]) -> None:
+        """Take in where tasks are at first."""
+        self._now = dict(assignment)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.looks} decisions, {self.changes} changes of at most {self.most} moves "
+            f"({self.failed} not as planned), {self.flaps} flaps"
+        )
+
+
+def _moved(before: dict[str, str], plan: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    after = plan["assignment"]
+    return {t: (n, after[t]) for t, n in before.items() if after[t] != n}
+
+
+def watch(
+    words: list[str], phases: Phases, seen: Seen, between: Callable[[], None] = lambda: None
+) -> None:
+    """Run ``streamplace watch`` while the load follows its phases.
+
+    Parameters
+    ----------
+    words
+        Of the command.
+    between
+        Called four times a second.
+
+    Raises
+    ------
+    LabError
+        The command ended by itself.
+    """
+    tell(f"$ streamplace {' '.join(words)}")
+    run = [sys.executable, "-m", "streamplace", *words, "--json"]
+    with subprocess.Popen(
+        run, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        began = time.monotonic()
+        reader = threading.Thread(target=_read, args=(process, phases, seen, began))
+        reader.start()
+        try:
+            now = phases.low
+            while (elapsed := time.monotonic() - began) < phases.seconds:
+                if (rate := phases.rate(elapsed)) != now:
+                    now = rate
+                    phases.set(now)
+                    tell(f"[{elapsed:5.0f} s] {now:g} a second")
+                if process.poll() is not None:
+                    raise LabError(f"streamplace watch ended with {process.returncode}")
+                between()
+                time.sleep(0.25)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait(_LONG)
+            reader.join()
+
+
+def _read(process: subprocess.Popen[str], phases: Phases, seen: Seen, began: float) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        seen.add(told)
+        elapsed = time.monotonic() - began
+        what = f"{told['decision']} of {len(told['moves'])}" if told["plan"] else told["decision"]
+        tell(f"[{elapsed:5.0f} s] {what}: {told['reason'] or '-'}: {told['verdict']}")
+
+
+def _words(system: str, url: str, folder: Path, *more: str) -> list[str]:
+    state = folder / f"state-{time.time():.0f}"
+    return [
+        *("watch", system, url, "--policy", POLICY, *GUARD, "--timeout", "60"),
+        *("--limit", f"max_migrations={BUDGET}", "--state", str(state), *more),
+    ]
+
+
+def storm(folder: Path, seconds: float) -> Seen:
+    """Watch a Storm."""
+    folder.mkdir(parents=True, exist_ok=True)
+    reports_of(folder)
+    phases, seen = Phases(folder / "rate", 25.0, 250.0, seconds), Seen()
+    phases.set(phases.low)
+    settings = {"supervisor.cpu.capacity": 100 * STORM_CORES}
+    with StormCluster(folder, settings=settings) as cluster:
+        start_all(cluster)
+        parts = [{**STEADY[0], "control": str(phases.file)}, *STEADY[1:]]
+        cluster.submit({"name": "steady", "conf": conf_of(folder), "components": parts})
+        wait_until(lambda: all_run(cluster.url, "steady", EXECUTORS), "all executors run", _LONG)
+        walk = Walk(cluster, folder)
+        walk.read("requested", "--option", "interval=0")
+        seen.starts(_gathered(Path(walk.file["instance"]), Path(walk.file["plan"])))
+        walk.export()
+        walk.submit()
+        time.sleep(_WARM)
+        options = ("--option", "cpu=process", "--option", "interval=10", "--wait", "240", "--apply")
+        watch(_words("storm", cluster.url, folder, *options), phases, seen)
+        if cluster.restarts:
+            tell(f"ended by themselves, and started again: {', '.join(cluster.restarts)}")
+    return seen
+
+
+ROLL_OUT = """#!/bin/sh
+# hands a sheet to the laboratory, and waits until that has rolled it out
+rm -f {folder}/done
+cp "$1" {folder}/asked.new && mv {folder}/asked.new {folder}/asked
+while [ ! -e {folder}/done ]; do sleep 0.2; done
+exit "$(cat {folder}/done)"
+"""
+
+
+def flink(folder: Path, seconds: float) -> Seen:
+    """Watch a Flink; its command starts the task managers anew with the sheet's quotas."""
+    folder.mkdir(parents=True, exist_ok=True)
+    phases, seen = Phases(folder / "rate", 40.0, 400.0, seconds), Seen()
+    phases.set(phases.low)
+    arguments = (*_ARGUMENTS, "0", _ROUNDS, _ROUNDS, str(phases.file))
+    script, asked = folder / "roll-out.sh", folder / "asked"
+    script.write_text(ROLL_OUT.format(folder=folder))
+    script.chmod(0o755)
+    names = {part: folder / f"{part}.json" for part in ("instance", "plan", "sheet")}
+    options = ("--option", "cores=configured", "--option", "cpu=process", "--option", "interval=8")
+    with Lab(folder, settings={"taskmanager.cpu.cores": FLINK_CORES}) as lab:
+        for name in MANAGERS:
+            lab.start(name)
+        lab.wait_for(set(MANAGERS))
+        jar, job = start_unplanned(lab, arguments)
+        client = WebClient(lab.url, PATIENCE)
+        if not wait_until_running(client, job, _LONG):
+            raise LabError("the unplanned job does not run")
+
+        def roll_out(path: Path) -> None:
+            nonlocal job
+            sheet = Sheet.from_dict(json.loads(path.read_text()))
+            start_with(lab, job, sheet)
+            job = submit_with(lab, path, jar, arguments)
+
+        def serve() -> None:
+            if not asked.exists():
+                return
+            code = 0
+            try:
+                roll_out(asked)
+            except (LabError, InvalidInput) as error:
+                tell(f"not rolled out: {error}")
+                code = 1
+            asked.unlink()
+            fresh = folder / "done.new"
+            fresh.write_text(str(code))
+            fresh.replace(folder / "done")
+
+        time.sleep(10.0)
+        command("import", "flink", lab.url, *options, "-o", str(names["instance"]), "-q")
+        seen.starts(_gathered(names["instance"], names["plan"]))
+        files = (str(names["instance"]), str(names["plan"]), "-o", str(names["sheet"]))
+        command("export", "flink", *files, "-q")
+        roll_out(names["sheet"])
+        time.sleep(_WARM)
+        words = _words("flink", lab.url, folder, *options, "--apply", str(script))
+        watch(words, phases, seen, serve)
+    return seen
+
+
+def _gathered(instance: Path, plan: Path) -> dict[str, str]:
+    """Write a plan that puts all on the first node, and return it."""
+    found = Instance.load(instance)
+    made = Plan.from_indices(found, np.zeros(found.num_tasks, np.int32))
+    made.save(plan)
+    return dict(made.assignment)
+
+
+def main() -> int:
+    """Run the loop; the last line counts what it did."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("system", choices=("storm", "flink"))
+    parser.add_argument("--folder", default="build/lab-loop", help="for logs and files")
+    parser.add_argument("--seconds", type=float, default=660.0, help="of all; a third of high load")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("lab-loop: ended by SIGTERM"))
+    folder = Path(args.folder).resolve() / args.system
+    try:
+        seen = (storm if args.system == "storm" else flink)(folder, args.seconds)
+    except (LabError, InvalidInput) as error:
+        tell(f"lab-loop: failed: {error}")
+        return 1
+    tell(f"lab-loop: {args.system}, {args.seconds:g} s: {seen}")
+    return int(seen.flaps > 0 or seen.failed > 0 or not seen.changes or seen.most > BUDGET)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
