@@ -1,9 +1,9 @@
 """What others bring from PyPI, run beside ours on the same cases: ``streamplace bench --peers``.
 
-Solvers with the textbook's models, graph partitioners, Meta's `rebalancer`, published heuristics,
-and `solve`. Value and bound are the referee's and the certificates', CPU seconds those of this
-process and of all that it starts. Rows are stored as they come where a file is named; what is there
-is not run again.
+Solvers with the textbook's models, graph partitioners, Meta's `rebalancer`, Timefold, published
+heuristics, and `solve`. Value and bound are the referee's and the certificates', CPU seconds those
+of this process and of all that it starts. Rows are stored as they come where a file is named; what
+is there is not run again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from experiments.studies.bench.scores import Asked, judged, scores, words
 from experiments.studies.bench.table import summary
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.catalogue import OBJECTIVES
+from optim.kernels.room import placing_room
 from optim.util.process import processor_seconds
 from optim.util.store import Records
 from streamplace.present.table import markdown
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 STORED = Path(__file__).with_name("peers.jsonl")
 """The rows that docs/open-benchmark.md tells of."""
+TIMEFOLD = "STREAMPLACE_TIMEFOLD"
 TRAFFIC = ("imc_gain", "internode_traffic")
 SOLVERS = ("highs", "cbc", "cp-sat", "scip")
 PUBLISHED = {
@@ -115,6 +117,8 @@ def peers() -> dict[str, Peer]:
         pip,
         lambda: rebalancer_process.find_peer() is not None,
     )
+    pip = f"PYTHON -m pip install timefold, a Python 3.10 to 3.12 named by {TIMEFOLD}, and a JVM"
+    found["Timefold"] = Peer(timefold, TRAFFIC, 60.0, pip, lambda: timefold_python() is not None)
     for name, objectives in PUBLISHED.items():
         found[name] = Peer(partial(method_asker, get_method(name)), objectives)
     found[OURS_SHORT] = Peer(partial(method_asker, "default"), None, 5.0)
@@ -126,8 +130,8 @@ def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def partitioned(engine: str, limit: float) -> Asker:
-    """Ask a graph partitioner for a cut by traffic, and mend what is over capacity."""
+def mended(place: Callable[[Instance], Ints], limit: float) -> Asker:
+    """Ask for a placement that knows of traffic and loads, and repair what breaks other rules."""
 
     def ask(instance: Instance, _: str) -> Asked:
         from optim import Plan
@@ -135,15 +139,19 @@ def partitioned(engine: str, limit: float) -> Asker:
 
         found, began = Asked(), time.perf_counter()
         try:
-            node = _parts(instance, engine)
-            node = repair(instance, node, began + limit).node
+            node = repair(instance, place(instance), began + limit).node
             found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
-        except Exception as error:  # a partitioner that fails, a cut that cannot be mended
+        except Exception as error:  # one that fails, or an answer that cannot be mended
             found.problem = words(error)
         found.seconds = time.perf_counter() - began
         return found
 
     return ask
+
+
+def partitioned(engine: str, limit: float) -> Asker:
+    """Ask a graph partitioner for a cut by traffic."""
+    return mended(lambda instance: _parts(instance, engine), limit)
 
 
 def _parts(instance: Instance, engine: str) -> Ints:
@@ -176,6 +184,36 @@ def rebalancer(limit: float) -> Asker:
         return found
 
     return ask
+
+
+def timefold_python() -> str | None:
+    """Return the Python that has Timefold."""
+    return rebalancer_process.python_of(TIMEFOLD, "timefold.solver")
+
+
+def timefold(limit: float) -> Asker:
+    """Ask Timefold for most traffic inside nodes within the first capacity; mend what is over."""
+
+    def place(instance: Instance) -> Ints:
+        python = timefold_python()
+        if python is None:
+            raise RuntimeError(f"{TIMEFOLD} names no Python with timefold")
+        load, room = instance.tasks.load[:, 0], placing_room(instance)[:, 0]
+        unit = 1e6 / max(float(room[np.isfinite(room)].max(initial=0.0)), 1e-300)
+        first, second, rate = instance.pairs
+        rates = np.rint(rate * 1e6 / max(float(rate.max(initial=0.0)), 1e-300))
+        asked = {
+            "load": np.ceil(load * unit).astype(int).tolist(),
+            "room": np.minimum(np.nan_to_num(room * unit, posinf=1e9), 1e9).astype(int).tolist(),
+            "pairs": [list(map(int, pair)) for pair in zip(first, second, rates, strict=True)],
+        }
+        file = Path(__file__).with_name("timefold_process.py")
+        found = rebalancer_process.answer_of(python, file, asked, limit)["place"]
+        if None in found:
+            raise RuntimeError("has not placed all tasks by the end of its time")
+        return np.array(found, dtype=np.int32)
+
+    return mended(place, limit)
 
 
 def chosen_names(names: Sequence[str]) -> list[str]:

@@ -26,12 +26,38 @@ PYTHON = "STREAMPLACE_REBALANCER"
 
 
 def find_peer() -> str | None:
-    """Return the Python that has the package: that of the environment, or this one."""
-    python = os.environ.get(PYTHON, sys.executable)
+    """Return the Python that has the package."""
+    return python_of(PYTHON, "rebalancer")
+
+
+def python_of(variable: str, module: str) -> str | None:
+    """Return the Python that a variable names, or this one; ``None`` if it has no such module."""
+    python = os.environ.get(variable, sys.executable)
     if not Path(python).exists():
         return None
-    found = subprocess.run([python, "-c", "import rebalancer"], capture_output=True, check=False)
+    found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
     return python if found.returncode == 0 else None
+
+
+def answer_of(python: str, file: Path, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Run a file by a Python of others, the question on its standard input; return its answer.
+
+    Raises
+    ------
+    RuntimeError
+        It ended without an answer; with the last line that it printed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        asked = {**asked, "seconds": max(1, int(seconds)), "answer": str(answer)}
+        done = subprocess.run(
+            [python, str(file)], input=json.dumps(asked), text=True, capture_output=True,
+            timeout=60 + 20 * seconds, check=False,
+        )  # fmt: skip
+        if done.returncode != 0 or not answer.exists():
+            raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
+        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    return found
 
 
 def run_peer(python: str, instance: Instance, formula: str, seconds: float) -> dict[str, Any]:
@@ -40,28 +66,16 @@ def run_peer(python: str, instance: Instance, formula: str, seconds: float) -> d
     Raises
     ------
     RuntimeError
-        It ended without an answer; with the last line that it printed.
+        It ended without an answer.
     """
     from formulations.rebalancing.problem import balance_problem
 
     problem = balance_problem(instance)
-    call = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        asked = {
-            "load": problem.load.tolist(), "home": problem.home.tolist(),
-            "nodes": problem.num_nodes, "budget": problem.most_moved or len(problem.load),
-            "formula": formula, "seconds": max(1, int(seconds)), "answer": str(answer),
-        }  # fmt: skip
-        done = subprocess.run(
-            [python, "-c", call + "import rebalancer_process as p; p.main()"],
-            input=json.dumps(asked), text=True, capture_output=True, timeout=20 * seconds,
-            check=False,
-        )  # fmt: skip
-        if done.returncode != 0 or not answer.exists():
-            raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
-        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-    return found
+    asked = {
+        "load": problem.load.tolist(), "home": problem.home.tolist(), "nodes": problem.num_nodes,
+        "budget": problem.most_moved or len(problem.load), "formula": formula,
+    }  # fmt: skip
+    return answer_of(python, Path(__file__), asked, seconds)
 
 
 def peak_megabytes() -> float:
@@ -109,3 +123,8 @@ def main() -> None:
         "megabytes": peak_megabytes(),
     }
     Path(asked["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path.remove(str(Path(__file__).parent))  # modules here may have names of the package's own
+    main()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,3 +133,29 @@ def test_ctrl_c_is_no_answer_of_a_solver(monkeypatch: pytest.MonkeyPatch) -> Non
     for objective in ("imc_gain", "sustainable_rate"):
         with pytest.raises(KeyboardInterrupt):
             textbook.asker("highs", 1.0)(CASES[0].instance(), objective)
+
+
+def test_timefold_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMPLACE_TIMEFOLD", sys.executable)
+    asked = peers.timefold(1.0)(CASES[0].instance(), "imc_gain")
+    assert not asked.answers and "STREAMPLACE_TIMEFOLD names no Python" in str(asked.problem)
+
+
+def test_timefold_is_asked_in_whole_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A stand-in that places all on node 0, or nothing: what it is asked, and what comes of it."""
+    instance, seen = CASES[0].instance(), list[dict[str, Any]]()
+    monkeypatch.setattr(peers, "timefold_python", lambda: sys.executable)
+
+    def answer(python: str, file: Path, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
+        seen.append(asked)
+        return {"place": [0 if len(seen) == 1 else None] * len(asked["load"])}
+
+    monkeypatch.setattr(peers.rebalancer_process, "answer_of", answer)
+    assert peers.timefold(9.0)(instance, "imc_gain").answers
+    (asked,) = seen
+    assert len(asked["room"]) == instance.num_nodes and max(asked["room"]) >= 10**6
+    assert all(isinstance(x, int) for x in [*asked["load"], *asked["room"], *asked["pairs"][0]])
+    assert max(rate for *_, rate in asked["pairs"]) == 10**6
+    assert "not placed all tasks" in str(peers.timefold(9.0)(instance, "imc_gain").problem)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.replay.framework import Setting
-from experiments.studies.policies.potc import Potc, candidates, deploy, merge_loads, split_loads
+from experiments.studies.potc import Potc, candidates, deploy, merge_loads, split_loads
 from optim.format.instance import Instance
 from streamplace.policies.scaling import ScalingDecision
 from tests.experiments.replay.cases import recording

@@ -1,1 +1,0 @@
-"""Policies of replays that only the papers use."""
