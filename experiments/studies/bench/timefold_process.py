@@ -58,7 +58,7 @@ class Pair:
     rate: int
 
 
-@planning_entity  # type: ignore[untyped-decorator]
+@planning_entity
 @dataclass
 class Task:
     """A task, and the node that is chosen for it."""
@@ -68,7 +68,7 @@ class Task:
     node: Annotated[Node | None, PlanningVariable] = field(default=None)
 
 
-@planning_solution  # type: ignore[untyped-decorator]
+@planning_solution
 @dataclass
 class Placement:
     """The problem with its solution."""
@@ -79,7 +79,7 @@ class Placement:
     score: Annotated[HardSoftScore | None, PlanningScore] = field(default=None)
 
 
-@constraint_provider  # type: ignore[untyped-decorator]
+@constraint_provider
 def constraints(factory: ConstraintFactory) -> Any:
     """Capacity is hard; traffic inside nodes is the soft score."""
     return [
