@@ -10,8 +10,8 @@ import numpy as np
 from formulations.conflicts.excess import WHOLE, least_raise
 from optim.format.tables import APART, TOGETHER
 from optim.rules import node_counts
+from optim.rules.budget import most_inflow
 from optim.rules.capacity import ROUNDING
-from optim.rules.max_inflow import most_inflow
 from optim.rules.sets import places_of
 from optim.util.tolerance import TOLERANCE
 

@@ -366,6 +366,6 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
 
 
 def _inflow(instance: Instance, node: int) -> int:
-    from optim.rules.max_inflow import most_inflow
+    from optim.rules.budget import most_inflow
 
     return int(most_inflow(instance)[node])

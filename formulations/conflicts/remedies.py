@@ -16,7 +16,7 @@ from formulations.conflicts.rule_instances import atoms_of
 from optim.figures.measures import least_tasks
 from optim.format.changes import Change, altered
 from optim.format.tables import SPREAD
-from optim.rules.max_load import above
+from optim.rules.capacity import above
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

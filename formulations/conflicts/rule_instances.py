@@ -23,7 +23,7 @@ from optim.rules import (
     RULES,
     SLOTS,
 )
-from optim.rules.max_inflow import most_inflow
+from optim.rules.budget import most_inflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

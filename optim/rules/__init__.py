@@ -1,4 +1,4 @@
-"""The rules a plan must keep: one module a limit, and what is done with all of them.
+"""The rules a plan must keep: a module a form, and what is done with all of them.
 
 Every list of limits in the product is made from `RULES`.
 """
@@ -12,28 +12,29 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.leaving import REASONS
-from optim.rules.allowed import ALLOWED
+from optim.rules.allowed import ALLOWED, LEAVING
 from optim.rules.base import OF_SLOT_ASSIGNMENT, Form, Rule
-from optim.rules.budget import MAX_MIGRATION_COST, MAX_MIGRATION_STATE, MAX_MIGRATIONS
-from optim.rules.capacity import CAPACITY
-from optim.rules.copies import copies_rule
-from optim.rules.crossing_cost import CROSSING_COST
-from optim.rules.exclusive_nodes import EXCLUSIVE_NODES
-from optim.rules.leaving import LEAVING
-from optim.rules.links import LINKS
+from optim.rules.budget import (
+    MAX_INFLOW,
+    MAX_MIGRATION_COST,
+    MAX_MIGRATION_STATE,
+    MAX_MIGRATIONS,
+    copies_rule,
+)
+from optim.rules.capacity import (
+    CAPACITY,
+    CROSSING_COST,
+    LINKS,
+    MAX_LOAD,
+    MAX_LOAD_DISTANCE,
+    MAX_UTILISATION,
+    MIN_LOAD,
+)
 from optim.rules.local_first import LOCAL_FIRST, LOCAL_FIRST_LINKS
-from optim.rules.max_inflow import MAX_INFLOW
-from optim.rules.max_load import MAX_LOAD
-from optim.rules.max_load_distance import MAX_LOAD_DISTANCE
-from optim.rules.max_nodes_used import MAX_NODES_USED
 from optim.rules.max_tasks import MAX_TASKS
-from optim.rules.max_tasks_per_slot import MAX_TASKS_PER_SLOT
-from optim.rules.max_utilisation import MAX_UTILISATION
-from optim.rules.max_workers_restarted import MAX_WORKERS_RESTARTED
-from optim.rules.min_load import MIN_LOAD
-from optim.rules.sets import SETS
-from optim.rules.slot_sets import SLOT_SETS
-from optim.rules.slots import SLOTS
+from optim.rules.node_count import EXCLUSIVE_NODES, MAX_NODES_USED
+from optim.rules.sets import SETS, SLOT_SETS
+from optim.rules.slots import MAX_TASKS_PER_SLOT, MAX_WORKERS_RESTARTED, SLOTS
 from optim.rules.violation import Violation
 from optim.util.tolerance import over
 

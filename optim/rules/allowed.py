@@ -1,4 +1,4 @@
-"""``allowed``: a task with a list of allowed nodes is on one of these."""
+"""Where a task may be. ``allowed``: one with a list of allowed nodes is on one of these."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.figures.measures import entered_leaving
 from optim.rules.base import Form, Rule
 from optim.rules.violation import Violation
 
@@ -52,5 +53,37 @@ ALLOWED = Rule(
     present=_present,
     dropped=_dropped,
     violations=_violations,
+    mended=True,
+)
+
+
+# ``leaving``: nothing comes onto a leaving node but from another, or what may only go there.
+
+
+def _leaving_present(instance: Instance) -> str | None:
+    leaving = np.flatnonzero(instance.nodes.leaving)
+    if not len(leaving) or instance.limits.into_leaving:
+        return None
+    return f"nodes[].leaving (of {instance.nodes.ids[leaving[0]]})"
+
+
+def _leaving_dropped(instance: Instance) -> Instance:
+    return replace(instance, limits=replace(instance.limits, into_leaving=True))
+
+
+def _leaving_violations(placement: Placement) -> Iterator[Violation]:
+    instance, node = placement.instance, placement.node
+    for t in np.flatnonzero(entered_leaving(instance, node)):
+        where = f"{instance.tasks.ids[t]} on {instance.nodes.ids[node[t]]}"
+        yield Violation("leaving", where, 1.0, 1.0, 0.0)
+
+
+LEAVING = Rule(
+    name="leaving",
+    field="nodes[].leaving",
+    form=Form.LEAVING,
+    present=_leaving_present,
+    dropped=_leaving_dropped,
+    violations=_leaving_violations,
     mended=True,
 )

@@ -6,11 +6,13 @@ task's state is no migration, nor is the placing of a task without a current nod
 
 ``max_migrations`` limits the number of tasks whose state moves, ``max_migration_cost`` the cost of
 all moved state, ``max_migration_state`` that state itself, in the unit of `tasks[].state`: a task
-without state takes none of it, whatever its move costs.
+without state takes none of it, whatever its move costs. ``max_inflow`` counts moves onto a node,
+``copies`` says which moves are none.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ from optim.rules.base import (
     Rule,
     by_home,
     known_as_home,
+    labelled,
     limit_words,
     violation,
     without_limit,
@@ -28,7 +31,9 @@ from optim.rules.exact import total
 from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
@@ -143,4 +148,107 @@ MAX_MIGRATION_STATE = budget_rule(
     "max_migration_state",
     lambda instance: np.nan_to_num(instance.tasks.state),
     column="state",
+)
+
+
+# ``copies``: moving a task to a node that holds its state already is no migration.
+#
+# Nothing breaks this rule; a method that does not know it counts such moves, and then what it
+# proves is of another problem.
+
+
+def _dropped(instance: Instance) -> Instance:
+    empty = np.zeros(0, dtype=np.int32)
+    tasks = replace(
+        instance.tasks, copied=empty, copies_indptr=np.zeros(1, np.int32), copies_indices=empty
+    )
+    return replace(instance, tasks=tasks)
+
+
+def _task_key(instance: Instance) -> NDArray[np.int64]:
+    copies = instance.copy_nodes
+    return labelled(copies.get(t, frozenset()) for t in range(instance.num_tasks))
+
+
+def _node_key(instance: Instance) -> NDArray[np.int64]:
+    """Nodes that hold a copy are unlike all others."""
+    key = np.zeros(instance.num_nodes, dtype=np.int64)
+    held = np.unique(instance.tasks.copies_indices)
+    key[held] = 1 + np.arange(len(held))
+    return key
+
+
+def copies_rule(counting: Sequence[Rule]) -> Rule:
+    """Return the rule, given those for which it matters whether a task moves."""
+
+    def present(instance: Instance) -> str | None:
+        table = instance.tasks
+        settled = table.copied[table.node[table.copied] >= 0]
+        counted = any(rule.present(instance) is not None for rule in counting)
+        return f"tasks[].copies (of {table.ids[settled[0]]})" if counted and len(settled) else None
+
+    return Rule(
+        name="copies",
+        field="tasks[].copies",
+        form=Form.FREE_MOVES,
+        present=present,
+        dropped=_dropped,
+        violations=lambda placement: (),
+        task_key=_task_key,
+        node_key=_node_key,
+    )
+
+
+# ``max_inflow``: at most so many tasks move their state onto a node.
+#
+# On all nodes by ``limits.max_inflow``, on one by ``nodes[].max_inflow``; the less binds. A task
+# that has no current node yet does not count, nor does one that switches to a copy.
+
+
+def most_inflow(instance: Instance) -> Ints:
+    """(N,) most tasks that may move onto each node; the number of all tasks where none is set."""
+    most, own = instance.limits.max_inflow, instance.nodes.max_inflow
+    every = instance.num_tasks if most is None else min(most, instance.num_tasks)
+    return np.where(own >= 0, np.minimum(own, every), every).astype(np.int32)
+
+
+def _present(instance: Instance) -> str | None:
+    if instance.limits.max_inflow is not None:
+        return f"limits.max_inflow = {instance.limits.max_inflow}"
+    set_on = np.flatnonzero(instance.nodes.max_inflow >= 0)
+    return f"nodes[].max_inflow (of {instance.nodes.ids[set_on[0]]})" if len(set_on) else None
+
+
+def _max_inflow_dropped(instance: Instance) -> Instance:
+    nodes = instance.nodes
+    free = replace(nodes, max_inflow=np.full_like(nodes.max_inflow, -1))
+    return replace(instance, nodes=free, limits=replace(instance.limits, max_inflow=None))
+
+
+def _violations(placement: Placement) -> Iterator[Violation]:
+    instance = placement.instance
+    if _present(instance) is None:
+        return
+    most = most_inflow(instance)
+    inflow = np.bincount(placement.node[placement.migrated], minlength=instance.num_nodes)
+    for n in np.flatnonzero(inflow > most):
+        yield violation("max_inflow", instance.nodes.ids[n], inflow[n], most[n])
+
+
+def _max_inflow_node_key(instance: Instance) -> Ints:
+    return np.column_stack([most_inflow(instance), known_as_home(instance)])
+
+
+MAX_INFLOW = Rule(
+    name="max_inflow",
+    field="limits.max_inflow",
+    form=Form.INFLOW,
+    present=_present,
+    dropped=_max_inflow_dropped,
+    violations=_violations,
+    varies=True,
+    mended=True,
+    task_key=by_home,
+    node_key=_max_inflow_node_key,
+    inflow=lambda instance: None if _present(instance) is None else most_inflow(instance),
 )

@@ -1,23 +1,42 @@
-"""``capacity``: background + load ≤ capacity × max_utilisation, each node and resource."""
+"""Rules of what nodes and links carry, and one task: linear in the loads and crossing traffic.
+
+``capacity``: background + load ≤ capacity × max_utilisation, each node and resource. Further on
+``max_utilisation``, ``max_load``, ``min_load``, ``links``, ``crossing_cost`` and
+``max_load_distance``.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.rules.base import Form, Rows, Rule, node_violations, violation
-from optim.rules.exact import node_loads
+from optim.figures.measures import least_tasks
+from optim.rules.base import (
+    Form,
+    Rows,
+    Rule,
+    labelled,
+    limit_words,
+    node_violations,
+    violation,
+    without_limit,
+)
+from optim.rules.exact import node_load, node_loads, terms_of, undecided
 from optim.rules.violation import Violation
-from optim.util.tolerance import slack
+from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
     from optim.rules.placement import Placement
+
 
 _CHUNK = 4_000_000
 _NAMED = 20
@@ -152,4 +171,355 @@ CAPACITY = Rule(
     proofs=_proofs,
     mended=True,
     rows=(Rows(lambda placement: placement.loads, _available, _loosened, plain=True),),
+)
+
+
+# ``max_utilisation``: the share of capacities, of nodes and links, that may be used.
+#
+# What exceeds it is reported as a violation of the capacity; dropping it leaves the capacities
+# whole.
+
+
+def _max_utilisation_present(instance: Instance) -> str | None:
+    """Never by itself: methods that keep capacities keep shares of them."""
+    return None
+
+
+def _max_utilisation_dropped(instance: Instance) -> Instance:
+    whole = replace(
+        instance.limits,
+        max_utilisation=np.ones(instance.num_resources),
+        max_link_utilisation=1.0,
+    )
+    return replace(instance, limits=whole)
+
+
+MAX_UTILISATION = Rule(
+    name="max_utilisation",
+    field="limits.max_utilisation",
+    form=Form.SHARE,
+    present=_max_utilisation_present,
+    dropped=_max_utilisation_dropped,
+    violations=lambda placement: (),
+)
+
+
+# ``max_load``: what one task can use of a resource, wherever it runs: it is one thread.
+#
+# No placement changes it, so that it is satisfied by all or by none; what breaks it is a proof that
+# no plan exists. Tasks that differ in nothing else are equal: whether they are exchanged matters to
+# nothing.
+
+
+def _max_load_present(instance: Instance) -> str | None:
+    tasks = instance.tasks
+    if not tasks.limited:
+        return None
+    first = int(np.flatnonzero(np.isfinite(tasks.max_load).any(axis=1))[0])
+    return f"max_load (of {tasks.ids[first]})"
+
+
+def _max_load_dropped(instance: Instance) -> Instance:
+    return instance.with_max_load(np.full((1, 1), np.inf))
+
+
+def above(instance: Instance) -> list[tuple[int, int]]:
+    """Return (task, resource) above what the task can use: of each operator the one most above."""
+    tasks = instance.tasks
+    if not tasks.limited:
+        return []
+    excess = np.where(over(tasks.load, tasks.max_load), tasks.load - tasks.max_load, 0.0)
+    worst: dict[tuple[int, int], int] = {}
+    for t, r in np.argwhere(excess > 0).tolist():
+        o = int(tasks.operator[t])
+        key = (o if o >= 0 else -1 - t, r)
+        if excess[t, r] > excess[worst.setdefault(key, t), r]:
+            worst[key] = t
+    return [(t, r) for (_, r), t in worst.items()]
+
+
+def _found(instance: Instance) -> Iterator[Violation]:
+    """The task of each operator that is most above what it can use, and the remedy."""
+    tasks = instance.tasks
+    for t, r in above(instance):
+        where = f"{tasks.ids[t]}.{instance.resources[r]} ({_remedy(instance, t, r)})"
+        yield violation("max_load", where, tasks.load[t, r], tasks.max_load[t, r])
+
+
+def _limit(instance: Instance) -> Floats:
+    return np.broadcast_to(instance.tasks.max_load, instance.tasks.load.shape)
+
+
+def _max_load_loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    return instance.with_max_load(np.where(mask, value, _limit(instance)))
+
+
+def _remedy(instance: Instance, task: int, resource: int) -> str:
+    operator = int(instance.tasks.operator[task])
+    count, least = least_tasks(instance, task, resource)
+    if least is None:
+        return "it can use none"
+    if operator < 0:
+        return f"it is one task; needs at least {least}"
+    told = f"{instance.operators.ids[operator]} has {count} task" + "s" * (count != 1)
+    if least <= count:
+        return f"{told}, enough if they shared its load evenly"
+    return f"{told}; needs at least {least}"
+
+
+MAX_LOAD = Rule(
+    name="max_load",
+    field="tasks[].max_load",
+    form=Form.TASK,
+    present=_max_load_present,
+    dropped=_max_load_dropped,
+    violations=lambda placement: _found(placement.instance),
+    proofs=_found,
+    rows=(Rows(lambda placement: placement.instance.tasks.load, _limit, _max_load_loosened),),
+)
+
+
+# ``min_load``: background + load ≥ min_load on every staying node, an empty one too.
+
+
+def _min_load_present(instance: Instance) -> str | None:
+    set_on = np.flatnonzero((instance.nodes.min_load > 0).any(axis=1))
+    return f"nodes[].min_load (of {instance.nodes.ids[set_on[0]]})" if len(set_on) else None
+
+
+def _min_load_dropped(instance: Instance) -> Instance:
+    nodes = instance.nodes
+    return replace(instance, nodes=replace(nodes, min_load=np.zeros_like(nodes.min_load)))
+
+
+def _least(instance: Instance) -> Floats:
+    """(N, R) least load; 0 on leaving nodes."""
+    return np.where(instance.open_nodes[:, None], instance.nodes.min_load, 0.0)
+
+
+def _min_load_violations(placement: Placement) -> Iterator[Violation]:
+    instance, least = placement.instance, _least(placement.instance)
+    loads = node_loads(placement, least, placement.loads)
+    for n, r in np.argwhere(over(least, loads)):
+        where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
+        yield violation("min_load", where, least[n, r], loads[n, r])
+
+
+def _min_load_loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    nodes = instance.nodes
+    least = np.where(mask, np.maximum(-value, 0.0), nodes.min_load)
+    return replace(instance, nodes=replace(nodes, min_load=least))
+
+
+def _min_load_proofs(instance: Instance) -> Iterator[Violation]:
+    """Lower load bounds that all load together cannot reach."""
+    least = _least(instance)
+    # what crosses nodes loads them, too: at most all traffic
+    most = instance.total_load + instance.total_traffic * instance.crossing_cost.sum(axis=0)
+    missing = np.maximum(least - instance.nodes.background, 0.0).sum(axis=0)
+    short = least - 2 * proof_slack(least) - instance.nodes.background
+    proven = np.maximum(short, 0.0).sum(axis=0)
+    for r in np.flatnonzero(proven > most):
+        where = f"all nodes.{instance.resources[r]}"
+        yield violation("min_load", where, missing[r], most[r])
+
+
+MIN_LOAD = Rule(
+    name="min_load",
+    field="nodes[].min_load",
+    form=Form.NODE_FLOOR,
+    present=_min_load_present,
+    dropped=_min_load_dropped,
+    violations=_min_load_violations,
+    proofs=_min_load_proofs,
+    mended=True,
+    rows=(
+        Rows(
+            lambda placement: -placement.loads,
+            lambda instance: -_least(instance),
+            _min_load_loosened,
+            plain=True,
+        ),
+    ),
+)
+
+
+# ``links``: background + crossing traffic ≤ capacity × max_utilisation.links, each link.
+
+
+def _links_present(instance: Instance) -> str | None:
+    return "links[].capacity" if np.isfinite(instance.links.capacity).any() else None
+
+
+def _links_dropped(instance: Instance) -> Instance:
+    links = instance.links
+    return replace(instance, links=replace(links, capacity=np.full(len(links.ids), np.inf)))
+
+
+def _links_available(instance: Instance) -> Floats:
+    return np.asarray(instance.links.capacity * instance.limits.max_link_utilisation)
+
+
+def _links_violations(placement: Placement) -> Iterator[Violation]:
+    instance = placement.instance
+    if not instance.links.ids:
+        return
+    loads, available = np.array(placement.crossing), _links_available(instance)
+    for i in np.flatnonzero(undecided(loads, available, terms_of(instance))):
+        loads[i] = _added_up(placement, int(i))
+    for i in np.flatnonzero(over(loads, available)):
+        yield violation("links", instance.links.ids[i], loads[i], available[i])
+
+
+def _added_up(placement: Placement, link: int) -> float:
+    """Return the load of a link, correctly rounded."""
+    links = placement.instance.links
+    flows, count = placement.instance.flows, placement.instance.num_nodes
+    source, target, rate = flows.directed()
+    listed = links.node_indices[links.node_indptr[link] : links.node_indptr[link + 1]]
+    inside = np.append(np.isin(np.arange(count), listed), False)
+    out, into = inside[placement.node[source]], inside[placement.node[target]]
+    both = (placement.node[source] >= 0) & (placement.node[target] >= 0)
+    counts = (out & ~into & (links.direction[link] != 2)) | (
+        into & ~out & (links.direction[link] != 1)
+    )
+    leaves, enters = flows.local_crossing(placement.node, count, inside[:-1].astype(np.int32), 2)
+    also = [leaves[1] * (links.direction[link] != 2), enters[1] * (links.direction[link] != 1)]
+    return math.fsum([*rate[counts & both], *also, float(links.background[link])])
+
+
+def _links_loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    links = instance.links
+    capacity = np.where(mask, value / instance.limits.max_link_utilisation, links.capacity)
+    return replace(instance, links=replace(links, capacity=capacity))
+
+
+def _links_proofs(instance: Instance) -> Iterator[Violation]:
+    """A link whose background alone exceeds what may be used."""
+    room, background = _links_available(instance), instance.links.background
+    least = background - proof_slack(room)
+    for i in np.flatnonzero(least > room):
+        yield violation("links", f"{instance.links.ids[i]} (background)", background[i], room[i])
+
+
+def _node_key(instance: Instance) -> NDArray[np.int64]:
+    """Nodes behind the same links are equal, and nodes with an equal link of their own."""
+    links = instance.links
+    behind: list[list[object]] = [[] for _ in range(instance.num_nodes)]
+    for i in np.flatnonzero(np.isfinite(links.capacity)).tolist():
+        nodes = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]].tolist()
+        own = (links.capacity[i], links.background[i], int(links.direction[i]))
+        for n in nodes:
+            behind[n].append(own if len(nodes) == 1 else (i,))
+    return labelled(tuple(sorted(some, key=repr)) for some in behind)
+
+
+LINKS = Rule(
+    name="links",
+    field="links[].capacity",
+    form=Form.LINK_CAPACITY,
+    present=_links_present,
+    dropped=_links_dropped,
+    violations=_links_violations,
+    proofs=_links_proofs,
+    node_key=_node_key,
+    rows=(
+        Rows(lambda placement: placement.crossing, _links_available, _links_loosened, plain=True),
+    ),
+)
+
+
+# ``crossing_cost``: what crosses nodes loads them; no limit of its own, but a part of all loads.
+#
+# Capacity, least loads and load distance are of loads that depend on who is with whom. Engines that
+# add up the loads of tasks alone do not see that, and refuse.
+
+
+def _crossing_cost_present(instance: Instance) -> str | None:
+    if not instance.crossing_cost.any():
+        return None
+    resource = int(np.flatnonzero(instance.crossing_cost.any(axis=0))[0])
+    return f"crossing_cost (of {instance.resources[resource]})"
+
+
+def _crossing_cost_dropped(instance: Instance) -> Instance:
+    return replace(instance, crossing_cost=np.zeros_like(instance.crossing_cost))
+
+
+def _crossing_cost_violations(placement: Placement) -> tuple[Violation, ...]:
+    return ()
+
+
+CROSSING_COST = Rule(
+    name="crossing_cost",
+    field="crossing_cost",
+    form=Form.CROSSING,
+    present=_crossing_cost_present,
+    dropped=_crossing_cost_dropped,
+    violations=_crossing_cost_violations,
+)
+
+
+# ``max_load_distance``: the load distance of a plan keeps below a bound.
+
+
+def _max_load_distance_violations(placement: Placement) -> Iterator[Violation]:
+    """Load ≤ due + limit on every node, due ≤ load + limit on those that stay."""
+    instance, distance = placement.instance, placement.distance
+    limit = instance.limits.max_load_distance
+    if limit is None or distance is None:
+        return
+    load, terms = placement.loads[:, 0], terms_of(instance) + 2 * instance.num_nodes
+    due, stay = _due(instance, load), instance.open_nodes
+    near = undecided(load, due + limit, terms) | undecided(due, load + limit, terms)
+    if near.any():
+        load = np.array([node_load(placement, n, 0) for n in range(instance.num_nodes)])
+        due = _due(instance, load)
+    if over(load, due + limit).any() or over(due, load + limit)[stay].any():
+        yield violation("max_load_distance", "limits", distance, limit)
+
+
+def _due(instance: Instance, load: Floats) -> Floats:
+    """(N,) share of all load that each node is due by its weight."""
+    weight = instance.nodes.weight
+    return np.asarray(weight * (math.fsum(load) / math.fsum(weight[instance.open_nodes])))
+
+
+def _value(placement: Placement) -> Floats:
+    return np.array(-np.inf if placement.distance is None else placement.distance)
+
+
+def _max_load_distance_limit(instance: Instance) -> Floats:
+    limit = instance.limits.max_load_distance
+    return np.array(np.inf if limit is None else limit)
+
+
+def _max_load_distance_loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    limits = instance.limits
+    return replace(instance, limits=replace(limits, max_load_distance=float(value)))
+
+
+def _max_load_distance_node_key(instance: Instance) -> Floats:
+    nodes = instance.nodes
+    return np.column_stack([nodes.weight, nodes.background[:, 0], nodes.leaving])
+
+
+MAX_LOAD_DISTANCE = Rule(
+    name="max_load_distance",
+    field="limits.max_load_distance",
+    form=Form.DISTANCE,
+    present=limit_words("max_load_distance"),
+    dropped=without_limit("max_load_distance"),
+    violations=_max_load_distance_violations,
+    varies=True,
+    node_key=_max_load_distance_node_key,
+    rows=(Rows(_value, _max_load_distance_limit, _max_load_distance_loosened, plain=True),),
 )

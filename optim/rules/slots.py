@@ -1,7 +1,8 @@
 """``slots``: every task in a slot that exists, has room and serves one topology.
 
 They bind whether or not a plan decides them: where it does not, each node's tasks must fit its
-slots in some slot assignment (`optim.rules.slot_assignment`).
+slots in some slot assignment (`optim.rules.slot_assignment`). Further on ``max_tasks_per_slot`` and
+``max_workers_restarted``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.figures.measures import slot_places
-from optim.rules.base import Form, Rows, Rule, violation
+from optim.figures.measures import slot_places, unknown_slots, workers_restarted
+from optim.rules.base import Form, Rows, Rule, known_as_home, limit_words, violation, without_limit
+from optim.rules.budget import forced_moves
 from optim.rules.exact import undecided
+from optim.rules.sets import without_slot_sets
 from optim.rules.slot_assignment import assign_slots
-from optim.rules.slot_sets import without_slot_sets
 from optim.rules.violation import Violation
 from optim.util.tolerance import over
 
@@ -206,4 +208,96 @@ SLOTS = Rule(
             whole=True,
         ),
     ),
+)
+
+
+# ``max_tasks_per_slot``: a slot holds at most so many tasks (judged with the slots).
+
+
+def _proofs(instance: Instance) -> Iterator[Violation]:
+    """More tasks than all slots may hold."""
+    limit = instance.limits.max_tasks_per_slot
+    if limit is None or (instance.nodes.slots < 0).any():
+        return
+    room = float(instance.nodes.slots.sum()) * limit
+    if np.isfinite(room) and instance.num_tasks > room:
+        yield violation("max_tasks_per_slot", "all slots", instance.num_tasks, room)
+
+
+def _max_tasks_per_slot_node_key(instance: Instance) -> Ints:
+    return instance.nodes.slots
+
+
+MAX_TASKS_PER_SLOT = Rule(
+    name="max_tasks_per_slot",
+    field="limits.max_tasks_per_slot",
+    form=Form.SLOT_COUNT,
+    present=limit_words("max_tasks_per_slot"),
+    dropped=without_limit("max_tasks_per_slot"),
+    violations=lambda placement: (),
+    proofs=_proofs,
+    varies=True,
+    node_key=_max_tasks_per_slot_node_key,
+)
+
+
+# ``max_workers_restarted``: at most so many slots hold other tasks than now.
+#
+# A worker, the process in a slot of a node, restarts whole where its set of tasks changes: one that
+# is emptied and one that is new count like one that is changed. Slots differ by their numbers
+# (`tasks[].slot`). Where no task is anywhere yet, nothing restarts.
+#
+# The rule binds whether or not a plan decides slots: where it does not, some assignment of each
+# node's tasks to its slots has to keep it with all other rules of slots
+# (`optim.rules.slot_assignment`).
+
+
+NAME = "max_workers_restarted"
+
+
+def _max_workers_restarted_violations(placement: Placement) -> Iterator[Violation]:
+    instance = placement.instance
+    most = instance.limits.max_workers_restarted
+    if most is None:
+        return
+    unknown = len(unknown_slots(instance))
+    if unknown:
+        yield violation(NAME, "tasks whose slot now is unknown", unknown, 0)
+    elif placement.slot is None:
+        if placement.slot_assignment.slot is None:
+            yield from (v for v in placement.slot_assignment.shortage if v.rule == NAME)
+    else:
+        restarted = workers_restarted(instance, placement.node, placement.slot)
+        if restarted is not None and restarted > most:
+            yield violation(NAME, "limits", restarted, most)
+
+
+def _max_workers_restarted_proofs(instance: Instance) -> Iterator[Violation]:
+    """Slots of tasks that may not stay change, and one at least where a task is nowhere yet."""
+    most, tasks = instance.limits.max_workers_restarted, instance.tasks
+    if most is None or not (tasks.node >= 0).any() or len(unknown_slots(instance)):
+        return
+    leave = forced_moves(instance, with_copies=False)
+    slots = len(np.unique(np.column_stack([tasks.node[leave], tasks.slot[leave]]), axis=0))
+    least = max(slots, int((tasks.node < 0).any()))
+    if least > most:
+        yield violation(NAME, "slots of tasks that may not stay", least, most)
+
+
+def _task_key(instance: Instance) -> Ints:
+    return np.column_stack([instance.tasks.node, instance.tasks.slot])
+
+
+MAX_WORKERS_RESTARTED = Rule(
+    name=NAME,
+    field=f"limits.{NAME}",
+    form=Form.RESTARTS,
+    present=limit_words(NAME),
+    dropped=without_limit(NAME),
+    violations=_max_workers_restarted_violations,
+    proofs=_max_workers_restarted_proofs,
+    varies=True,
+    task_key=_task_key,
+    node_key=known_as_home,
+    restarts=lambda instance: instance.limits.max_workers_restarted,
 )
