@@ -15,8 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.cluster import HOST, PATIENCE, Lab, LabError
-from experiments.studies.lab.jar import MAIN, build_jar
+from experiments.studies.lab.cluster import HOST, MAIN, PATIENCE, Lab, LabError, build_jar
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main as streamplace

@@ -3,7 +3,8 @@
 Four machines with a share of a core and a narrow link each; per shape of job one import while it
 runs as fast as it goes with all cores, as what a record costs falls with the rate (fuller buffers),
 and one plan. Then each shape is submitted under each policy in turn, as often as asked for. Every
-run is a line of a CSV file at once.
+run is a line of a CSV file at once. Machines, shapes and policies were fixed before anything was
+measured.
 """
 
 from __future__ import annotations
@@ -16,43 +17,92 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import fmean, geometric_mean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.studies.lab.__main__ import command, tell
-from experiments.studies.lab.cluster import PATIENCE, Lab, LabError
-from experiments.studies.lab.jar import MAIN, build_jar
+from experiments.studies.lab.cluster import MAIN, PATIENCE, Lab, LabError, build_jar
 from experiments.studies.lab.machines import GATEWAY, Machines, reason_against
-from experiments.studies.lab.measuring import (
-    COLUMNS,
-    Row,
-    Running,
-    as_planned,
-    cpu_clock,
-    foresee,
-    joined,
-)
-from experiments.studies.lab.shapes import (
-    CORES,
-    MACHINES,
-    MEGABITS,
-    MODES,
-    POLICIES,
-    SHAPES,
-    SLOTS,
-    STANDING,
-)
-from optim import Instance, InvalidInput
+from optim import Instance, InvalidInput, Plan, evaluate
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet
-from streamplace.clusters.flink.fetch import wait_until_running
+from streamplace.clusters.flink.fetch import CLOCK, Cluster, elapsed, wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient, flink_jars, groups_of_job
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from experiments.studies.lab.shapes import Policy, Shape
+    from streamplace.clusters.flink.fetch import Sample
 
+MACHINES = ("tm1", "tm2", "tm3", "tm4")
+SLOTS = 4
+"""Of each task manager."""
+CORES = 0.2
+"""Of each machine, held by a control group."""
+STANDING = 0.02
+"""Cores that a task manager's process takes while its job stands still."""
+MEGABITS = 40.0
+"""Of each machine's link, each way, Mbit/s."""
+
+
+class Shape(NamedTuple):
+    """A job: five vertices, each spread over all subtasks of the next.
+
+    Attributes
+    ----------
+    parallelism
+        Of orders, clean, sum, rate and store.
+    size
+        Bytes of an order; clean keeps 60 % of them, rate a quarter of those.
+    work
+        Rounds of arithmetic an order costs clean, and rate.
+    """
+
+    name: str
+    parallelism: tuple[int, int, int, int, int]
+    size: int
+    work: tuple[int, int]
+
+    def arguments(self) -> tuple[str, ...]:
+        """Return the job's arguments, for as many orders as go through."""
+        return tuple(str(n) for n in (*self.parallelism, self.size, 0, *self.work))
+
+
+class Policy(NamedTuple):
+    """A way to place: Flink's mode of balancing, and who shares slots.
+
+    Attributes
+    ----------
+    mode
+        Flink's ``taskmanager.load-balance.mode``.
+    groups
+        ``each``: each vertex has its own slot sharing group, a subtask a slot; ``one``: all share
+        one, Flink's default; ``plan``: those of the plan.
+    """
+
+    name: str
+    mode: str
+    groups: str
+
+
+SHAPES = (
+    Shape("CPU-bound", (2, 4, 4, 2, 1), 600, (100_000, 100_000)),
+    Shape("link-bound", (2, 4, 4, 2, 1), 2400, (0, 0)),
+    Shape("mixed", (2, 4, 4, 2, 1), 2400, (20_000, 20_000)),
+)
+POLICIES = (
+    Policy("default", "NONE", "each"),
+    Policy("SLOTS", "SLOTS", "each"),
+    Policy("TASKS", "TASKS", "each"),
+    Policy("one shared group", "SLOTS", "one"),
+    Policy("throughput plan", "NONE", "plan"),
+)
+MODES = tuple(dict.fromkeys(policy.mode for policy in POLICIES))
 _LONG = 180.0
 """Most seconds for subtasks to run."""
 _COMPILED = 5.0
@@ -69,6 +119,152 @@ _STORE = {"metrics.fetcher.update-interval": 4_000}
 _PLANNED = next(policy.mode for policy in POLICIES if policy.groups == "plan")
 _PROFILED = 10.0
 """Seconds between the readings of an import."""
+_RECORDS = "numRecordsOut"
+_PAUSE = 0.5
+_TRIES = 60
+"""Times to ask until the store of metrics has been filled anew."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run.
+
+    Attributes
+    ----------
+    measured, predicted
+        Orders/s: as counted, and at which the imported instance says that something is full.
+    full
+        The bottleneck, by the instance.
+    apart
+        Share of traffic that crosses between machines, by the instance.
+    load, busy
+        The machine's load average, and the share of its cores in use by all that ran on it.
+    """
+
+    shape: str
+    policy: str
+    repetition: int
+    measured: float
+    predicted: float
+    full: str
+    apart: float
+    subtasks: int
+    as_planned: int
+    load: float
+    busy: float
+
+    def cells(self) -> dict[str, Any]:
+        """Return it as a line of the table, of rounded numbers."""
+        return {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(self).items()}
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+
+class Running:
+    """A job on a cluster.
+
+    Raises
+    ------
+    InvalidInput
+        The job manager does not answer.
+    """
+
+    def __init__(self, url: str, job: str) -> None:
+        self._client = WebClient(url, PATIENCE)
+        self._job = job
+        page = self._client.get(f"jobs/{job}")
+        self._vertices = {vertex["id"]: vertex for vertex in page["vertices"]}
+
+    def rate_during(self, work: Callable[[], object]) -> float:
+        """Return the orders/s that sources put out meanwhile, by their own clocks.
+
+        Raises
+        ------
+        LabError
+            The job manager has no new counters.
+        """
+        first = self._counters()
+        work()
+        second = self._counters()
+        return sum(
+            (second[i][_RECORDS] - first[i][_RECORDS]) / elapsed(first[i], second[i])
+            for i in second
+        )
+
+    def assignment(self) -> dict[str, str]:
+        """Return where each subtask is, named as the import names tasks."""
+        return {
+            f"{vertex['name']}/{subtask['subtask']}": subtask["taskmanager-id"]
+            for key, vertex in self._vertices.items()
+            for subtask in self._client.get(f"jobs/{self._job}/vertices/{key}")["subtasks"]
+        }
+
+    def runs(self) -> bool:
+        """Whether it never stopped: a job that restarted has counted anew."""
+        page = self._client.get(f"jobs/{self._job}")
+        started = page["timestamps"]
+        return page["state"] == "RUNNING" and not started["RESTARTING"]
+
+    def _counters(self) -> Sample:
+        key, vertex = next(
+            (k, v) for k, v in self._vertices.items() if v["name"].startswith("Source")
+        )
+        ask = partial(
+            Cluster(self._client, self._job, Ledger()).sample,
+            f"jobs/{self._job}/vertices/{key}",
+            vertex["parallelism"],
+            (_RECORDS, *CLOCK),
+        )
+        old = ask()  # as old as the last question of anybody
+        for _ in range(_TRIES):
+            time.sleep(_PAUSE)
+            new = ask()
+            if new and all(elapsed(old.get(i, {}), new[i]) > 0 for i in new):
+                return new
+            old = {**new, **old}
+        raise LabError(f"job {self._job}: no fresh counters of {vertex['name']}")
+
+
+def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str, float]:
+    """Return the multiple of the profiled rate that a placement carries, what is full then, and
+    the share of traffic that crosses between machines."""
+    found = evaluate(instance, Plan(instance.name, assignment))
+    full = (found.saturation or [{}])[0]
+    what = full.get("link") or f"{full.get('node') or full.get('task')} {full.get('resource')}"
+    apart = (found.internode_traffic or 0.0) / (found.total_traffic or 1.0)
+    return found.sustainable_rate or 0.0, str(what), apart
+
+
+def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
+    """Return a task manager's settings for several plans at once."""
+    found: dict[str, Any] = {}
+    names: list[str] = []
+    for sheet in sheets:
+        own = sheet.configuration(manager)
+        names += own.pop("external-resources", [])
+        found |= own
+    return found | ({"external-resources": names} if names else {})
+
+
+def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
+    """Count the subtasks of planned vertices that are where the plan has one of them."""
+    found = 0
+    for group in sheet.groups:
+        for name in group.vertices.values():
+            left = dict(group.counts)
+            for task, manager in assignment.items():
+                if task.rpartition("/")[0] == name and left.get(manager, 0):
+                    left[manager] -= 1
+                    found += 1
+    return found
+
+
+def cpu_clock() -> tuple[float, float]:
+    """Return jiffies that the machine's cores were in use, and all of theirs."""
+    line = Path("/proc/stat").read_text().partition("\n")[0]
+    ticks = [float(n) for n in line.split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 class Bench:
@@ -205,6 +401,72 @@ class Bench:
         if not wait_until_running(WebClient(lab.url, PATIENCE), job, _LONG):
             raise LabError(f"job {job} does not run: see {lab.folder}")
         time.sleep(_COMPILED)
+
+
+RUNS = Path(__file__).with_name("bench-runs.csv")
+"""The runs of the documentation."""
+_PLAN = POLICIES[-1].name
+_HEAD = (
+    "shape",
+    "policy",
+    "runs",
+    "orders/s, mean (least, most)",
+    "measured / predicted, mean (least, most)",
+    "load average",
+)
+
+Rows = list[dict[str, str]]
+
+
+def bench_table(rows: Rows) -> str:
+    """Return the table of runs, and what the plan measured against the others, a line a shape."""
+    lines = []
+    for shape in SHAPES:
+        for policy in POLICIES:
+            own = [r for r in rows if (r["shape"], r["policy"]) == (shape.name, policy.name)]
+            if own:
+                lines.append([*_cells(own)])
+    versus = [line for shape in SHAPES if (line := _versus(shape.name, rows))]
+    return "\n".join([markdown(_HEAD, lines, right=()), *versus]) + "\n"
+
+
+def _cells(rows: Rows) -> Iterable[str]:
+    measured = [float(row["measured"]) for row in rows]
+    ratios = [float(row["measured"]) / float(row["predicted"]) for row in rows]
+    loads = [float(row["load"]) for row in rows]
+    yield from (rows[0]["shape"], rows[0]["policy"], str(len(rows)))
+    yield f"{fmean(measured):,.0f} ({min(measured):,.0f}, {max(measured):,.0f})"
+    yield f"{geometric_mean(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})"
+    yield f"{min(loads):.0f}–{max(loads):.0f}"
+
+
+def _versus(shape: str, rows: Rows) -> str:
+    """Return the means of the plan over that of the default, and by the best of all others."""
+    means = {
+        policy.name: fmean(found)
+        for policy in POLICIES
+        if (
+            found := [
+                float(row["measured"])
+                for row in rows
+                if (row["shape"], row["policy"]) == (shape, policy.name)
+            ]
+        )
+    }
+    plan = means.pop(_PLAN, None)
+    if plan is None or POLICIES[0].name not in means:
+        return ""
+    best = max(means, key=lambda name: means[name])
+    return (
+        f"- {shape}: {plan / means[POLICIES[0].name]:.2f} × the default, "
+        f"{plan / means[best]:.2f} × the best of the others ({best})."
+    )
+
+
+def read_runs(path: Path) -> Rows:
+    """Read the runs of a bench."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def main() -> int:

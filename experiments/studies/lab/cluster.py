@@ -1,6 +1,8 @@
-"""A job manager and task managers as processes of this machine, on loopback.
+"""A Flink on this machine: its job manager and task managers as processes on loopback, its job.
 
-Its processes are `Processes`.
+Processes of a laboratory (Storm's too) are recorded before anything else happens, and ended by that
+record. Each is the first of a process group of its own, so that what it starts (Storm's workers)
+ends with it.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import time
 import urllib.request
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from experiments.studies.lab.processes import Processes
 from optim.errors import InvalidInput
 from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.submit import flink_jars, java_options
@@ -23,6 +27,8 @@ from streamplace.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from streamplace.clusters.flink.submit import FlinkClient
 
 HOST = "127.0.0.1"
 _PORTS = range(20_000, 30_000)
@@ -265,3 +271,119 @@ def free_ports(host: str, number: int) -> list[int]:
         if len(found) == number:
             return found
     raise LabError(f"no {number} ports from {_PORTS.start} to {_PORTS.stop - 1} are free on {host}")
+
+
+SOURCE = Path(__file__).with_name("Orders.java")
+MAIN = SOURCE.stem
+_RELEASE = 8
+"""Java the compiler writes; a newer runtime takes it."""
+
+
+def build_jar(client: FlinkClient, folder: Path) -> Path:
+    """Compile the job into a folder, and return its jar."""
+    classes = folder / "classes"
+    classes.mkdir(parents=True, exist_ok=True)
+    file = client.jvm.java.io.File
+    compiler = client.jvm.org.codehaus.janino.Compiler()
+    compiler.setDestinationDirectory(file(str(classes)), False)
+    compiler.setClassPath(client.array(file, [file(jar) for jar in flink_jars()]))
+    compiler.setSourceVersion(_RELEASE)
+    compiler.setTargetVersion(_RELEASE)
+    compiler.compile(client.array(file, [file(str(SOURCE))]))
+    jar = folder / f"{MAIN.lower()}.jar"
+    with zipfile.ZipFile(jar, "w") as made:
+        for path in sorted(classes.glob("*.class")):
+            made.write(path, path.name)
+    return jar
+
+
+class Processes:
+    """The processes whose files are in a folder.
+
+    Parameters
+    ----------
+    folder
+        Of the record; a process is one of ours while its command line names this folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._record = folder / "pids.json"
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._groups: dict[str, list[int]] = {}
+
+    def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], out: Path
+    ) -> None:
+        """Start a process; what it prints is added to a file."""
+        with out.open("ab") as to:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=to,
+                stderr=to,
+                start_new_session=True,
+                env=dict(environment),
+            )
+        self._running[name] = process
+        self._groups.setdefault(name, []).append(process.pid)
+        self._save()
+
+    def kill(self, name: str) -> None:
+        """End a process, and what it started, with -9, as a machine that fails does."""
+        process = self._running.pop(name)
+        for group in self._groups.pop(name):
+            self._signal(group, signal.SIGKILL)
+        process.wait()
+        self._save()
+
+    def kill_all(self) -> None:
+        """End all of them."""
+        for name in list(self._running):
+            self.kill(name)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to all of them, and to what they started."""
+        for groups in list(self._groups.values()):
+            for group in groups:
+                self._signal(group, number)
+
+    def ended(self) -> dict[str, int]:
+        """Return the exit codes of those that ended by themselves."""
+        codes = {name: process.poll() for name, process in list(self._running.items())}
+        return {name: code for name, code in codes.items() if code is not None}
+
+    def members(self, name: str) -> list[int]:
+        """Return the ids of a process and of those that it started and that run."""
+        groups = self._groups.get(name, ())
+        return [pid for pid, group in _groups_now().items() if group in groups]
+
+    def clear(self) -> None:
+        """End what a run that was killed has left, where it still is one of ours."""
+        if not self._record.exists():
+            return
+        recorded = json.loads(self._record.read_text())
+        groups = {int(group) for some in recorded.values() for group in some}
+        for pid, group in _groups_now().items():
+            with suppress(OSError):
+                ours = str(self._folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+                if ours and group in groups:
+                    os.kill(pid, signal.SIGKILL)
+        self._record.unlink()
+
+    def _signal(self, group: int, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(group, number)
+
+    def _save(self) -> None:
+        self._record.write_text(json.dumps(self._groups))
+
+
+def _groups_now() -> dict[int, int]:
+    """Return the process group of every process."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            pid = int(folder.name)
+            found[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
+    return found

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from experiments.studies.lab.__main__ import ARGUMENTS, MANAGERS, tell
-from experiments.studies.lab.cluster import HOST, PATIENCE, Lab, LabError
-from experiments.studies.lab.jar import MAIN, build_jar
-from experiments.studies.lab.measuring import Running, as_planned, joined
+from experiments.studies.lab.bench import Running, as_planned, joined
+from experiments.studies.lab.cluster import HOST, MAIN, PATIENCE, Lab, LabError, build_jar
 from optim import InvalidInput
 from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Group, Sheet

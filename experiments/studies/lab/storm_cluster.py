@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from experiments.studies.lab.cluster import HOST, PATIENCE, LabError, free_ports
-from experiments.studies.lab.processes import Processes
+from experiments.studies.lab.cluster import HOST, PATIENCE, LabError, Processes, free_ports
 from experiments.studies.lab.storm_plugin import JAR, build, fetch
 from optim.errors import InvalidInput
 from streamplace.clusters.storm.nimbus import SCHEDULER, Nimbus

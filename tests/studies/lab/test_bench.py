@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.studies.lab import bench, machines
-from experiments.studies.lab.bench_table import RUNS, bench_table, read_runs
-from experiments.studies.lab.measuring import as_planned, foresee, joined
+from experiments.studies.lab.bench import RUNS, as_planned, bench_table, foresee, joined, read_runs
 from optim import Instance
 from streamplace.clusters.flink.exporter import Group, Sheet
 

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies.lab.cluster import HOST, Lab
-from experiments.studies.lab.jar import MAIN, build_jar
-from experiments.studies.lab.processes import Processes
+from experiments.studies.lab.cluster import HOST, MAIN, Lab, Processes, build_jar
 from streamplace.cli.main import main
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.submit import FlinkClient

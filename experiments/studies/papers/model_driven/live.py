@@ -23,7 +23,7 @@ def rows(folder: Path, reduced: bool) -> pd.DataFrame:
     """Return the recorded runs: a bench of an hour that takes root is not repeated for a page."""
     import pandas as pd
 
-    from experiments.studies.lab.bench_table import RUNS as RECORDED
+    from experiments.studies.lab.bench import RUNS as RECORDED
 
     found = pd.read_csv(RECORDED)
     return found[found["shape"] == SHAPE]
