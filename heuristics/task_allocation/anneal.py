@@ -2,7 +2,8 @@
 
 For tasks that talk to few: the few are looked at; for those that talk to many there is
 `heuristics.task_allocation.anneal_table`. What runs for every proposal stands in the kernel itself:
-a call counts references to every array it is given.
+a call counts references to every array it is given. Tasks are proposed in turn, not drawn: their
+rows are read in order, which the cache serves, and each is tried as often as the others.
 """
 
 # mypy: allow-untyped-defs
@@ -32,7 +33,7 @@ def anneal(state, tasks, proposals, hot, cold, random):
         `node`, `room`, `spare`, `tally`, `budget` and `guard` change in place; the chains of tasks
         do not, so a new state is to be made for what needs these.
     tasks
-        The tasks that are proposed; others move by swaps only.
+        The tasks that are proposed, in turn from a random one; others move by swaps only.
     proposals
         How many to make.
     hot, cold
@@ -51,11 +52,13 @@ def anneal(state, tasks, proposals, hot, cold, random):
     members, size, place = _member_lists(at, len(room))
     gained = 0.0
     temperature = hot
+    turn = draw(random, len(tasks))
     step = (cold / hot) ** (1024.0 / max(proposals, 1024))
     for proposal in range(proposals):
         if proposal % 1024 == 1023:
             temperature *= step
-        task = tasks[draw(random, len(tasks))]
+        task = tasks[turn]
+        turn = turn + 1 if turn + 1 < len(tasks) else 0
         source = at[task]
         start, stop = indptr[task], indptr[task + 1]
         if stop == start:

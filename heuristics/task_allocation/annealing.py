@@ -86,6 +86,10 @@ ROWS, TABLE = (0.45, 0.12), (0.7, 0.04)
 community and geometric graphs of 10,000 tasks; by table in those of a swap's mean change, tuned on
 complete graphs."""
 
+_COOLER = (0.7, 0.3)
+"""With fewer proposals a task than `Pace.a_task`, by which powers of their share the first and the
+last temperature are lower: a hot start takes more proposals to make up for than there are."""
+
 REHEATED = 0.4
 """First temperature of what starts from good placements, of that of the first round."""
 
@@ -147,7 +151,11 @@ def anneal_in_rounds(instance: Instance, incumbent: Incumbent) -> None:
             incumbent.stopped = True
             return
         before = incumbent.gain
-        node = _round(instance, incumbent, heat._replace(hot=hot), start, tasks, planned)
+        share = min(1.0, planned / (pace.a_task * len(tasks)))
+        round_heat = heat._replace(
+            hot=min(hot, heat.hot * share ** _COOLER[0]), cold=heat.cold * share ** _COOLER[1]
+        )
+        node = _round(instance, incumbent, round_heat, start, tasks, planned)
         rounds += 1
         waited = 0 if incumbent.gain > before * (1 + 1e-12) else waited + planned
         if not timed or waited > pace.patience * size**2 * effort:

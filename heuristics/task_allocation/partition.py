@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("metis", "mtkahypar")
 _PASSES = 50
-_ENTRIES = 8_000_000
+_ENTRIES = 1_600_000
 """Matrix entries × tries stay below this, so that large graphs are cut less often."""
 
 

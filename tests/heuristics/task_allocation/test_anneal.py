@@ -134,3 +134,15 @@ def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
         anneal_by_table(state, matrix, table, CHANCES, np.arange(24), 1, 3.0, 3.0, random)
         assert np.array_equal(state.node, node)
     assert accepted > 100
+
+
+def test_tasks_are_proposed_in_turn() -> None:
+    """As many cold proposals as tasks bring each task to its only partner: none is left out."""
+    pairs = 50
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1.0}} for i in range(2 * pairs)]
+    traffic = [[f"t{2 * i}", f"t{2 * i + 1}", 1.0] for i in range(pairs)]
+    room = nodes(2, capacity={"cpu": 200.0})
+    apart = small(tasks=tasks, traffic=traffic, nodes=room, operators=[], streams=[])
+    state = state_of(apart, np.arange(2 * pairs, dtype=np.int32) % 2)
+    gained = anneal(state, np.arange(2 * pairs), 2 * pairs, 1e-6, 1e-7, seeded(3))
+    assert gained == pairs == imc_gain_of(apart, state.node)

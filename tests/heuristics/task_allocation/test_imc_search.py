@@ -199,3 +199,11 @@ def test_limits_it_does_not_know_do_not_hide_a_plan() -> None:
     assert outcome.node is not None
     broken = {v.rule for v in evaluate_indices(tight, outcome.node).violations}
     assert broken == {"links"}
+
+
+def test_few_proposals_a_task_still_gain() -> None:
+    made = generate("sparse_random", tasks=6000, nodes=150, degree=6.0)
+    start, annealed = (search(made, effort=effort).claimed for effort in (0.0, 0.05))
+    assert start is not None
+    assert annealed is not None
+    assert annealed > start
