@@ -121,9 +121,10 @@ def top_node(load, allowed, room, close, first, num_first, second, num_second):
             if room[node, 0] > least:
                 best = node
                 least = room[node, 0] + close
-        if num_first * load[first, 0] + num_second * load[second, 0] > room[best, 0]:
+        if best == NONE:  # no node has room at all, nor a place in the array
             return NONE
-        return best
+        needed = num_first * load[first, 0] + num_second * load[second, 0]
+        return NONE if needed > room[best, 0] else best
     for node in range(room.shape[0]):
         if room[node, 0] > least and fits(
             load, allowed, room, first, num_first, second, num_second, node
