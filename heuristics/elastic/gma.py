@@ -74,7 +74,10 @@ class Allocation:
         return np.asarray(classes(self.fixed, self.state, self.num_classes))
 
     def place_tail(self) -> list[int]:
-        """Put what has no node evenly on the lightest class it may go to; return those tasks."""
+        """Put what has no node evenly on the lightest class it may go to; return those tasks.
+
+        A task that may go nowhere stays without a node.
+        """
         board = self.board
         tail = [int(t) for t in board.order if self.state.node[t] < 0]
         if not tail:
@@ -82,6 +85,8 @@ class Allocation:
         weight, taken = self.classes(), np.zeros(self.instance.num_nodes, dtype=np.int64)
         for t in tail:
             may = np.flatnonzero(board.target[board.kind[t]])
+            if not len(may):
+                continue
             light = may[weight[may] == weight[may].min()]
             chosen = light[np.argmin(taken[light])]
             self.state.node[t] = chosen

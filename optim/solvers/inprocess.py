@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 #: Seconds beyond its time limit after which HiGHS is given up; it looks at the clock now and then.
 GIVE_UP_AFTER = 0.4
 
+#: Seconds after which HiGHS is given up where nodes alone limit it: it can stay in the first one for ever.
+HANGS_AFTER = 20.0
+
 #: ``scipy.optimize.linprog`` and ``milp`` share these codes; 1 is any limit, 4 is trouble.
 STATUS = {
     0: LinearTermination.OPTIMAL,
@@ -231,14 +234,15 @@ def _ask(
     attempts += [] if last is None else [(last, {})]
     for attempt, (asked, more) in enumerate(attempts):
         left = None if ends is None else ends - time.perf_counter()
+        patience = HANGS_AFTER if "node_limit" in given else None
         if left is not None:
             if left < 0.0 and attempt:
                 break
             given["time_limit"] = max(0.0, left)
+            patience = max(0.0, left) + GIVE_UP_AFTER
         try:
             answer = interruptible(
-                partial(solve, **asked, options={**given, **more}),
-                None if left is None else max(0.0, left) + GIVE_UP_AFTER,
+                partial(solve, **asked, options={**given, **more}), patience
             )
         except Overdue:
             return SimpleNamespace(status=1, x=None, message="no answer within the time limit")

@@ -185,7 +185,8 @@ def _further(
         yield Question("start", name, keywords, {"source": source})
     if asked["twice"] and not limited:
         yield Question("twice", name, keywords)
-    if asked["units"] and not limited and not tighter:
+    weighed = "weighted" in keywords  # a sum of two units
+    if asked["units"] and not limited and not tighter and not weighed:
         parameters = dict(zip(("loads", "rates", "costs"), powers, strict=True))
         yield Question("units", name, keywords, parameters)
     if asked["ids"] and declared["kind"] == "exact" and not limited:

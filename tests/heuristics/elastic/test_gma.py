@@ -267,3 +267,20 @@ def test_no_single_move_evens_out_nodes_and_links_further(seed: int) -> None:
             judged = evaluate_indices(instance, moved)
             if not judged.violations:
                 assert judged.resource_deviation >= reached - 1e-9
+
+
+def test_what_may_go_nowhere_stays_without_a_node() -> None:
+    """The only node is that of the job `j`: a task of no job has none left."""
+    here = nodes(1, capacity={"cpu": 20})
+    instance = made(
+        nodes=here,
+        topologies=[{"id": "j", "exclusive_nodes": 3}],
+        operators=[{"id": "o", "topology": "j"}],
+        tasks=[
+            {"id": "a", "operator": "o", "node": here[0]["id"]},
+            {"id": "b", "node": here[0]["id"]},
+        ],
+    )
+    result = solve(instance, "gma")
+    assert not result.feasible
+    assert result.notes[0] == "gma found no plan: that of least excess is taken"

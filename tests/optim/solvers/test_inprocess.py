@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,17 @@ def test_a_limit_of_nodes_is_an_end_and_no_failure(monkeypatch: pytest.MonkeyPat
     answer = solve_small_milp(knapsacks(300, 30), node_limit=1)
     assert answer.termination == "time_limit"
     assert len(asked) == 1
+
+
+def test_a_first_node_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scipy import optimize
+
+    from optim.solvers import inprocess
+
+    monkeypatch.setattr(inprocess, "HANGS_AFTER", 0.01)
+    monkeypatch.setattr(optimize, "milp", lambda **_: time.sleep(1.0))
+    found = solve_small_milp(knapsacks(2, 2, 1), node_limit=5)
+    assert (str(found.termination), found.x, found.bound) == ("time_limit", None, None)
 
 
 def test_fractions_follow_the_rounded_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
