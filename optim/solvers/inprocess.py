@@ -241,9 +241,7 @@ def _ask(
             given["time_limit"] = max(0.0, left)
             patience = max(0.0, left) + GIVE_UP_AFTER
         try:
-            answer = interruptible(
-                partial(solve, **asked, options={**given, **more}), patience
-            )
+            answer = interruptible(partial(solve, **asked, options={**given, **more}), patience)
         except Overdue:
             return SimpleNamespace(status=1, x=None, message="no answer within the time limit")
         except Exception as error:  # what C++ throws arrives as anything: "vector::reserve", …
