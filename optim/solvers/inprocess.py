@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: Seconds beyond its time limit after which HiGHS is given up; it looks at the clock now and then.
 GIVE_UP_AFTER = 0.4
 
-#: Seconds after which HiGHS is given up where nodes alone limit it: it can stay in the first one for ever.
+#: Seconds after which HiGHS is given up where nodes alone limit it: it can stay in one for ever.
 HANGS_AFTER = 20.0
 
 #: ``scipy.optimize.linprog`` and ``milp`` share these codes; 1 is any limit, 4 is trouble.
