@@ -89,7 +89,7 @@ public class Orders {
             this.subtasks = subtasks;
         }
 
-        public CompletionStage acquire() {
+        public CompletionStage acquire(int number) {
             long now = System.nanoTime();
             if (looked == 0L || now - looked > 1000000000L) {
                 looked = now;
@@ -107,11 +107,12 @@ public class Orders {
                 }
             }
             long due = began + (long) (1e9 * given / rate);
-            given++;
+            given += number;
             if (due <= now) {
                 return CompletableFuture.completedFuture(null);
             }
-            return CompletableFuture.runAsync(new Nothing(), CompletableFuture.delayedExecutor(due - now, TimeUnit.NANOSECONDS));
+            return CompletableFuture.runAsync(
+                new Nothing(), CompletableFuture.delayedExecutor(due - now, TimeUnit.NANOSECONDS));
         }
     }
 

@@ -177,7 +177,7 @@ class Bench:
         self._cluster, self._machines, self._folder = cluster, machines, folder
         self._control = folder / "rate"
 
-    def plans(self, shape: Shape) -> dict[str, Planned]:
+    def plans(self, shape: Shape, policies: Sequence[str]) -> dict[str, Planned]:
         """Submit a topology, import it as Storm runs it, and plan each way."""
         self._pace(PACED)
         parts = [dict(part) for part in shape.components]
@@ -194,7 +194,8 @@ class Bench:
         walk.read("process", "--option", f"topology={shape.name}", "--option", "interval=15")
         instance = Instance.load(walk.file["instance"])
         found = {}
-        for name, method in POLICIES.items():
+        for name in policies:
+            method = POLICIES[name]
             asked = _without_acks(walk) if method == "storm-offline" else instance
             # slots are the export's choice: a topology's executors may share one a node
             result = solve(asked, method, time_limit=10.0, ignore=("slots",))
@@ -337,6 +338,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=15.0, help="of a measurement")
     parser.add_argument("--shapes", type=int, default=len(SHAPES), help="how many of the shapes")
+    parser.add_argument("--policies", nargs="+", choices=[*POLICIES], default=[*POLICIES])
     parser.add_argument("--table", type=Path, help="only print the table of these runs")
     args = parser.parse_args()
     if args.table is not None:
@@ -361,7 +363,7 @@ def main() -> int:
             cluster.wait_for(number)
         bench = Bench(cluster, machines, folder)
         for shape in SHAPES[: args.shapes]:
-            plans = bench.plans(shape)
+            plans = bench.plans(shape, args.policies)
             for repetition in range(args.repetitions):
                 for policy, plan in plans.items():
                     try:

@@ -1,6 +1,6 @@
 """What the papers say of a running Storm: tuples lost by a rescheduling, the cost of monitoring.
 
-    python -m experiments.studies.papers.storm.live [--folder F] [--store]
+    python -m experiments.studies.papers.storm.live [--folder F] [--only TABLE] [--store]
 
 ``--store`` keeps the tables ``live-moves`` and ``live-monitoring`` with the papers that claim them.
 """
@@ -183,6 +183,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", default="build/lab-storm-claims", help="for logs and files")
     parser.add_argument("--store", action="store_true", help="keep the tables with the paper")
+    parser.add_argument("--only", choices=("live-moves", "live-monitoring"), help="one table")
     args = parser.parse_args()
     folder = Path(args.folder).resolve()
     reports_of(folder)
@@ -195,6 +196,8 @@ def main() -> int:
                 ("live-monitoring", "elastic_allocator",
                  (monitored(cluster, folder, often) for often in (False, True))),
             ):  # fmt: skip
+                if args.only not in (None, table):
+                    continue
                 frame = pd.DataFrame(list(rows)).assign(storm=STORM, machine=MACHINE)
                 tell(f"{table}\n{frame.to_string(index=False)}")
                 for paper in ("storm", other) if args.store else ():
