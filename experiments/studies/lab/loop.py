@@ -58,7 +58,7 @@ STEADY = [
 ]
 EXECUTORS = 14
 """Of the topology, two ackers included."""
-_ARGUMENTS = ("2", "5", "2", "5", "1", "600")
+_ARGUMENTS = ("2", "4", "3", "4", "1", "600")
 _ROUNDS = "100000"
 
 

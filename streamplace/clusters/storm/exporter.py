@@ -27,7 +27,6 @@ from scipy.optimize import linear_sum_assignment
 from optim.errors import InvalidInput, Problem
 from optim.format.read import parse_json
 from optim.options import Option
-from optim.referee.evaluate import evaluate_indices
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
 from optim.rules.slots import SLOTS
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Floats, Ints
 
 _SLOTS = "plan with a method that decides slots, or check the plan: the referee says the same"
 _PART = re.compile(r"(.+)#(\d{1,5}),(\d{1,9})")
@@ -105,14 +104,65 @@ def _executors(instance: Instance, places: Places, ports: Ports, ledger: Ledger)
             entry["workers"].setdefault(worker, []).append(found[1])
             entry["components"].setdefault(component, []).append(found[1])
     ledger.check()
-    judged = evaluate_indices(instance, places.node)
-    total, between = judged.total_traffic, judged.internode_traffic
     return {
         "format": PLACEMENT_FORMAT,
         "instance_sha256": instance.sha256,
-        "remote_share": between / total if total and between is not None else None,
+        "remote_share": remote_share(instance, places.node, places.slot),
         "topologies": topologies,
     }
+
+
+def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
+    """Return the share of all messages that cross between nodes under a placement.
+
+    Figures of a plan leave what an executor sends as it was measured. Here executors that are given
+    more by a `local_first` stream send more, and others less: each component sends on in proportion
+    to what its executors receive, and to whom it sent before. Receivers in the sender's worker come
+    first, then those on its node.
+    """
+    operator, flows = instance.tasks.operator, instance.flows
+    local = [s for s in instance.streams if s.pattern == "local_first" and not s.replaced]
+    pairs = [(flows.source, flows.target, flows.rate)]
+    for block in flows.blocks:
+        i, j = (x.ravel() for x in np.meshgrid(block.sources, block.targets, indexing="ij"))
+        pairs.append((i, j, np.full(len(i), block.pair_rate)))
+    source, target, rate = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    received = {s.target: np.zeros(instance.num_tasks) for s in local}
+    for o, into in received.items():
+        here = operator[target] == o
+        np.add.at(into, target[here], rate[here])
+    crossed = 0.0
+    routed: dict[int, Floats] = {}
+    for _ in local:  # streams may follow each other: as often as there are of them
+        crossed, after = 0.0, {o: into.copy() for o, into in received.items()}
+        for stream in local:
+            senders = instance.tasks_of(stream.source)
+            sent = np.ones(len(senders))
+            if stream.source in routed:
+                sent = routed[stream.source][senders]
+            elif stream.sender_weights is not None:
+                sent = np.array(stream.sender_weights)
+            for i, part in zip(senders.tolist(), sent / (sent.sum() or 1.0), strict=True):
+                receivers = instance.tasks_of(stream.target)
+                near = receivers[node[receivers] == node[i]]
+                same = near[slot[near] == slot[i]]
+                nearest = next(some for some in (same, near, receivers) if len(some))
+                each = stream.rate * part / len(nearest)
+                after[stream.target][nearest] += each
+                crossed += each * int((node[nearest] != node[i]).sum())
+        routed = after
+    total = float(rate.sum()) + sum(stream.rate for stream in local)
+    for o, into in routed.items():  # what they send on, by what they receive now
+        own = operator[source] == o
+        for end in np.unique(operator[target[own]]).tolist():
+            some = own & (operator[target] == end)
+            to = np.bincount(target[some], rate[some], instance.num_tasks)
+            share = into / (into.sum() or 1.0)
+            by_node = [np.bincount(node, x, instance.num_nodes) for x in (share, to)]
+            crossed += float(to.sum() * share.sum() - by_node[0] @ by_node[1])
+    fixed = ~np.isin(operator[source], [*routed])
+    crossed += float(rate[fixed & (node[source] != node[target])].sum())
+    return crossed / total if total else None
 
 
 def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, str]]:

@@ -17,7 +17,7 @@ from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange.declarations import Ledger, Places
 from streamplace.clusters.exchange.transfer import export_plan, import_instance
-from streamplace.clusters.storm.exporter import decided_slots, read_back
+from streamplace.clusters.storm.exporter import decided_slots, read_back, remote_share
 from tests.streamplace.clusters import systems
 
 THREADS = [("form", "threads")]
@@ -256,3 +256,33 @@ def test_ports_that_are_no_numbers_are_passed_over() -> None:
 def test_files_that_do_not_fit(text: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         read_back(text, cluster([2]))
+
+
+def test_what_near_receivers_send_on_counts_in_the_share() -> None:
+    """Both spouts are beside b[3-3], which gets all; b[4-4], beside the sink, sends nothing on."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "words",
+        "nodes": [{"id": n, "slots": 2} for n in ("n1", "n2")],
+        "operators": [{"id": o} for o in "abc"],
+        "tasks": [
+            {"id": name, "operator": name[0]}
+            for name in ("a[1-1]", "a[2-2]", "b[3-3]", "b[4-4]", "c[5-5]", "c[6-6]")
+        ],
+        "streams": [
+            {"from": "a", "to": "b", "rate": 100, "pattern": "local_first"},
+            {"from": "b", "to": "c", "rate": 300},
+        ],
+        "traffic": [[b, c, 75] for b in ("b[3-3]", "b[4-4]") for c in ("c[5-5]", "c[6-6]")],
+    }
+    made = Instance.from_dict(document)
+    gathered, slot = np.array([0, 0, 0, 1, 1, 1]), np.zeros(6, dtype=int)
+    assert remote_share(made, gathered, slot) == pytest.approx(300 / 400)
+    parted = np.array([0, 1, 0, 1, 0, 1])  # each spout to its own, 150 each, half to the other node
+    assert remote_share(made, parted, slot) == pytest.approx(150 / 400)
+    away = np.array([0, 0, 1, 1, 0, 0])  # nobody near: evenly, and all of it crosses
+    assert remote_share(made, away, slot) == pytest.approx(1.0)
+    worker = np.array([0, 0, 0, 0, 0, 1])  # in the sender's worker before its node
+    assert remote_share(made, worker, np.array([0, 0, 0, 1, 0, 0])) == pytest.approx(150 / 400)
+    whole = Instance.from_dict({**document, "streams": document["streams"][1:]})
+    assert remote_share(whole, gathered, slot) == pytest.approx(150 / 300)
