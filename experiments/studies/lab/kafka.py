@@ -24,6 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.studies.lab.__main__ import tell
+from experiments.studies.lab.cluster import LabError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -51,10 +54,6 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </dependencies></project>
 """
 Lists = dict[tuple[str, int], list[int]]
-
-
-class LabError(RuntimeError):
-    """The laboratory could not do what it was asked for."""
 
 
 def kafka_jars() -> Path:
@@ -322,11 +321,6 @@ def write(path: Path, lists: Lists) -> Path:
     path.with_suffix(".rollback.json").unlink(missing_ok=True)
     path.write_text(json.dumps({"version": 1, "partitions": entries}))
     return path
-
-
-def tell(text: str) -> None:
-    """Print a line at once."""
-    print(text, flush=True)
 
 
 class Round:

@@ -67,8 +67,10 @@ def _run(checkout: Path, words: Sequence[str]) -> int:
     ).returncode  # fmt: skip
 
 
-def paired(chosen: Sequence[Timing], args: argparse.Namespace) -> dict[str, Any]:
-    """Return the table of both checkouts."""
+def paired(
+    chosen: Sequence[Timing], args: argparse.Namespace, given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the table of both checkouts; of `commands.processes` those whose names hold `only`."""
     other = args.against.resolve()
     if not (other / "streamplace").is_dir():
         remedy = "name the folder of a checkout, as `git worktree add FOLDER COMMIT` makes it"
@@ -78,7 +80,9 @@ def paired(chosen: Sequence[Timing], args: argparse.Namespace) -> dict[str, Any]
         made: dict[str, Sequence[str]]
         for one in chosen:
             if one.rows is commands.processes:
-                made = commands.processes_of(Path(folder))
+                found = commands.processes_of(Path(folder))
+                only = str(given.get("only", ""))
+                made = {name: words for name, words in found.items() if only in name}
             elif (other / "experiments/studies/timings/registry.py").is_file():
                 flags = [flag for flag in ("--quick",) if args.quick]
                 more = [f"--set={word}" for word in args.set]
@@ -88,9 +92,8 @@ def paired(chosen: Sequence[Timing], args: argparse.Namespace) -> dict[str, Any]
                 remedy = "compare commands.processes, which any checkout has"
                 raise InvalidInput(Problem("--against", str(args.against), reason, remedy))
             for name, words in made.items():
-                found = compare(name, words, other, args.repeats)
-                print(*found.row(), file=sys.stderr, flush=True)
-                rows.append(found.row())
+                rows.append(compare(name, words, other, args.repeats).row())
+                print(*rows[-1], file=sys.stderr, flush=True)
     return {
         "name": "against", "title": f"{HERE} beside {other}, least of {args.repeats}", "aim": "",
         "columns": ["process", "CPU s there", "here", "ratio", "exit codes"], "rows": rows,
@@ -125,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     tables: list[dict[str, Any]] = []
     failed = 0
     if args.against:
-        tables.append(paired(chosen, args))
+        tables.append(paired(chosen, args, given))
         print(text(tables[0]))
     for one in () if args.against else chosen:
         own = {name: value for name, value in given.items() if name in one.parameters}

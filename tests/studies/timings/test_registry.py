@@ -12,6 +12,7 @@ from experiments.studies.timings.__main__ import main
 from experiments.studies.timings.registry import LeftOut, Timing, timings
 
 NAMES = [one.name for one in timings()]
+WORDS = ("-m", "streamplace", "-h")
 
 
 def test_every_timing_is_listed_with_parameters_that_it_has(
@@ -82,13 +83,15 @@ def test_two_checkouts_are_compared_by_whole_processes(
 ) -> None:
     from experiments.studies.timings import commands
 
-    monkeypatch.setattr(commands, "processes_of", lambda _: {"help": ("-m", "streamplace", "-h")})
+    monkeypatch.setattr(commands, "processes_of", lambda _: dict.fromkeys(("help", "more"), WORDS))
     other = tmp_path / "other"  # a checkout that fails at once
     (other / "streamplace").mkdir(parents=True)
     (other / "streamplace" / "__init__.py").touch()
     (other / "streamplace" / "__main__.py").write_text("raise SystemExit(3)")
-    assert main(["commands.processes", "--against", str(other), "--repeats", "1"]) == 0
+    words = ["commands.processes", "--against", str(other), "--repeats", "1"]
+    assert main([*words, "--set", "only=hel"]) == 0
     out = capsys.readouterr().out
+    assert "| help |" in out and "| more |" not in out
     assert "| process | CPU s there | here | ratio | exit codes |" in out
     assert "| {3} and {0} |" in out
     assert main(["kafka", "--against", str(other)]) == 2
