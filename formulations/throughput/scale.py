@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.throughput.scale_bound import Offer, PartsBound
+from formulations.throughput.scale_boxes import Boxes, BoxSearch
 from formulations.throughput.scale_counts import Counts, anneal, counts_of, everywhere, plain_reason
 from optim.errors import InvalidInput, Problem, RefereeRefused, StreamplaceError, meant
 from optim.figures.measures import imc_gain_of, migrated_tasks
@@ -26,7 +27,6 @@ from optim.format.parallelism import (
     key_groups_of,
     largest_share,
     shares,
-    smallest_share,
     spoken_of,
     why_fixed,
 )
@@ -48,7 +48,8 @@ Bounds = tuple[float | None, float | None, float | None]
 
 _STEPS = 60_000
 _PROGRAMS = 1_500
-_EACH_WORK, _ALL_STATES = 40_000_000, 20_000_000.0
+_EACH_WORK = 40_000_000
+_BOXES = 150_000_000.0
 _FEW, _FEW_TASKS = 400, 24
 _CHUNK, _TRIES = 120, 2_000
 _MOST_NODES = 2_000
@@ -331,7 +332,7 @@ class _Search:
         """Search for the fewest nodes that carry the rate: from the least not refuted upwards."""
         pool, names = self._counts(_CHUNK)
         bound = PartsBound(pool, self._offers(pool, names), _PROGRAMS)
-        refuted, open_ = 0.0, False
+        refuted, open_, alike = 0.0, False, len(bound.boxes) == 1
         for tried, chosen in enumerate(self._selections(pool)):
             if tried > _TRIES or len(chosen) > self.most_nodes:
                 break
@@ -345,11 +346,38 @@ class _Search:
                 open_ = True
             if not _enough(part):
                 continue
-            found = self._annealed(part)
-            if found is not None:
-                least = None if open_ and refuted == 0.0 else self._next(pool, refuted)
-                return self._fewer(part, [names[v] for v in chosen], found, least, bound)
+            by_name = [names[v] for v in chosen]
+            boxed = None
+            if alike:  # the search of the numbers of tasks is a proof, too
+                boxed = self._boxed(part)
+                if boxed.least == np.inf:
+                    refuted, open_ = cost, False
+                    continue
+                if boxed.tasks is not None:
+                    least = self._least(pool, refuted, open_)
+                    return self._found(part, by_name, boxed, least)
+            annealed = self._annealed(part)
+            if annealed is not None:
+                least = self._least(pool, refuted, open_)
+                return self._fewer(part, by_name, annealed, least, boxed)
         return None
+
+    def _least(self, pool: Counts, refuted: float, open_: bool) -> float | None:
+        """Return the least cost that may carry the rate, if any is known."""
+        return None if open_ and refuted == 0.0 else self._next(pool, refuted)
+
+    def _boxed(self, part: Counts, most: int | None = None) -> Boxes:
+        """Search all parallelisms of no more than so many tasks on these nodes."""
+        most = int(self.high.sum()) if most is None else most
+        return BoxSearch(part, self.low, np.minimum(self.high, most), _BOXES).search(most)
+
+    def _found(
+        self, part: Counts, names: list[str], found: Boxes, cost: float | None
+    ) -> tuple[Plan, Bounds]:
+        """Return the plan of a search of nodes that are alike, and what it proves."""
+        whole = found.whole and found.tasks.sum() == found.least
+        bounds = (cost, float(found.least), found.gain if whole else None)
+        return self._plan(part, found.tasks, found.counts, names), bounds
 
     def _next(self, pool: Counts, refuted: float) -> float:
         """Return the least cost above one that is refuted."""
@@ -424,65 +452,24 @@ class _Search:
             yield start
 
     def _fewer(
-        self, part: Counts, names: list[str], found: Any, cost: float | None, bound: PartsBound
+        self, part: Counts, names: list[str], annealed: Any, cost: float | None, boxed: Boxes | None
     ) -> tuple[Plan, Bounds]:
-        """Prove, or lower, the number of tasks on these nodes; then the traffic inside.
+        """Lower, or place best, the number of tasks found by annealing.
 
-        All parallelisms of so few tasks are tried, until it would take too long.
+        `boxed` is what is known of nodes that are alike; of others other nodes of the same cost
+        may take fewer tasks.
         """
-        alike = len(bound.boxes) == 1
-        n, left = found.sum(axis=0), _ALL_STATES
-        best: Any = None
-        least, whole = float(self.low.sum()), True
-        for one in self._vectors(len(part.cost), bound.boxes[0] if alike else None, int(n.sum())):
-            if best is not None and one.sum() > best[1].sum():
-                break
-            left -= len(part.cost) * float(np.prod(one + 1.0))
-            told: Any = self._exact(part, one) if left > 0 else False
-            least = float(one.sum())
-            if told is False:
-                whole = False
-                break
-            if told is not None and (best is None or told[1] > best[0]):
-                best = (told[1], one, told[2])
-        tasks = least if alike else float(self.low.sum())
-        if best is not None:
-            tasks = float(best[1].sum()) if alike else tasks
-            bounds = (cost, tasks, best[0] if whole and alike else None)
-            return self._plan(part, best[1], best[2], names), bounds
+        n = annealed.sum(axis=0)
+        tasks = float(self.low.sum() if boxed is None else min(boxed.least, int(n.sum())))
+        if boxed is None:
+            found = self._boxed(part, int(n.sum()))
+            if found.tasks is not None:
+                plan, _ = self._found(part, names, found, cost)
+                return plan, (cost, tasks, None)
         told = self._exact(part, n)
         if not told:
-            return self._plan(part, n, found, names, by_operator=True), (cost, tasks, None)
+            return self._plan(part, n, annealed, names, by_operator=True), (cost, tasks, None)
         return self._plan(part, n, told[2], names), (cost, tasks, None)
-
-    def _vectors(self, nodes: int, box: Any, most: int) -> Iterator[Any]:
-        """Yield numbers of tasks of no more in all than a plan has, the fewest first.
-
-        Without those of which even the most that a node holds, on every node, are not all.
-        """
-        spans = []
-        rest = int(self.low.sum())
-        for o, low in enumerate(self.low.tolist()):
-            high = min(int(self.high[o]), most - (rest - low))
-            groups = self.groups[o] or None
-            spans.append([
-                n for n in range(low, high + 1)
-                if box is None or nodes * int(box[o] / smallest_share(n, groups) + 1e-6) >= n
-            ])  # fmt: skip
-        heap: list[Any] = []
-        if all(spans):
-            heap.append((sum(one[0] for one in spans), (0,) * len(spans)))
-        seen = {(0,) * len(spans)}
-        while heap:
-            total, at = heapq.heappop(heap)
-            if total > most:
-                return
-            yield np.array([one[i] for one, i in zip(spans, at, strict=True)], dtype=np.int64)
-            for o, i in enumerate(at):
-                more = (*at[:o], i + 1, *at[o + 1 :])
-                if i + 1 < len(spans[o]) and more not in seen:
-                    seen.add(more)
-                    heapq.heappush(heap, (total + spans[o][i + 1] - spans[o][i], more))
 
     def _plan(
         self, part: Counts, n: Any, counts: Any, names: list[str], *, by_operator: bool = False

@@ -183,7 +183,9 @@ class PartsBound:
         out, into = float(sent.sum()) - inside, float((self.counts.rate @ part).sum()) - inside
         need = part @ self.counts.load + out * self.counts.price[0] + into * self.counts.price[1]
         crossing = np.array([out, into, out + into])
-        return bool((need <= offer.room * (1 + 1e-9)).all() and (crossing <= offer.link).all())
+        # only the bound of `_priced` refutes: parts may exceed what is there by a little
+        room, link = offer.room * (1 + _SLACK), offer.link * (1 + _SLACK)
+        return bool((need <= room).all() and (crossing <= link).all())
 
     def _priced(
         self, k: int, price: Floats, paid: float, enough: float
@@ -205,7 +207,7 @@ class PartsBound:
             if -bound <= max(best, enough) or not further or self.programs > self.most:
                 return max(-bound, best), found
             _, part, products = told
-            for scaled in (1.0, 0.97, 0.9, 0.75, 0.5, 0.25):
+            for scaled in (1.0, 0.999, 0.99, 0.97, 0.9, 0.75, 0.5, 0.25):
                 one = part * scaled
                 if float(price @ one) > best and self._holds(offer, one):
                     best, found = float(price @ one), one

@@ -106,18 +106,20 @@ def best(instance: Instance, rate: float) -> tuple[float, float, float] | None:
     return found
 
 
-def check(seed: int) -> None:
+def check(seed: int, *, proven: bool = True) -> None:
+    """Compare; where not all is proven, what is claimed must be right, and a plan be there."""
     instance, rate = small(seed), [0.5, 0.8, 1.0, 1.3, 2.0][seed % 5]
     least, found = best(instance, rate), scale(instance, rate)
     if least is None:
         assert found.plan is None
-        assert found.infeasible
+        assert found.infeasible or not proven
         return
     assert found.plan is not None
-    values = [level.value for level in found.levels]
-    assert values[:2] == list(least[:2])
-    assert values[2] == pytest.approx(-least[2])
-    assert all(level.proven for level in found.levels[:3])
+    for k, level in enumerate(found.levels[:3]):
+        assert level.proven or not proven
+        if not level.proven:
+            break
+        assert level.value == pytest.approx(abs(least[k]))
     again = Plan.from_json(found.plan.to_json())
     assert evaluate(instance, again).feasible
     assert (evaluate(instance, again).sustainable_rate or 9) >= rate * (1 - 1e-6)
@@ -132,6 +134,22 @@ def test_against_all_parallelisms_and_placements(part: int) -> None:
 @pytest.mark.parametrize("seed", [138, 149, 293, 353, 354, 454, 468, 517, 613])
 def test_uneven_key_groups_are_one_operator(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.parametrize("part", [0, *slowly(*range(1, 50))])
+def test_boxes_of_numbers_of_tasks(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formulations.throughput.scale._FEW", 0)
+    for seed in range(20 * part, 20 * part + 20):
+        check(seed, proven=False)
+
+
+@pytest.mark.parametrize(
+    ("query", "rate", "nodes", "tasks"), [(4, 1.5, 9, 27), (1, 2, 12, 60), (6, 3, 19, 49)]
+)
+def test_fewest_of_capsys(query: int, rate: float, nodes: int, tasks: int) -> None:
+    found = scale(Instance.load(f"examples/capsys-rate-q{query}.json"), rate)
+    assert values(found)[:2] == [nodes, tasks]
+    assert all(level.proven for level in found.levels)
 
 
 def pipe(**more: Any) -> dict[str, Any]:
