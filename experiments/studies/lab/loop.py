@@ -233,7 +233,7 @@ exit "$(cat {folder}/done)"
 def flink(folder: Path, seconds: float) -> Seen:
     """Watch a Flink; its command starts the task managers anew with the sheet's quotas."""
     folder.mkdir(parents=True, exist_ok=True)
-    phases, seen = Phases(folder / "rate", 40.0, 400.0, seconds), Seen()
+    phases, seen = Phases(folder / "rate", 160.0, 1600.0, seconds), Seen()
     phases.set(phases.low)
     arguments = (*_ARGUMENTS, "0", _ROUNDS, _ROUNDS, str(phases.file))
     script, asked = folder / "roll-out.sh", folder / "asked"
