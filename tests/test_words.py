@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from experiments.studies.papers.claims.claim import FIELD
+from experiments.studies.papers.query import FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +75,16 @@ def public_lines(repository: Path) -> Iterator[Line]:
             yield from (Line(name, text) for text in claims.get(section, {}).values())
         for claim in claims["claim"]:
             yield from (Line(f"{name}:{claim['id']}", text) for text in texts_of(claim))
+    for file in sorted((repository / STUDIES).rglob("figures.toml")):
+        name = file.relative_to(repository).as_posix()
+        figures = tomllib.loads(file.read_text(encoding="utf-8"))
+        texts = [*figures.get("texts", {}).values()]
+        for one in figures["figure"]:
+            texts += [one["title"], one["source"], one["words"], one.get("size", "")]
+            texts += [*one.get("readings", ())]
+            told = (text if isinstance(text, str) else text["text"] for text in one["measured"])
+            texts += [FIELD.sub("", text) for text in told]
+        yield from (Line(name, text) for text in texts)
     pages = sorted(repository.glob("docs/**/*.md"))
     pages += [repository / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     for file in pages:

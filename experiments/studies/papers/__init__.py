@@ -1,14 +1,14 @@
-"""The papers' experiments: a module a figure or table, or several that are alike, found by name.
+"""The papers' experiments, found by name: a folder a paper, its figures and claims as data.
 
-``task-allocation/fig-4a`` is ``FIGURE`` in `experiments.studies.papers.task_allocation.figures`;
-figures that are made alike are the ``FIGURES`` of one module. How to add one stands in
-`experiments.studies.papers.figure`.
+``task-allocation/fig-4a`` is an entry of ``figures.toml`` in the folder of the paper, or one of the
+``FIGURES`` of a module there. How to add one stands in `experiments.studies.papers.figure`.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["all_figures", "find_figures"]
 
 
-def all_figures() -> list[Figure]:
+@cache
+def all_figures() -> tuple[Figure, ...]:
     """Return every figure of every paper, in order of their names."""
     found = [figure for paper in _papers() for figure in _figures_of(paper)]
-    return sorted(found, key=lambda figure: _natural(figure.name))
+    return tuple(sorted(found, key=lambda figure: _natural(figure.name)))
 
 
 def find_figures(name: str) -> list[Figure]:
@@ -58,7 +59,12 @@ def _papers() -> Iterator[str]:
 
 def _figures_of(paper: str) -> Iterator[Figure]:
     """Give the figures of a paper's package; helpers, some of them compiled, are not imported."""
+    from experiments.studies.papers.figure import read_figures
+
     package = importlib.import_module(paper)
+    data = Path(*package.__path__, "figures.toml")
+    if data.is_file():
+        yield from read_figures(data)
     for module in pkgutil.iter_modules(package.__path__, f"{paper}."):
         if "\nFIGURES = (" in _source(module):
             yield from importlib.import_module(module.name).FIGURES

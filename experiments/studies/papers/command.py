@@ -14,6 +14,7 @@ from streamplace.present.arguments import add_json
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from experiments.studies.papers.figure import Figure, Made
 
@@ -112,7 +113,7 @@ def _session(master: str | None) -> contextlib.AbstractContextManager[Any]:
     return spark_session(master, "streamplace paper")
 
 
-def _list(figures: list[Figure], as_json: bool) -> None:
+def _list(figures: Sequence[Figure], as_json: bool) -> None:
     if as_json:
         content = [figure.to_dict() for figure in figures]
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")

@@ -1,76 +1,49 @@
 """A figure (or a table) of a paper: its words, its rows, its table, its plot, and how it is made.
 
-To add one, write ``experiments/studies/papers/<paper>/<module>.py``::
+The figures of a paper are entries of its ``figures.toml``:
 
-    from __future__ import annotations
+- ``name``, ``title``, ``source``, ``words``, ``readings``, ``size``: texts, as `Figure` has them;
+  one that is a key of ``[texts]`` stands for the text there;
+- where its rows come from: ``tables``, stored tables of the paper; ``sweep``, a TOML file beside,
+  with ``reduced`` (`sweeps.sweep_rows`); or ``rows``, a function ``"module:name"`` of the paper
+  that is called with a folder of its own, whether the run is reduced, and what ``given`` has.
+  Rows of the latter two are the table ``runs`` of queries;
+- ``sql``: the query on them, and on ``[views]``, that gives the figure's table;
+- ``measured``: texts with values (`query`) over the table ``shown``, or ``{sql, text}`` for one
+  text a row of a query: our figures beside the paper's words;
+- ``panels``: what is drawn (`charts`).
 
-    from pathlib import Path
-    from typing import TYPE_CHECKING
+With ``keeps_sentences``, texts and panels may name the rows as well: they are made with the table.
 
-    from experiments.studies.papers.figure import Figure
-    from experiments.studies.papers.sweeps import sweep_rows
-
-    if TYPE_CHECKING:
-        import pandas as pd
-        from matplotlib.axes import Axes
-
-
-    def table(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.pivot_table(index="instance.capacity", columns="method_label",
-                                values="imc_gain").reset_index()
-
-
-    def plot(table: pd.DataFrame, axes: Axes) -> None:
-        draw_lines(axes, table, x="instance.capacity")      # streamplace.present.plots
-        axes.set_xlabel("capacity of a node (% of a core)")
-        axes.set_ylabel("IMC gain (MB/s)")
-
-
-    FIGURE = Figure(
-        name="task-allocation/fig-6",
-        title="Twitter trending topics, capacity swept",
-        source="Chatzistergiou and Viglas, CIKM 2014, Figure 6",
-        words="TD is up to 91 % better than Storm's default …",   # the paper's, paraphrased
-        rows=sweep_rows(Path(__file__).with_name("fig_6.toml"),
-                        reduced={"instances.generate.0.capacity": [100, 200, 400]}),
-        table=table,
-        plot=plot,
-        measured=lambda table: [f"TD is up to {…:.0f} % better than Storm's default."],
-        readings=("The figure's costs are lost: chosen so that they sum to 143 MB/s.",),
-    )
-    FIGURES = (FIGURE,)
-
-`rows` may be any function of (folder, reduced): a replay, a measurement. What it leaves in the
-folder is found there when the same command is given again, so that it can go on; a sweep's TOML
-and `experiments.studies.papers.sweeps.run_rows` may be part of it. Import pandas, matplotlib and
-Spark inside functions only: the list of figures imports every module.
-
-Then ``python -m experiments.studies.papers.pages <paper>`` puts all figures made in
-``build/papers`` into ``docs/papers/<paper>.md``, with the docstring of the paper's package at the
-top.
-
-Columns of the table are named as a reader is to see them, with units; numbers are rounded when
-shown, never in ``table.csv``.
+``streamplace paper`` makes a figure; ``python -m experiments.studies.papers.pages PAPER`` puts all
+that were made in ``build/papers`` into ``docs/papers/PAPER.md``. Columns of the table are named as
+a reader is to see them, with units; numbers are rounded when shown, never in ``table.csv``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import platform
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from experiments.studies.papers.claims.tables import tables_of
+from experiments.studies.papers.query import Tables
+from experiments.studies.papers.sweeps import sweep_rows
 from experiments.studies.papers.texts import REDUCED, page, to_csv, to_markdown
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -78,8 +51,12 @@ if TYPE_CHECKING:
 class Rows(Protocol):
     """Makes the rows of a figure; goes on with what an earlier call left in the folder."""
 
-    def __call__(self, folder: Path, reduced: bool) -> pd.DataFrame:
+    def __call__(self, folder: Path, reduced: bool) -> pd.DataFrame | Frames:
         """Return one row a run, or what else the figure's table is made of."""
+
+
+Frames = dict[str, "pd.DataFrame"]
+"""Rows of several tables, by name."""
 
 
 def _nothing(table: pd.DataFrame) -> Sequence[str]:
@@ -122,7 +99,7 @@ class Figure:
     source: str
     words: str
     rows: Rows
-    table: Callable[[pd.DataFrame], pd.DataFrame]
+    table: Callable[[Any], pd.DataFrame]
     plot: Callable[[pd.DataFrame, Any], None]
     measured: Callable[[pd.DataFrame], Sequence[str]] = _nothing
     readings: Sequence[str] = ()
@@ -145,6 +122,119 @@ class Figure:
             "readings": list(self.readings),
             "size": self.size,
         }
+
+
+def read_figures(path: Path) -> list[Figure]:
+    """Return the figures of a paper's ``figures.toml``, in its order."""
+    told = tomllib.loads(path.read_text(encoding="utf-8"))
+    texts, views = told.get("texts", {}), told.get("views", {})
+    return [_figure(path.parent, entry, texts, views) for entry in told["figure"]]
+
+
+TEXTS = ("source", "words", "size")
+
+
+def _figure(
+    folder: Path, entry: dict[str, Any], texts: Mapping[str, str], views: Mapping[str, str]
+) -> Figure:
+    data = Chart(
+        f"{folder.name.replace('_', '-')}/{entry['name']}", entry["sql"],
+        tuple(entry.get("measured", ())), tuple(entry["panels"]), views,
+    )  # fmt: skip
+    return Figure(
+        name=data.name,
+        title=entry["title"],
+        **{key: texts.get(entry[key], entry[key]) for key in TEXTS if key in entry},
+        rows=_rows(folder, entry),
+        table=partial(data.table, keep=entry.get("keeps_sentences", False)),
+        plot=data.plot,
+        measured=data.measured,
+        readings=tuple(texts.get(text, text) for text in entry.get("readings", ())),
+        keeps_sentences=entry.get("keeps_sentences", False),
+        panels=len(data.panels),
+    )
+
+
+def _rows(folder: Path, entry: Mapping[str, Any]) -> Rows:
+    """Return the function that gives the rows of an entry."""
+    if "tables" in entry:
+        return StoredRows(folder.name, tuple(entry["tables"]))
+    if "sweep" in entry:
+        return sweep_rows(folder / entry["sweep"], entry["reduced"], wide=entry.get("wide", False))
+    paper = folder.name
+    module, _, name = entry["rows"].partition(":")
+
+    def rows(folder: Path, reduced: bool) -> pd.DataFrame | Frames:
+        own = importlib.import_module(f"{__package__}.{paper}.{module}")
+        made: pd.DataFrame | Frames = getattr(own, name)(folder, reduced, **entry.get("given", {}))
+        return made
+
+    return rows
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows of a figure that are tables of its paper: made, or those that are in the folder."""
+
+    paper: str
+    tables: tuple[str, ...]
+
+    def __call__(self, folder: Path, reduced: bool) -> Frames:
+        """Return the tables."""
+        import pandas as pd
+
+        frames = {}
+        for name in self.tables:
+            path = folder / f"{name}.csv"
+            if not path.is_file():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_atomic(path, to_csv(tables_of(self.paper)[name].make(reduced)))
+            frames[name] = pd.read_csv(path)
+        return frames
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Table, sentences and drawing of a figure, as data."""
+
+    name: str
+    sql: str
+    texts: tuple[str | Mapping[str, str], ...]
+    panels: tuple[dict[str, Any], ...]
+    views: Mapping[str, str]
+
+    def table(self, rows: pd.DataFrame | Frames, *, keep: bool = False) -> pd.DataFrame:
+        """Return the table of some rows; with the rows in its ``attrs`` if asked for."""
+        frames = rows if isinstance(rows, dict) else {"runs": rows}
+        with Tables(frames, self.views, self.name) as tables:
+            made = tables.table(self.sql)
+        if keep:
+            made.attrs["frames"] = frames
+        return made
+
+    def plot(self, table: pd.DataFrame, axes: Any) -> None:
+        """Draw a table."""
+        from experiments.studies.papers.charts import draw_panels
+
+        with self._shown(table) as tables:
+            draw_panels(tables, self.panels, axes)
+
+    def measured(self, table: pd.DataFrame) -> list[str]:
+        """Return the sentences on a table."""
+        with self._shown(table) as tables:
+            return [
+                sentence
+                for text in self.texts
+                for sentence in (
+                    tables.texts("FROM shown", text)
+                    if isinstance(text, str)
+                    else tables.texts(text["sql"], text["text"])
+                )
+            ]
+
+    def _shown(self, table: pd.DataFrame) -> Tables:
+        frames = {"shown": table, **table.attrs.get("frames", {})}
+        return Tables(frames, self.views, self.name)
 
 
 FILES = ("table.csv", "table.md", "measured.json", "plot.svg", "plot.png", "page.md")
@@ -243,13 +333,14 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> N
             write_atomic(path.with_suffix(".png"), to_png(drawing))
 
 
-def _made(figure: Figure, rows: pd.DataFrame, reduced: bool) -> str:
+def _made(figure: Figure, rows: pd.DataFrame | Frames, reduced: bool) -> str:
     from optim.methods.registry import package_version
 
     command = f"streamplace paper {figure.name}" + (" --reduced" if reduced else "")
+    count = sum(map(len, rows.values())) if isinstance(rows, dict) else len(rows)
     cores = len(os.sched_getaffinity(0))
     return (
-        f"`{command}`: {len(rows):,} rows, streamplace {package_version('streamplace')}, "
+        f"`{command}`: {count:,} rows, streamplace {package_version('streamplace')}, "
         f"Python {platform.python_version()}, {cores} cores."
     )
 

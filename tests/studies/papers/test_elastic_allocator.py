@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.claims.tables import TABLE
-from experiments.studies.papers.elastic_allocator import figures, measurements
+from experiments.studies.papers.elastic_allocator import measurements
 from experiments.studies.papers.elastic_allocator.runs import (
     BEST_FILL,
     BEST_SPREAD,
@@ -55,37 +54,38 @@ def test_a_plan_that_sees_cpu_only_breaks_the_uplinks() -> None:
     assert run(without_links(tight), EVEN)[0]["kept"]
 
 
-def runs(values: dict[str, list[float]], **common: Any) -> pd.DataFrame:
-    """Rows of the testbed: by method a figure for each of two workloads, one seed."""
+def runs(values: dict[str, list[float]], **common: Any) -> dict[str, pd.DataFrame]:
+    """Tables of the testbed: by method a figure for each of two workloads, one seed."""
     lines = [
-        {TABLE: "testbed", "workload": w, "seed": 0, "method": name, "kept": True, **common}
+        {"workload": w, "seed": 0, "method": name, "kept": True, **common}
         | dict.fromkeys(FIGURES, value)
         for name, per_workload in values.items()
         for w, value in zip((200, 1400), per_workload, strict=True)
     ]
     best = [
-        {TABLE: "optimum", "workload": w, "method": entry.label, "proved": w == 200}
-        | dict.fromkeys(FIGURES, 0.05)
+        {"workload": w, "method": entry.label, "proved": w == 200} | dict.fromkeys(FIGURES, 0.05)
         for w in (200, 1400)
         for entry in (BEST_FILL, BEST_SPREAD)
     ]
-    return pd.DataFrame([*lines, *best])
+    return {"testbed": pd.DataFrame(lines), "optimum": pd.DataFrame(best)}
 
 
 FIGURES = ("CPU, in use", "bandwidth, in use", "CPU deviation", "bandwidth deviation")
+USE, DEVIATION, GAP = find_figures("elastic-allocator")
 LABELS = (FILL.label, BOTH.label, SPREAD.label, EVEN.label, RANDOM.label)
 
 
 def test_figure_4_sets_broken_limits_beside_the_curves() -> None:
     rows = runs(dict(zip(LABELS, ([0.8, 0.9], [0.4, 0.4], [0.4, 0.4], [0.3, 0.95], [0.2, 0.5]),
                          strict=True)))  # fmt: skip
-    rows.loc[(rows["method"] == FILL.label) & (rows["workload"] == 1400), "kept"] = False
-    table = figures.use_table(rows)
-    assert list(table[figures.WORKLOAD]) == [200, 1400]
+    testbed = rows["testbed"]
+    testbed.loc[(testbed["method"] == FILL.label) & (testbed["workload"] == 1400), "kept"] = False
+    table = USE.table(rows)
+    assert list(table["workload (tuples/s)"]) == [200, 1400]
     assert table[f"{FILL.label}, CPU %"].tolist() == pytest.approx([80, 90])
     assert table[f"{FILL.label}: plans over a limit (%)"].tolist() == [0, 100]
     assert table[f"{BEST_FILL.label}, CPU %"].isna().tolist() == [False, True]  # not proved
-    told = figures.use_measured(table)
+    told = USE.measured(table)
     assert "at 1 of 2 workloads" in told[0]
     assert "first at 1400" in told[2]
 
@@ -93,7 +93,7 @@ def test_figure_4_sets_broken_limits_beside_the_curves() -> None:
 def test_figure_5_tells_the_papers_range_from_what_is_beyond() -> None:
     rows = runs(dict(zip(LABELS, ([0.9, 0.9], [0.1, 0.5], [0.3, 0.1], [0.2, 0.4], [0.6, 0.6]),
                          strict=True)))  # fmt: skip
-    told = figures.deviation_measured(figures.deviation_table(rows))
+    told = DEVIATION.measured(DEVIATION.table(rows))
     assert f"{BOTH.label} is lowest at 1 of 1 workloads of the paper and 0 of 1 beyond" in told[0]
     assert f"{SPREAD.label} is lowest at 0 of 1 workloads of the paper and 1 of 1 beyond" in told[0]
 
@@ -108,9 +108,9 @@ def test_a_claim_on_the_testbed_fails_with_one_seed_that_is_not_below() -> None:
         "CPU, highest",
         "bandwidth, all",
     )
-    table = runs(values, **dict.fromkeys(others, 0.5))
+    table = runs(values, **dict.fromkeys(others, 0.5))["testbed"]
     assert judge_claim("elastic_allocator", "EOA-F5a", table).verdict == "same"
-    second = table[table[TABLE] == "testbed"].assign(seed=1)
+    second = table.assign(seed=1)
     second.loc[second["method"] == BOTH.label, "CPU deviation"] = 0.35
     worse = judge_claim("elastic_allocator", "EOA-F5a", pd.concat([table, second]))
     assert worse.verdict == "different"
@@ -122,7 +122,7 @@ def pair(nodes: int, greedy: float, best: float | None, **kw: Any) -> dict[str, 
         "objective": "capacity in use", "nodes": nodes, "GMA": greedy, "optimum": best,
         "GMA keeps the limits": kw.get("kept", True), "proved": best is not None,
         "infeasible": best is None, "GMA, seconds": 0.1, "exact, seconds": 1.0,
-        "highest link use of the optimum": 0.8,
+        "highest link use of the optimum": 0.8, "by": "one solver", "certified gap": None,
     }  # fmt: skip
 
 
@@ -133,13 +133,13 @@ def test_the_gap_table_counts_what_it_leaves_out() -> None:
         pair(6, 0.5, 0.25, kept=False),
         pair(6, 0.5, None),
     ]
-    table = figures.gap_table(pd.DataFrame(rows)).set_index(figures.NODES)
-    line = table.loc[figures.ALL]
+    table = GAP.table({"gaps": pd.DataFrame(rows)}).set_index("nodes")
+    line = table.loc["all"]
     assert (line["instances"], line["infeasible"], line["proved"]) == (4, 1, 3)
-    assert (line[figures.KEPT], line[figures.BEST]) == (2, 1)
-    assert line[figures.MEAN] == pytest.approx(10)
-    assert line[figures.WORST] == pytest.approx(20)
-    assert "3 of 3 optima known" in figures.gap_measured(table.reset_index())[0]
+    assert (line["GMA within limits"], line["GMA at the optimum"]) == (2, 1)
+    assert line["mean gap (%)"] == pytest.approx(10)
+    assert line["worst gap (%)"] == pytest.approx(20)
+    assert "3 of 3 optima known" in GAP.measured(table.reset_index())[0]
 
 
 def test_the_day_is_set_to_the_papers_peak() -> None:

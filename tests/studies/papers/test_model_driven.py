@@ -7,10 +7,8 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.claims.tables import TABLE
-from experiments.studies.papers.model_driven import figures, plans
+from experiments.studies.papers.model_driven import plans
 from experiments.studies.papers.model_driven.arithmetic import bookings_table, worked_table
-from experiments.studies.papers.model_driven.figures import FEWER, RSM_BEST, SAM_ALL, SAM_BEST
 from optim import solve
 from tests.studies.papers.test_claim import judge_claim
 
@@ -39,9 +37,12 @@ def rows_of(shape: str, rates: list[float], methods: dict) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+SLOTS, MACHINES = (find_figures(f"model-driven/{name}")[0] for name in ("fig-7", "fig-9"))
+
+
 @pytest.fixture(scope="module")
 def slots() -> pd.DataFrame:
-    return figures.MICRO_FIGURE.table(rows_of("linear", [50.0, 200.0], METHODS))
+    return SLOTS.table(rows_of("linear", [50.0, 200.0], METHODS))
 
 
 def test_the_figures_are_found() -> None:
@@ -52,12 +53,14 @@ def test_the_figures_are_found() -> None:
 
 
 def test_slots_beside_the_papers_and_the_fewest(slots: pd.DataFrame) -> None:
-    assert slots[SAM_ALL].tolist() == [4, 15]
-    assert slots[SAM_BEST].tolist() == ["4", "15"]
-    assert slots[RSM_BEST].tolist() == ["7", "26"]
+    assert slots["MBA+SAM"].tolist() == [4, 15]
+    assert slots["fewest for MBA's bundles"].tolist() == ["4", "15"]
+    assert slots["fewest for LSA's threads"].tolist() == ["7", "26"]
     assert slots["paper LSA + RSM"].tolist() == ["7", "25 + 3"]
-    assert slots[FEWER].tolist() == pytest.approx([100 * (1 - 4 / 7), 100 * (1 - 15 / 27)])
-    sentences = figures.MICRO_FIGURE.measured(slots)
+    assert slots["MBA+SAM fewer (%)"].tolist() == pytest.approx(
+        [100 * (1 - 4 / 7), 100 * (1 - 15 / 27)]
+    )
+    sentences = SLOTS.measured(slots)
     assert "43 to 44 % fewer" in sentences[0]
     assert "SAM in 1 (linear at 200)" in sentences[1]
 
@@ -66,7 +69,7 @@ def test_the_slots_are_drawn(slots: pd.DataFrame) -> None:
     from streamplace.present.plots import canvas, to_svg
 
     with canvas(1, "slots") as (drawing, axes):
-        figures.MICRO_FIGURE.plot(slots, axes)
+        SLOTS.plot(slots, axes)
         text = to_svg(drawing)
     assert "LSA+RSM: extra slots of the mapping" in text
 
@@ -79,17 +82,18 @@ def test_planned_predicted_and_actual_rates() -> None:
     assert found.nearest == pytest.approx(200)
     assert found.capacity == pytest.approx(270)
     assert found.by_slot("blob") == [24] * 10 + [23] * 10
-    planned = {"DAG": "linear", "pair": "MBA+DSM", "planned": rate, TABLE: "planned",
+    planned = {"DAG": "linear", "pair": "MBA+DSM", "planned": rate,
                "predicted": 270.0, "predicted, nearest count": 200.0,
                "predicted, shuffled": 265.0}  # fmt: skip
     runs = [
-        {TABLE: "machines", "DAG": "linear", "pair": "MBA+DSM", "machine": name, "noise": 0.05,
+        {"DAG": "linear", "pair": "MBA+DSM", "machine": name, "noise": 0.05,
          "seed": seed, "VM": vm, "actual": 200.0 + seed, "predicted CPU %": 50.0,
          "actual CPU %": 40.0 + vm, "predicted memory %": 10.0, "actual memory %": 9.0}
         for name in ("interpolated", "early") for seed in range(3) for vm in (1, 2)
     ]  # fmt: skip
-    line = figures.MACHINES_FIGURE.table(pd.DataFrame([planned, *runs])).iloc[0]
-    assert (line[figures.PREDICTED], line[figures.ACTUAL]) == (270, 201)
+    frames = {"planned": pd.DataFrame([planned]), "machines": pd.DataFrame(runs)}
+    line = MACHINES.table(frames).iloc[0]
+    assert (line["predicted"], line["actual (simulated, median)"]) == (270, 201)
     assert line["CPU of a machine, actual (%)"] == "41 to 42"
 
 

@@ -12,7 +12,6 @@ import pytest
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.cross_comparison.comparison import can_run, measured, table_of
-from experiments.studies.papers.storm.figures import against_default, alpha_table, shares_by
 from experiments.studies.papers.sweeps import load
 from optim.methods.solve import solve
 
@@ -29,7 +28,7 @@ def test_sweeps_can_be_read(figure: Any, repository: Path) -> None:
 
 
 def row(label: str, seed: int, nodes: float, slots: float, **more: Any) -> dict:
-    line = {"table": "clusters", "sweep": "stages", "value": "1", "seed": seed}
+    line = {"sweep": "stages", "value": "1", "seed": seed}
     traffic = {"nodes_traffic": nodes, "slots_traffic": slots}
     return {**line, "scheduler": label, **traffic, "proved": None, **more}
 
@@ -41,25 +40,37 @@ def test_shares_are_means_and_unproved_optima_are_left_out() -> None:
         row("optimum", 0, 20.0, 20.0, proved=True),
         row("optimum", 1, 10.0, 10.0, proved=False),
     ]
-    table = shares_by("stages", methods=("default", "online", "optimum"))(pd.DataFrame(rows))
+    frame = pd.DataFrame(rows)
+    proofs = frame["scheduler"] == "optimum"
+    (figure,) = find_figures("storm/stages")
+    table = figure.table(
+        {"clusters": frame[~proofs].drop(columns="proved"), "optima": frame[proofs]}
+    )
     line = table.iloc[0]
-    assert line["stages"] == 1
+    assert line["stages of bolts"] == 1
     assert line["default, between nodes (%)"] == 80.0
     assert line["online, between nodes (%)"] == 40.0
     assert line["online, between slots (%)"] == 60.0
     assert pd.isna(line["optimum, between nodes (%)"])  # proved for one seed of two
-    said = against_default(table)
+    said = figure.measured(table)
     assert any("online sends 50 % less" in sentence for sentence in said)
 
 
 def test_methods_without_alpha_stand_in_every_line() -> None:
     busy = {"sweep": "utilisation", "value": "60"}
-    rows = [row("default", 0, 80.0, 80.0, **busy), row("optimum", 0, 20.0, 20.0, **busy)]
-    for alpha in (0.0, 1.0):
-        for label in ("offline", "online, gamma 1.5"):
-            more = {"table": "alphas", "sweep": None, "value": None, "alpha": alpha}
-            rows.append(row(label, 0, 60.0 - 10 * alpha, 60.0, **more))
-    table = alpha_table(pd.DataFrame(rows))
+    lines = [
+        row(label, 0, 60.0 - 10 * alpha, 60.0, alpha=alpha)
+        for alpha in (0.0, 1.0)
+        for label in ("offline", "online, gamma 1.5")
+    ]
+    (figure,) = find_figures("storm/alpha")
+    table = figure.table(
+        {
+            "alphas": pd.DataFrame(lines),
+            "clusters": pd.DataFrame([row("default", 0, 80.0, 80.0, **busy)]),
+            "optima": pd.DataFrame([row("optimum", 0, 20.0, 20.0, **{**busy, "proved": True})]),
+        }
+    )
     assert table["alpha"].tolist() == [0.0, 1.0]
     assert table["default, between nodes (%)"].tolist() == [80.0, 80.0]
     assert table["online, between nodes (%)"].tolist() == [60.0, 50.0]

@@ -13,29 +13,22 @@ A claim about others of the same file has ``claims``, their ids, in place of ``t
 is on the table ``claims`` with ``id``, ``verdict``, ``figure`` and ``cause``, in that order.
 
 All expressions are evaluated over the rows of the query, so that they are columns of its only row
-or aggregates of all rows. Beside DuckDB's own functions there are `MACROS`, and
-``interp(point, xs, ys)`` of lists, as NumPy's.
+or aggregates of all rows (`query`).
 """
 
 from __future__ import annotations
 
-import math
-import re
 import tomllib
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-
-from experiments.statistics import Estimate, mean_interval, median_interval, paired_sign_test
+from experiments.studies.papers.query import FIELD, Tables, filled, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
-    from duckdb import DuckDBPyConnection
 
 
 Verdict = Literal["same", "in part", "different", "not shown"]
@@ -122,32 +115,6 @@ class Claim:
     not_checkable: str = ""
 
 
-FIELD = re.compile(r"""\{((?:[^{}']|'[^']*')+?)(?::([^{}:']*))?\}""")
-"""An expression in a text, with strings in single quotes, and its format."""
-
-ESTIMATE = "STRUCT(value DOUBLE, low DOUBLE, high DOUBLE, seeds BIGINT)"
-
-MACROS = """
--- mean and median with their 95 % intervals, and the same of rows that meet a condition
-CREATE MACRO mean95(x) AS mean_of(list(x));
-CREATE MACRO median95(x) AS median_of(list(x));
-CREATE MACRO mean95_if(x, condition) AS mean_of(list(x) FILTER (WHERE condition));
-CREATE MACRO median95_if(x, condition) AS median_of(list(x) FILTER (WHERE condition));
--- p of the sign test on pairs, rank correlation
-CREATE MACRO sign_p(x, y) AS sign_p_of(list(x), list(y));
-CREATE MACRO rank_corr(x, y) AS rank_corr_of(list(x), list(y));
--- the verdict of a predicate of which all or some parts hold
-CREATE MACRO verdict_word(whole, partly) AS if(whole, 'same', if(partly, 'in part', 'different'));
--- percentage of rows for which a condition holds
-CREATE MACRO share(condition) AS 100.0 * avg(CAST(condition AS INTEGER));
--- squared correlation, unknown where one side does not vary
-CREATE MACRO r2(x, y) AS nullif(corr(x, y), 'nan') ^ 2;
--- whether y never falls, or never rises, with x
-CREATE MACRO rises(y, x) AS list_sort(list(y)) = list(y ORDER BY x);
-CREATE MACRO falls(y, x) AS list_reverse_sort(list(y)) = list(y ORDER BY x);
-"""
-
-
 @dataclass(frozen=True)
 class Query:
     """How a claim is judged from stored tables; called with their frames in order of `tables`.
@@ -175,101 +142,24 @@ class Query:
         texts = [self.text, *(cause["text"] for cause in causes)]
         wanted = [*parts, self.left_out, *(cause.get("when", "true") for cause in causes)]
         wanted += [found[1] for text in texts for found in FIELD.finditer(text)]
-        values = self._values(list(dict.fromkeys(wanted)), frames)
-
-        def told(text: str) -> str:
-            return FIELD.sub(lambda at: format(self._known(values, at[1]), at[2] or ""), text)
-
-        holding = (c["text"] for c in causes if self._known(values, c.get("when", "true")))
+        found = self._values(wanted, frames)
+        holding = (c["text"] for c in causes if known(found, c.get("when", "true"), self.id))
         cause = next(holding, None)
         if isinstance(self.verdict, str):
             verdict = next(v for v in VERDICTS if v == self.verdict)
         else:
-            verdict = verdict_of(*(self._known(values, part) for part in parts))
-        left_out = int(self._known(values, self.left_out))
-        why = self.left_out_why
-        return Finding(verdict, told(self.text), None if cause is None else told(cause),
-                       left_out, why)  # fmt: skip
+            verdict = verdict_of(*(known(found, part, self.id) for part in parts))
+        left_out = int(known(found, self.left_out, self.id))
+        text, cause = (t and filled(t, found, self.id) for t in (self.text, cause))
+        return Finding(verdict, text or "", cause, left_out, self.left_out_why)
 
     def _values(self, expressions: list[str], frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
-        import duckdb
-
-        columns = ", ".join(f'({text}) AS "#{at}"' for at, text in enumerate(expressions))
-        with connection() as db:
-            for name, frame in zip(self.tables, frames, strict=True):
-                db.register(name, frame)
-            try:
-                for name in self._needed_views():
-                    kind = f"MACRO {name} AS TABLE" if "(" in name else f"VIEW {name} AS"
-                    db.execute(f"CREATE {kind} {(self.views or {})[name]}")
-                found = db.execute(f"SELECT {columns} FROM ({self.sql})").fetchall()
-            except duckdb.Error as error:
-                raise LookupError(f"{self.id}: {error}") from error
+        named = dict(zip(self.tables, frames, strict=True))
+        with Tables(named, self.views, self.id) as tables:
+            found = tables.values(self.sql, expressions)
         if len(found) != 1:
             raise LookupError(f"{self.id}: the query gives {len(found)} rows for its texts, not 1")
-        return dict(zip(expressions, map(_plain, found[0]), strict=True))
-
-    def _needed_views(self) -> list[str]:
-        """Return the views that the query names, after those that they name themselves."""
-        views = self.views or {}
-        found: list[str] = []
-
-        def visit(sql: str) -> None:
-            for name in views:
-                word = re.escape(name.partition("(")[0])
-                if name not in found and re.search(rf"\b{word}\b", sql) and views[name] != sql:
-                    visit(views[name])
-                    found.append(name)
-
-        visit(self.sql)
-        return found
-
-    def _known(self, values: Mapping[str, Any], expression: str) -> Any:
-        value = values[expression]
-        if value is None:
-            raise LookupError(f"{self.id}: {expression} is unknown")
-        return value
-
-
-def connection() -> DuckDBPyConnection:
-    """Return a database in memory with the functions that claims use."""
-    import duckdb
-
-    db = duckdb.connect(config={"threads": 1})
-    numbers: Any = "DOUBLE[]"
-    for name, function, arguments, result in (
-        ("mean_of", lambda x: mean_interval(x)._asdict(), [numbers], ESTIMATE),
-        ("median_of", lambda x: median_interval(x)._asdict(), [numbers], ESTIMATE),
-        ("sign_p_of", lambda x, y: paired_sign_test(x, y), [numbers] * 2, "DOUBLE"),
-        ("rank_corr_of", lambda x, y: _rank_correlation(x, y), [numbers] * 2, "DOUBLE"),
-        ("interp", lambda at, x, y: float(np.interp(at, x, y)), ["DOUBLE", numbers, numbers],
-         "DOUBLE"),
-    ):  # fmt: skip
-        db.create_function(name, function, arguments, result)
-    db.create_function("interval_text", lambda found: str(_estimate(found)), [ESTIMATE], "VARCHAR")
-    db.execute(MACROS)
-    return db
-
-
-def _estimate(found: Mapping[str, Any]) -> Estimate:
-    """Return an interval; a bound that is not known is `NULL` there and ``nan`` here."""
-    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in found.items()}
-    return Estimate(**known)
-
-
-def _rank_correlation(x: list[float], y: list[float]) -> float:
-    from scipy import stats
-
-    return float(stats.spearmanr(x, y).statistic)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of DuckDB as Python formats it."""
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, dict):
-        return _estimate(value)
-    return value
+        return found[0]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import numpy as np
 from experiments.studies.papers.model_driven.plans import MICRO, PAIRS, Predicted, dag_at, plan_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
 TOLD = (
@@ -17,6 +19,16 @@ TOLD = (
     ("azure_blob", 50, 30), ("azure_table", 1, 3), ("azure_table", 60, 60),
 )  # fmt: skip
 """(task, threads, tuples/s) of section 5.3."""
+
+
+def recorded_runs(folder: Path, reduced: bool) -> pd.DataFrame:
+    """Return recorded runs of the CPU-bound job: a bench of an hour, as root, is not repeated."""
+    import pandas as pd
+
+    from experiments.studies.lab.bench import RUNS
+
+    found = pd.read_csv(RUNS)
+    return found[found["shape"] == "CPU-bound"]
 
 
 def models_table(reduced: bool) -> pd.DataFrame:

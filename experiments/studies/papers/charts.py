@@ -1,0 +1,168 @@
+"""Charts as data: panels of layers, each a kind, a query and the columns that it draws.
+
+A panel of ``figures.toml`` has ``xlabel`` and ``ylabel`` (texts of `query`), ``bottom`` and ``top``
+(numbers or expressions), ``log`` (``"x"``, ``"y"`` or ``"xy"``), ``invert`` for an axis that runs
+to the left, ``sql`` (``FROM shown``, the table of the figure), and its ``layers``; one that has a
+``kind`` is its only layer. Layers may have ``sql`` of their own, ``label``, and ``color``, the
+number of a colour. Kinds are the functions in `KINDS`, which say what columns they take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from streamplace.present.plots import (
+    COLORS,
+    DASHES,
+    INK,
+    MARKERS,
+    draw_bars,
+    draw_lines,
+    log_scale,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from experiments.studies.papers.query import Tables
+
+Panel = dict[str, Any]
+GREY = "#999999"
+
+
+def draw_panels(tables: Tables, panels: Sequence[Panel], axes: Any) -> None:
+    """Draw panels on matplotlib axes: on a list of them where there are several."""
+    for place, panel in zip([axes] if len(panels) == 1 else axes, panels, strict=True):
+        draw_panel(tables, panel, place)
+
+
+def draw_panel(tables: Tables, panel: Panel, axes: Axes) -> None:
+    """Draw a panel; one without rows stays empty."""
+    sql = panel.get("sql", "FROM shown")
+    data = tables.table(sql)
+    if data.empty:
+        return
+    for layer in panel.get("layers", [panel]):
+        own = tables.table(layer["sql"]) if "sql" in layer else data
+        KINDS[layer["kind"]](axes, own, layer)
+    for which in panel.get("log", ""):
+        log_scale(axes, which)
+    wanted = {key: str(panel[key]) for key in ("bottom", "top") if key in panel}
+    found = tables.values(sql, wanted.values())[0]
+    limits: dict[str, Any] = {key: float(found[text]) for key, text in wanted.items()}
+    axes.set_ylim(**limits)
+    if panel.get("invert"):
+        axes.invert_xaxis()
+    for key in ("xlabel", "ylabel"):
+        if key in panel:
+            axes.set(**{key: tables.texts(sql, panel[key])[0]})
+
+
+def _lines(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """One line a column of `y`, all others by default, over `x`.
+
+    With an `end` those whose names have it, without it.
+    """
+    if end := layer.get("end"):
+        named = {name: name.removesuffix(end) for name in map(str, data) if name.endswith(end)}
+        data = data[[layer["x"], *named]].rename(columns=named)
+    draw_lines(axes, data, layer["x"], layer.get("y"))
+
+
+def _series(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """One line without marks a `group`: `y` over `x`."""
+    for number, (name, mine) in enumerate(_groups(data, layer)):
+        look = {"color": COLORS[number % len(COLORS)], "linestyle": DASHES[number % len(DASHES)]}
+        axes.plot(mine[layer["x"]], mine[layer["y"]], label=name, **look)
+    axes.legend()
+
+
+def _steps(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """`y` over `x`, constant up to the next one."""
+    axes.plot(data[layer["x"]], data[layer["y"]], color=INK, drawstyle="steps-post")
+
+
+def _band(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """The area from `low` to `high` over `x`, in the colour of the line `label`."""
+    (color,) = {line.get_color() for line in axes.lines if line.get_label() == layer["label"]}
+    low, high = data[layer["low"]], data[layer["high"]]
+    axes.fill_between(data[layer["x"]], low, high, color=color, alpha=0.15)
+
+
+def _groups(data: pd.DataFrame, layer: Panel) -> list[tuple[str, pd.DataFrame]]:
+    """Return the rows of each group with its name; all, with the layer's label, without groups."""
+    if "group" not in layer:
+        return [(layer.get("label", "_"), data)]
+    return [(str(name), mine) for name, mine in data.groupby(layer["group"], sort=False)]
+
+
+def _bars(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """Upright bars of `y` by `x`, side by side where there is a `group`.
+
+    `low` and `high` are ends of an interval, `extra` stands on top, `least` is a line across.
+    """
+    names = dict.fromkeys(data[layer["x"]])
+    places: dict[Any, int] = {name: place for place, name in enumerate(names)}
+    groups = _groups(data, layer)
+    width = 0.8 / len(groups)
+    for number, (name, mine) in enumerate(groups):
+        shift = width * (number + 0.5) - 0.4
+        at = [places[x] + shift for x in mine[layer["x"]]]
+        y, color = mine[layer["y"]], COLORS[layer.get("color", number)]
+        ends = [y - mine[layer["low"]], mine[layer["high"]] - y] if "low" in layer else None
+        look: Panel = {"color": color, "yerr": ends, "capsize": 3}
+        axes.bar(at, y, 0.9 * width, label=name, **look)
+        if "extra" in layer:
+            told = f"{name}: {layer['extra']}"
+            axes.bar(at, mine[layer["extra"]], 0.9 * width, bottom=y, color=color, alpha=0.45,
+                     hatch="//", label=told)  # fmt: skip
+        if "least" in layer:
+            first, last = [a - width / 2 for a in at], [a + width / 2 for a in at]
+            told = "_" if number else layer["least"]
+            axes.hlines(mine[layer["least"]], first, last, color="black", label=told)
+    axes.set_xticks(range(len(places)), [str(name) for name in places])
+    axes.grid(visible=False, axis="x")
+    axes.legend()
+
+
+def _rows(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """Lying bars of `x` with their values, named by `y`, from the top down."""
+    draw_bars(axes, data, layer["y"], layer["x"])
+
+
+def _marks(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """Marks at `x` and `y`, one look a `group`; open ones if `hollow`."""
+    for number, (name, mine) in enumerate(_groups(data, layer)):
+        look: Panel = {"color": COLORS[layer.get("color", number)], "linestyle": "none"}
+        look |= {"marker": layer.get("marker", MARKERS[number]), "markersize": layer.get("size", 5)}
+        if layer.get("hollow"):
+            look["fillstyle"] = "none"
+        # of open and filled marks of the same groups the legend has the filled ones
+        label = "_" if "group" in layer and layer.get("hollow") else name
+        axes.plot(mine[layer["x"]], mine[layer["y"]], label=label, **look)
+    axes.legend()
+
+
+def _spans(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """Upright lines at `x` from `low` to `high`."""
+    axes.vlines(data[layer["x"]], data[layer["low"]], data[layer["high"]], color=GREY, linewidth=1)
+
+
+def _level(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """A lying line at the number `y`."""
+    axes.axhline(layer["y"], color=GREY, linewidth=1)
+
+
+def _diagonal(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
+    """The line on which both axes have the same value, up to the largest one of `y`."""
+    most = 1.05 * float(data[[layer["y"]]].to_numpy().max())
+    axes.plot([0.0, most], [0.0, most], color=GREY, linewidth=1)
+
+
+KINDS: Mapping[str, Callable[[Axes, pd.DataFrame, Panel], None]] = {
+    "lines": _lines, "series": _series, "steps": _steps, "band": _band, "bars": _bars,
+    "rows": _rows, "marks": _marks, "spans": _spans, "level": _level, "diagonal": _diagonal,
+}  # fmt: skip

@@ -1,0 +1,199 @@
+"""SQL on stored tables (DuckDB), and texts with values: what claims and figures are made of.
+
+A query's ``FROM`` names frames and views, which may have arguments (``"last_third(job)"`` is a
+macro of a table). A text has ``{expression:format}``: SQL over the rows of a query, then the number
+format of Python. Beside DuckDB's own functions there are `MACROS`, and ``interp(point, xs, ys)`` of
+lists, as NumPy's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.statistics import Estimate, mean_interval, median_interval, paired_sign_test
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pandas as pd
+    from duckdb import DuckDBPyConnection
+
+FIELD = re.compile(r"""\{((?:[^{}']|'[^']*')+?)(?::([^{}:']*))?\}""")
+"""An expression in a text, with strings in single quotes, and its format."""
+
+ESTIMATE = "STRUCT(value DOUBLE, low DOUBLE, high DOUBLE, seeds BIGINT)"
+
+MACROS = """
+-- mean and median with their 95 % intervals, and the same of rows that meet a condition
+CREATE MACRO mean95(x) AS mean_of(list(x));
+CREATE MACRO median95(x) AS median_of(list(x));
+CREATE MACRO mean95_if(x, condition) AS mean_of(list(x) FILTER (WHERE condition));
+CREATE MACRO median95_if(x, condition) AS median_of(list(x) FILTER (WHERE condition));
+-- p of the sign test on pairs, rank correlation
+CREATE MACRO sign_p(x, y) AS sign_p_of(list(x), list(y));
+CREATE MACRO rank_corr(x, y) AS rank_corr_of(list(x), list(y));
+-- the verdict of a predicate of which all or some parts hold
+CREATE MACRO verdict_word(whole, partly) AS if(whole, 'same', if(partly, 'in part', 'different'));
+-- percentage of rows for which a condition holds
+CREATE MACRO share(condition) AS 100.0 * avg(CAST(condition AS INTEGER));
+-- squared correlation, unknown where one side does not vary
+CREATE MACRO r2(x, y) AS nullif(corr(x, y), 'nan') ^ 2;
+-- whether y never falls, or never rises, with x
+CREATE MACRO rises(y, x) AS list_sort(list(y)) = list(y ORDER BY x);
+-- who proves optima, and how many: "certificate (12), one solver (3)"
+CREATE MACRO whose(names) AS (
+    SELECT string_agg(format('{} ({:,})', name, n), ', ' ORDER BY n DESC)
+    FROM (SELECT name, count(*) AS n FROM (SELECT unnest(names) AS name)
+          WHERE name IS NOT NULL GROUP BY name));
+CREATE MACRO falls(y, x) AS list_reverse_sort(list(y)) = list(y ORDER BY x);
+"""
+
+
+class Tables:
+    """Frames and views under their names, and what queries say of them.
+
+    Parameters
+    ----------
+    frames
+        By the names that queries use.
+    views
+        SQL by name; one with arguments in its name is a macro of a table.
+    who
+        Whose queries they are, for errors.
+
+    Raises
+    ------
+    LookupError
+        By all methods: the tables lack a column or rows that the query needs.
+    """
+
+    def __init__(
+        self, frames: Mapping[str, pd.DataFrame], views: Mapping[str, str] | None, who: str
+    ) -> None:
+        self.db = connection()
+        self.views, self.who = dict(views or {}), who
+        self.made: set[str] = set()
+        for name, frame in frames.items():
+            self.db.register(name, frame)
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.db.close()
+
+    def table(self, sql: str) -> pd.DataFrame:
+        """Return the rows of a query."""
+        found: pd.DataFrame = self._asked(sql, sql).df()
+        return found
+
+    def values(self, sql: str, expressions: Iterable[str]) -> list[dict[str, Any]]:
+        """Return the values of expressions over a query: of all of its rows, or of each."""
+        wanted = list(dict.fromkeys(expressions))
+        columns = ", ".join(f'({text}) AS "#{at}"' for at, text in enumerate(wanted))
+        rows = self._asked(sql, f"SELECT {columns or 1} FROM ({sql})").fetchall()
+        return [dict(zip(wanted, map(_plain, row), strict=False)) for row in rows]
+
+    def texts(self, sql: str, text: str) -> list[str]:
+        """Return a text with values in it: once for a query, or once a row of it.
+
+        Raises
+        ------
+        LookupError
+            A value is unknown, too.
+        """
+        expressions = [found[1] for found in FIELD.finditer(text)]
+        return [filled(text, row, self.who) for row in self.values(sql, expressions)]
+
+    def _asked(self, sql: str, whole: str) -> DuckDBPyConnection:
+        import duckdb
+
+        try:
+            for name in self._needed(sql):
+                kind = f"MACRO {name} AS TABLE" if "(" in name else f"VIEW {name} AS"
+                self.db.execute(f"CREATE {kind} {self.views[name]}")
+                self.made.add(name)
+            return self.db.execute(whole)
+        except duckdb.Error as error:
+            raise LookupError(f"{self.who}: {error}") from error
+
+    def _needed(self, sql: str) -> list[str]:
+        """Return the views that a query names, after those that they name themselves."""
+        found: list[str] = []
+
+        def visit(sql: str) -> None:
+            for name, text in self.views.items():
+                word = re.escape(name.partition("(")[0])
+                if name in found or name in self.made or text == sql:
+                    continue
+                if re.search(rf"\b{word}\b", sql):
+                    visit(text)
+                    found.append(name)
+
+        visit(sql)
+        return found
+
+
+def filled(text: str, values: Mapping[str, Any], who: str) -> str:
+    """Return a text with its values.
+
+    Raises
+    ------
+    LookupError
+        One of them is unknown.
+    """
+    return FIELD.sub(lambda at: format(known(values, at[1], who), at[2] or ""), text)
+
+
+def known(values: Mapping[str, Any], expression: str, who: str) -> Any:
+    """Return a value; one that is unknown is an error (`LookupError`)."""
+    value = values[expression]
+    if value is None:
+        raise LookupError(f"{who}: {expression} is unknown")
+    return value
+
+
+def connection() -> DuckDBPyConnection:
+    """Return a database in memory with the functions that claims use."""
+    import duckdb
+
+    db = duckdb.connect(config={"threads": 1})
+    numbers: Any = "DOUBLE[]"
+    for name, function, arguments, result in (
+        ("mean_of", lambda x: mean_interval(x)._asdict(), [numbers], ESTIMATE),
+        ("median_of", lambda x: median_interval(x)._asdict(), [numbers], ESTIMATE),
+        ("sign_p_of", lambda x, y: paired_sign_test(x, y), [numbers] * 2, "DOUBLE"),
+        ("rank_corr_of", lambda x, y: _rank_correlation(x, y), [numbers] * 2, "DOUBLE"),
+        ("interp", lambda at, x, y: float(np.interp(at, x, y)), ["DOUBLE", numbers, numbers],
+         "DOUBLE"),
+    ):  # fmt: skip
+        db.create_function(name, function, arguments, result)
+    db.create_function("interval_text", lambda found: str(_estimate(found)), [ESTIMATE], "VARCHAR")
+    db.execute(MACROS)
+    return db
+
+
+def _estimate(found: Mapping[str, Any]) -> Estimate:
+    """Return an interval; a bound that is not known is `NULL` there and ``nan`` here."""
+    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in found.items()}
+    return Estimate(**known)
+
+
+def _rank_correlation(x: list[float], y: list[float]) -> float:
+    from scipy import stats
+
+    return float(stats.spearmanr(x, y).statistic)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of DuckDB as Python formats it."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return _estimate(value)
+    return value
