@@ -247,7 +247,7 @@ def _others(instance: Instance) -> list[float]:
 @timing(
     "Sustainable rate: pipelines by throughput-exact, and throughput-search on the last",
     "groups × tasks on nodes", "method", "rate", "bound", "gap", "ended", "s", "CPU s",
-    quick={"nodes": (4,), "large": (8, 10, 4), "limit": 2.0},
+    quick={"nodes": (20,), "large": (8, 10, 4), "limit": 2.0},
 )  # fmt: skip
 def rate_pipelines(
     nodes: Sequence[int] = (8, 20, 100),
