@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
-from formulations.conflicts.bound import aggregate
+from formulations.conflicts.decide import aggregate
 from formulations.conflicts.model import build, joined
 from formulations.conflicts.rule_instances import atoms_of
 from optim.rules import BUDGETS, LEAVING, RULES, Form

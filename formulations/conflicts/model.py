@@ -24,7 +24,7 @@ from optim.kernels.place_rules import place_rules, slot_rules
 from optim.kernels.room import placing_masks
 from optim.rules import SLOTS, Form, budgets, most_restarts, node_counts, rules_of
 from optim.rules.capacity import proof_slack
-from optim.rules.slot_assignment.restarts import workers_of
+from optim.rules.slot_assignment.groups import workers_of
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:

@@ -151,8 +151,7 @@ def _form(
     problem: EoaProblem, settings: Settings, wanted: str, objective: str
 ) -> PatternForm | ProductForm:
     """Choose the form: patterns where they are few enough and the goal adds up over nodes."""
-    from formulations.elastic.columns import columns_of, unknown_set
-    from formulations.elastic.exact import PatternForm
+    from formulations.elastic.exact import PatternForm, columns_of, unknown_set
     from formulations.elastic.linear import ProductForm
 
     if wanted == "products":

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.column_generation.problem import Pool
+    from formulations.model_driven.fewest import SolverCalls
     from formulations.model_driven.items import Items
     from formulations.model_driven.performance_model import Counts
     from formulations.model_driven.slots import Machines, Slot
-    from formulations.model_driven.solver_calls import SolverCalls
     from optim.format.tables import Floats
 
 MOST_CLASSES = 200

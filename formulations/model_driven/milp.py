@@ -18,15 +18,19 @@ import numpy as np
 
 from formulations.column_generation import driver
 from formulations.model_driven.allocate import ALLOCATIONS, acquire, allocate, cores_of
-from formulations.model_driven.counts_model import (
+from formulations.model_driven.fewest import (
+    SHORT_SECONDS,
+    SHORT_SHARE,
+    Fewest,
+    SolverCalls,
     add_traffic,
     build_counts,
     leading_class,
+    prove_fewest,
     rates_of_pairs,
     traffic_between,
     unit_of_traffic,
 )
-from formulations.model_driven.fewest import Fewest, prove_fewest
 from formulations.model_driven.items import ROUNDING, make_items, which_pack
 from formulations.model_driven.machines import OnMachines, place_on_machines
 from formulations.model_driven.performance_model import FULL
@@ -39,7 +43,6 @@ from formulations.model_driven.slots import (
     items_of,
     placement,
 )
-from formulations.model_driven.solver_calls import SHORT_SECONDS, SHORT_SHARE, SolverCalls
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.methods.registry import Method, Option, Outcome, Request, get_method
 from optim.referee.result import Level, Termination

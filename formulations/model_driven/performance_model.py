@@ -7,14 +7,17 @@ and memory in percent of a slot, `T(ω)` the least number of threads whose peak 
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats, ModelPoint
 
     Counts = NDArray[np.int64]
+
 
 FULL = 100.0
 """All of a slot's CPU or memory, in percent."""
@@ -136,3 +140,166 @@ def performance_models(instance: Instance) -> list[PerformanceModel]:
     if problems:
         raise InvalidInput(problems)
     return [made[model] for model in instance.operators.model if model is not None]
+
+
+# Threads counted by slot: what they reach and use under a grouping, and where a job ends.
+#
+# Source: Shukla and Simmhan 2017, section 8.5.
+
+
+@dataclass(frozen=True, eq=False)
+class Bundles:
+    """Threads counted by slot: one row a slot and operator that meet.
+
+    Attributes
+    ----------
+    node, slot, operator, threads
+        (B,) machine, slot number, operator, and how many threads of it are there.
+    of_operator
+        (O,) all threads of each operator, placed or not.
+    slots
+        (V,) slots of each machine.
+    peak, cpu, memory
+        (B,) peak rate (tuples/s) of the row, and CPU and memory at it in percent of a slot; a task
+        without a model takes any rate at no cost.
+    per_input
+        (O,) tuples a task receives for each tuple of input; ``nan`` where unknown.
+    """
+
+    node: Counts
+    slot: Counts
+    operator: Counts
+    threads: Counts
+    of_operator: Counts
+    slots: Counts
+    peak: Floats
+    cpu: Floats
+    memory: Floats
+    per_input: Floats
+
+    @cached_property
+    def share(self) -> Floats:
+        """(B,) share of its task's tuples that a row receives: that of its threads."""
+        total: Floats = np.maximum(self.of_operator[self.operator], 1).astype(np.float64)
+        return self.threads / total
+
+    @cached_property
+    def _tenants(self) -> NDArray[Any]:
+        """(B,) tasks that share a row's slot."""
+        width = int(self.slots.max(initial=1))
+        key = self.node.astype(np.int64) * width + self.slot
+        _, index, counts = np.unique(key, return_inverse=True, return_counts=True)
+        return counts[index]
+
+    @property
+    def known(self) -> bool:
+        """Whether the tuple rates of all operators follow from the input rate."""
+        return not bool(np.isnan(self.per_input).any())
+
+    def limits(self) -> Floats:
+        """(B,) input rate at which each row reaches its peak under shuffle grouping."""
+        arriving = self.share * self.per_input[self.operator]
+        limit = np.full(len(self.peak), np.inf)
+        np.divide(self.peak, arriving, out=limit, where=arriving > 0)
+        return limit
+
+    def capacity(self) -> Floats:
+        """(O,) input rate that all slots of a task could sustain together."""
+        total = np.zeros(len(self.of_operator))
+        np.add.at(total, self.operator, self.peak)
+        limit = np.full(len(total), np.inf)
+        np.divide(total, self.per_input, out=limit, where=self.per_input > 0)
+        return limit
+
+    def shuffled(self, rate: float) -> Floats:
+        """(B,) tuples/s each row serves under shuffle grouping, at most its peak."""
+        return np.minimum(rate * self.per_input[self.operator] * self.share, self.peak)
+
+    def filled(self, rate: float) -> Floats:
+        """(B,) tuples/s if the best slots of a task were filled first, as allocations plan.
+
+        Of equally good slots those that the task shares with the fewest others come first.
+        """
+        order = np.lexsort((np.arange(len(self.peak)), self._tenants, -self.peak, self.operator))
+        peaks = self.peak[order]
+        first = np.searchsorted(self.operator[order], self.operator[order], side="left")
+        before = np.cumsum(np.where(np.isfinite(peaks), peaks, 0.0))
+        before = np.concatenate([[0.0], before])
+        taken = before[np.arange(len(peaks))] - before[first]
+        wanted = rate * self.per_input[self.operator[order]]
+        served = np.empty(len(peaks))
+        served[order] = np.clip(wanted - taken, 0.0, peaks)
+        return served
+
+    def use(self, served: Floats) -> tuple[Floats, Floats]:
+        """(B,) CPU and memory, percent of a slot, of rows that serve these rates."""
+        level = np.ones(len(served))
+        np.divide(served, self.peak, out=level, where=(self.peak > 0) & np.isfinite(self.peak))
+        level = np.where(np.isnan(level), 1.0, level)
+        return self.cpu * level, self.memory * level
+
+    def by_slot(self, values: Floats) -> dict[tuple[int, int], float]:
+        """Sum of a (B,) figure over each slot that holds a thread."""
+        width = int(self.slots.max(initial=1))
+        key = self.node.astype(np.int64) * width + self.slot
+        used, index = np.unique(key, return_inverse=True)
+        sums = np.bincount(index, values, minlength=len(used))
+        pairs = zip(used.tolist(), sums.tolist(), strict=True)
+        return {(key // width, key % width): value for key, value in pairs}
+
+    def by_node(self, values: Floats) -> NDArray[Any]:
+        """(V,) sum of a (B,) figure over each machine."""
+        return np.bincount(self.node, values, minlength=len(self.slots))
+
+
+def rates_of(bundles: Bundles) -> tuple[float | None, float | None, int | None]:
+    """Return supported rate, capacity, and the row where the supported rate ends."""
+    if not bundles.known or not len(bundles.peak):
+        return None, None, None
+    limits = bundles.limits()
+    at = int(np.argmin(limits))
+    capacity = float(bundles.capacity().min())
+    if not math.isfinite(limits[at]):
+        return None, None, None
+    return float(limits[at]), capacity, at
+
+
+def count_bundles(
+    instance: Instance,
+    threads: Counts,
+    slots: Counts,
+    placed: Counter[tuple[int, int, int]],
+    between: str = "linear",
+) -> Bundles:
+    """Count threads by (machine, slot, operator) and look their models up.
+
+    Parameters
+    ----------
+    threads
+        (O,) threads of each operator.
+    slots
+        (V,) slots of each machine.
+    placed
+        Threads of each (machine, slot, operator).
+    between
+        As for `predict`.
+    """
+    rows = sorted(placed.items())
+    table = np.array([key for key, _ in rows], dtype=np.int64).reshape(len(rows), 3)
+    count = np.array([k for _, k in rows], dtype=np.int64)
+    peak = np.full(len(rows), np.inf)
+    cpu, memory = np.zeros(len(rows)), np.zeros(len(rows))
+    models = {
+        name: PerformanceModel(name, points) for name, points in sorted(instance.models.items())
+    }
+    kinds = np.array([m or "" for m in instance.operators.model], dtype=object)[table[:, 2]]
+    for name, model in models.items():
+        here = kinds == name
+        peak[here] = model.rate(count[here], between)
+        cpu[here] = model.cpu(count[here], between)
+        memory[here] = model.memory(count[here], between)
+    rates = instance.operators.tuple_rate
+    per_input = rates / instance.input_rate if instance.input_rate else np.full(len(rates), np.nan)
+    return Bundles(
+        table[:, 0], table[:, 1], table[:, 2], count, threads, slots, peak, cpu, memory, per_input
+    )

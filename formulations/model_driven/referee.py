@@ -34,8 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.model_driven.allocate import cores_of
-from formulations.model_driven.bundles import Bundles, count_bundles, rates_of
-from formulations.model_driven.performance_model import FULL
+from formulations.model_driven.performance_model import FULL, Bundles, count_bundles, rates_of
 from optim.errors import InvalidInput, Problem
 from optim.referee.evaluate import PlanKind
 from optim.referee.evaluation import Evaluation
@@ -45,7 +44,7 @@ from optim.util.tolerance import slack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formulations.model_driven.bundles import Bundles
+    from formulations.model_driven.performance_model import Bundles
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Floats

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.schedule.capacity import Room, Waiting
-from formulations.schedule.problem import Between, Blocked, Move, Step, taken_back
+from formulations.schedule.capacity import Between, Blocked, Move, Room, Step, Waiting, taken_back
 from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.format.tables import APART
 from optim.referee.evaluate import check_belongs
@@ -26,7 +25,7 @@ from optim.rules import LINKS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from formulations.schedule.problem import Step
+    from formulations.schedule.capacity import Step
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints

@@ -38,7 +38,7 @@ from optim.methods.registry import Outcome
 from optim.referee.result import Termination
 from optim.rules import kept_by, most_restarts
 from optim.rules.slot_assignment import assign_slots
-from optim.rules.slot_assignment.restarts import Worker, workers_of
+from optim.rules.slot_assignment.groups import Worker, workers_of
 from optim.solvers import solve_linear
 
 if TYPE_CHECKING:

@@ -246,8 +246,8 @@ def _by_workers(
     request: Request,
     start: Start | None,
 ) -> Outcome:
-    from formulations.storm.bound import density_bound
     from formulations.storm.linear import Direct
+    from formulations.storm.problem import density_bound
 
     left = request.remaining()
     known: float | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     from formulations.storm.problem import StormJobs
     from optim.format.instance import Instance
-    from optim.rules.slot_assignment.restarts import Worker
+    from optim.rules.slot_assignment.groups import Worker
 
 
 MOST_STEPS = 1e9

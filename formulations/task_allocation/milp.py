@@ -24,19 +24,17 @@ from formulations.task_allocation.common import (
     feasible_starts,
     relabelled,
 )
-from formulations.task_allocation.figure_rows import (
+from formulations.task_allocation.model import (
     CONTINUOUS,
     LINEAR,
-    NONLINEAR,
-    TRAFFIC,
-    FigureRows,
-    node_keys,
-)
-from formulations.task_allocation.model import (
     MOST_PRODUCTS,
+    NONLINEAR,
     OTHERS,
     SCALED_TOTAL,
+    TRAFFIC,
+    FigureRows,
     build,
+    node_keys,
     solve_exactly,
 )
 from optim.errors import Problem, SolverError, UnsuitableMethod
@@ -59,7 +57,7 @@ from optim.util.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.task_allocation.figure_rows import Expression
+    from formulations.task_allocation.model import Expression
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints

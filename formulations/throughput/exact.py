@@ -15,7 +15,6 @@ from formulations.column_generation.driver import MOST_WHOLE, SAME, Bottleneck
 from formulations.column_generation.driver import warm_up as warm_up_patterns
 from formulations.column_generation.integer import Backend
 from formulations.column_generation.problem import Clock, Pool, TableRows
-from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     FULL,
     KNOWN_FORMS,
@@ -28,6 +27,7 @@ from formulations.throughput.common import (
     finished,
     fullest_last,
     good_starts,
+    least_load,
     rate_at,
     traffic_level,
 )

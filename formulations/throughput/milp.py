@@ -32,7 +32,6 @@ from formulations.model_rows import (
 )
 from formulations.rule_rows import RuleRows, add_rule_rows
 from formulations.task_allocation.common import relabelled
-from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     KNOWN_FORMS,
     MOVES,
@@ -43,6 +42,7 @@ from formulations.throughput.common import (
     finished,
     fullest_last,
     good_starts,
+    least_load,
     rate_at,
 )
 from formulations.throughput.exact import FULL, check_moves

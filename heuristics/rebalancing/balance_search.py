@@ -134,7 +134,7 @@ class Run:
 
     def prove(self) -> None:
         """Refute load distances below the best one."""
-        from formulations.rebalancing.class_bound import Refuting
+        from formulations.rebalancing.balance.classes import Refuting
 
         end = time.perf_counter() + PROOFS * self.watch.remaining()
         refuting = Refuting(

@@ -13,6 +13,7 @@ Source: described in Aniello, Baldoni and Querzoni, "Adaptive online scheduling 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +26,11 @@ from optim.rules.base import MEASURED, Form
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.storm.problem import StormJobs
     from optim.format.instance import Instance
     from optim.methods.registry import Request
+
+    Integers = NDArray[np.int64]
 
 
 def take_slots(
@@ -95,3 +99,78 @@ METHOD = Method(
     objectives=("imc_gain", "internode_traffic"),
     promises_feasibility=False,
 )
+
+
+# How many executors a slot holds, how many nodes a topology spreads over, who gets which slots.
+
+
+def most_executors(executors: int, workers: int, alpha: float) -> int:
+    """Return ⌊M(α)⌋, the most executors a slot may hold.
+
+    ``M(α) = ⌈E/W⌉ + α (E − W + 1 − ⌈E/W⌉)`` with W = min(W, E): even at α = 0; at α = 1 one slot
+    may hold all that the others can spare.
+
+    Source: Aniello et al. 2013, section 3.
+
+    Examples
+    --------
+    >>> [most_executors(10, 4, alpha) for alpha in (0.0, 0.5, 1.0)]
+    [3, 5, 7]
+    """
+    least = -(-executors // workers)
+    # the slack keeps 4.999999999 (a rounding error of 5) from becoming 4
+    return least + math.floor(alpha * (executors - workers + 1 - least) + 1e-9)
+
+
+def nodes_to_use(free: Integers, workers: int, node_spread: float) -> int:
+    """Return over how many nodes a topology's slots go.
+
+    ``least + ⌈node_spread (most − least)⌉``, where `least` nodes suffice when those with most free
+    slots are taken, and `most` is min(nodes with a free slot, W).
+
+    Examples
+    --------
+    >>> [nodes_to_use(np.array([4, 4, 2, 0]), 5, spread) for spread in (0.0, 0.5, 1.0)]
+    [2, 3, 3]
+    """
+    usable = np.sort(free[free > 0])[::-1]
+    if not len(usable):
+        return 0
+    enough = np.cumsum(usable) >= workers
+    least = int(enough.argmax()) + 1 if enough.any() else len(usable)
+    most = max(least, min(len(usable), workers))
+    return least + math.ceil(node_spread * (most - least) - 1e-9)
+
+
+def slots_within_reach(jobs: StormJobs) -> tuple[Integers, list[str]]:
+    """Return how many slots each topology gets, served in order, and notes on those with too few.
+
+    Where slots suffice for all, everyone gets its workers.
+    """
+    given, notes = np.zeros(jobs.num_jobs, dtype=np.int64), []
+    for j, (name, workers) in enumerate(zip(jobs.names, jobs.workers.tolist(), strict=True)):
+        usable = jobs.nodes[j]
+        taken = given[(jobs.nodes & usable).any(axis=1)].sum()
+        given[j] = count = max(0, min(workers, int(jobs.slots[usable].sum() - taken)))
+        if count < workers:
+            notes.append(f"{name}: {count} free slots for {workers} workers")
+    return given, notes
+
+
+def slot_limits(
+    instance: Instance, executors: int, slots: int, alpha: float
+) -> tuple[int, NDArray[np.float64]]:
+    """Return how many executors, and (R,) how much load, any slot of a topology may hold.
+
+    The instance's `max_tasks_per_slot` lowers ⌊M(α)⌋. Schedulers fill slots before they know the
+    nodes, so a slot's capacity is the least of all nodes that stay.
+    """
+    most = most_executors(executors, slots, alpha)
+    limit = instance.limits.max_tasks_per_slot
+    if limit is not None:
+        most = min(most, int(limit))
+    stay = instance.open_nodes & (instance.nodes.slots != 0)
+    capacity = np.full(instance.num_resources, np.inf)
+    if stay.any():
+        capacity = instance.nodes.slot_capacity[stay].min(axis=0)
+    return most, capacity + 1e-9 * np.where(np.isfinite(capacity), np.abs(capacity), 0.0)

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.storm.problem import scheduled_jobs
-from heuristics.storm.even import take_slots
-from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
+from heuristics.storm.even import nodes_to_use, slot_limits, slots_within_reach, take_slots
 from optim.errors import Problem, UnsuitableMethod
 from optim.format.demand import find_cycle
 from optim.methods.registry import Method, Option, Outcome

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from formulations.storm.problem import scheduled_jobs
+from heuristics.storm.even import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.storm.offline import ALPHA, NODE_SPREAD
-from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.task_allocation.groups import stable_descending
 from optim.kernels.room import placing_room
 from optim.methods.registry import Method, Option, Outcome

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     FULL,
     KNOWN_FORMS,
@@ -24,6 +23,7 @@ from formulations.throughput.common import (
     counted,
     emptied_first,
     finished,
+    least_load,
     rate_at,
 )
 from formulations.throughput.problem import load_of, places_of, thread_load

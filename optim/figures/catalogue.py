@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from optim.errors import InvalidInput
-from optim.figures import leaving, load, loss, machines, places, rate, traffic
+from optim.figures import leaving, load, rate, traffic
 from optim.figures.expression import read_objective
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class Figures:
     """The figures of one plan, each explained by its `Figure`; ``None`` where it does not apply."""
 
-    excess: Annotated[float | None, places.EXCESS] = None
+    excess: Annotated[float | None, traffic.EXCESS] = None
     drained: Annotated[bool | None, leaving.DRAINED] = None
     undrained: Annotated[dict[str, Any] | None, leaving.UNDRAINED] = None
     load_distance: Annotated[float | None, load.LOAD_DISTANCE] = None
     mean_load: Annotated[float | None, load.MEAN_LOAD] = None
     sustainable_rate: Annotated[float | None, rate.SUSTAINABLE_RATE] = None
     saturation: Annotated[list[dict[str, Any]] | None, rate.SATURATION] = None
-    rate_after_loss: Annotated[float | None, loss.RATE_AFTER_LOSS] = None
+    rate_after_loss: Annotated[float | None, rate.RATE_AFTER_LOSS] = None
     imc_gain: Annotated[float | None, traffic.IMC_GAIN] = None
     total_traffic: Annotated[float | None, traffic.TOTAL_TRAFFIC] = None
     internode_traffic: Annotated[float | None, traffic.INTERNODE_TRAFFIC] = None
@@ -48,20 +48,20 @@ class Figures:
     mean_absolute_deviation: Annotated[float | None, load.MEAN_ABSOLUTE_DEVIATION] = None
     used_utilisation: Annotated[float | None, load.USED_UTILISATION] = None
     used_capacity: Annotated[float | None, load.USED_CAPACITY] = None
-    node_tasks: Annotated[dict[str, int] | None, places.NODE_TASKS] = None
+    node_tasks: Annotated[dict[str, int] | None, traffic.NODE_TASKS] = None
     node_loads: Annotated[dict[str, dict[str, float]] | None, load.NODE_LOADS] = None
-    nodes_used: Annotated[int | None, places.NODES_USED] = None
-    slots_used: Annotated[int | None, places.SLOTS_USED] = None
-    workers_restarted: Annotated[int | None, places.WORKERS_RESTARTED] = None
-    migrations: Annotated[int | None, places.MIGRATIONS] = None
-    switches: Annotated[int | None, places.SWITCHES] = None
-    migration_cost: Annotated[float | None, places.MIGRATION_COST] = None
-    slots: Annotated[int | None, machines.SLOTS] = None
-    extra_slots: Annotated[int | None, machines.EXTRA_SLOTS] = None
-    supported_rate: Annotated[float | None, machines.SUPPORTED_RATE] = None
-    capacity_rate: Annotated[float | None, machines.CAPACITY_RATE] = None
-    bottleneck: Annotated[str | None, machines.BOTTLENECK] = None
-    price: Annotated[float | None, machines.PRICE] = None
+    nodes_used: Annotated[int | None, traffic.NODES_USED] = None
+    slots_used: Annotated[int | None, traffic.SLOTS_USED] = None
+    workers_restarted: Annotated[int | None, traffic.WORKERS_RESTARTED] = None
+    migrations: Annotated[int | None, traffic.MIGRATIONS] = None
+    switches: Annotated[int | None, traffic.SWITCHES] = None
+    migration_cost: Annotated[float | None, traffic.MIGRATION_COST] = None
+    slots: Annotated[int | None, traffic.SLOTS] = None
+    extra_slots: Annotated[int | None, traffic.EXTRA_SLOTS] = None
+    supported_rate: Annotated[float | None, traffic.SUPPORTED_RATE] = None
+    capacity_rate: Annotated[float | None, traffic.CAPACITY_RATE] = None
+    bottleneck: Annotated[str | None, traffic.BOTTLENECK] = None
+    price: Annotated[float | None, traffic.PRICE] = None
 
 
 FIGURES: tuple[Figure, ...] = tuple(

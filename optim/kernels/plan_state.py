@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.figures.loss import heaviest_first, spare_room
+from optim.figures.rate import heaviest_first, spare_room
 from optim.kernels.flow_arrays import csr_starts, pairs_of, sides_of, totals_of
 from optim.kernels.guard import make_guard
 from optim.kernels.place_rules import place_rules

@@ -19,7 +19,7 @@ from optim.kernels.deal import brought_home, nodes_brought_home
 from optim.rules import BUDGET_NAMES, broken, most_restarts, rules_of, without_limits
 from optim.rules.base import Form
 from optim.rules.placement import Placement
-from optim.rules.slot_assignment.restarts import renumbered
+from optim.rules.slot_assignment.groups import renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from optim.figures.catalogue import find_objective
 from optim.methods.choose import Choice, choices
 from optim.methods.registry import get_method
 from optim.referee.result import Result, Termination
-from optim.util.forked import Forked, may_fork
+from optim.util.process import Forked, may_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -28,8 +28,7 @@ import numpy as np
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import TOLERANCE, LinearArrays, LinearModel
 from optim.solvers.row_scaling import conditioned
-from optim.util.forked import SOLVER_CALLS
-from optim.util.process import c_stdout_silenced
+from optim.util.process import SOLVER_CALLS, c_stdout_silenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

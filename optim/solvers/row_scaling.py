@@ -8,18 +8,22 @@ tolerance, multiplied by one; all other rows stay as they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.solvers.linear_model import BOUND_SCALE, SMALLEST, TOLERANCE
+from optim.solvers.linear_model import BOUND_SCALE, SMALLEST, TOLERANCE, LinearArrays, Row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
     from scipy.sparse import coo_array
 
     from optim.solvers.linear_model import LinearArrays
+
 
 #: Largest number of a row after the division. A solver's tolerance on it, 1e-6 at most, is then the
 #: billionth that our check and the referee allow.
@@ -128,3 +132,190 @@ def _extremes(
     )
     positive = coo.data > 0
     return np.where(positive, at_lower, at_upper), np.where(positive, at_upper, at_lower)
+
+
+# Rows whose numbers lie too far apart for solvers, replaced by what follows from them exactly.
+#
+# In ``10¹² a − 10¹² b + 3 c + 4 d ≤ 5`` a solver does not see c and d: an `a` that is whole within
+# 1e-9, as solvers take it, moves the row by a thousand. Such rows of 0-1 variables are not passed.
+# What is, follows from them in exact arithmetic and has numbers that solvers distinguish:
+#
+# * the row with coefficients that are no larger than what makes it redundant; * where that is not
+# enough, the row in steps of 1e-5 of its largest number, rounded down; * and whatever vector breaks
+# the row all the same is cut off, with all others that break it for the   same reason: of the terms
+# that are too much together (a *cover*), not all. Then the model is   solved again.
+#
+# So that a model is infeasible, and every bound, rests on rows in which a solver sees each number.
+#
+# Source: E. Balas, "Facets of the knapsack polytope", Mathematical Programming 8 (1975).
+
+
+_STEPS = 10**5
+"""Largest coefficient of a row in steps."""
+
+
+class Knapsack(NamedTuple):
+    """One side of a row: ``Σ weight · literal ≤ room``, with weights above 0, largest first.
+
+    A literal is a variable of 0 or 1, or, where it is `negated`, one less the variable.
+    """
+
+    column: tuple[int, ...]
+    negated: tuple[bool, ...]
+    weight: tuple[Fraction, ...]
+    room: Fraction
+
+    def holds(self, x: NDArray[np.float64]) -> list[int]:
+        """Return which literals are 1."""
+        return [i for i, j in enumerate(self.column) if (x[j] < 0.5) == self.negated[i]]
+
+    def cover(self, x: NDArray[np.float64]) -> list[int] | None:
+        """Return literals that are 1 and too much together, none to spare; else ``None``."""
+        some = self.holds(x)
+        above = sum((self.weight[i] for i in some), Fraction(0)) - self.room
+        if above <= 0:
+            return None
+        for i in reversed(some):  # the smallest first
+            if self.weight[i] < above:
+                above -= self.weight[i]
+                some = [k for k in some if k != i]
+        return some
+
+    def row(self, weight: tuple[Fraction, ...], room: Fraction) -> Row:
+        """Write literals as variables."""
+        signed = [-w if no else w for w, no in zip(weight, self.negated, strict=True)]
+        taken = sum((w for w, no in zip(weight, self.negated, strict=True) if no), Fraction(0))
+        used = [(j, float(w)) for j, w in zip(self.column, signed, strict=True) if w]
+        return Row(tuple(j for j, _ in used), tuple(w for _, w in used), float(room - taken))
+
+    def rows(self) -> Iterator[Row]:
+        """Yield rows that follow and whose numbers are near each other."""
+        ones = tuple(Fraction(int(w > self.room)) for w in self.weight)
+        if self.room < 0:
+            yield self.row((Fraction(1),) * len(self.weight), Fraction(-1))
+            return
+        if any(ones):  # too much alone
+            yield self.row(ones, Fraction(0))
+        weight, room = self._reduced()
+        largest = max(weight, default=Fraction(0))
+        if not largest:
+            return
+        if largest <= _STEPS * min(w for w in weight if w):
+            step = largest / int(LARGEST)
+            yield self.row(tuple(w / step for w in weight), room / step)
+            return
+        step, unit = largest / _STEPS, Fraction(int(LARGEST), _STEPS)
+        yield self.row(tuple((w // step) * unit for w in weight), (room // step) * unit)
+
+    def _reduced(self) -> tuple[tuple[Fraction, ...], Fraction]:
+        """Lower weights without a change to what keeps the row; those above the room are left out.
+
+        Where the others fit together whatever they are, a literal that is 0 leaves room over: as
+        much is taken off its weight and off the room.
+        """
+        weight = [w if w <= self.room else Fraction(0) for w in self.weight]
+        room, total = self.room, sum(weight, Fraction(0))
+        if total <= room:
+            return (), room
+        for i, w in enumerate(weight):
+            over = room - (total - w)
+            if over > 0:
+                weight[i], room, total = w - over, room - over, total - over
+        return tuple(weight), room
+
+
+@dataclass
+class Apart:
+    """A model without its rows of numbers too far apart, and these.
+
+    Attributes
+    ----------
+    arrays
+        What is passed to a solver: other rows, and what follows from those.
+    kept
+        The rows that are not.
+    cuts
+        How many covers were added.
+    """
+
+    arrays: LinearArrays
+    kept: list[Knapsack]
+    cuts: int = 0
+
+    def cut_off(self, x: NDArray[np.float64]) -> bool:
+        """Add covers that a vector of whole integers holds; return whether there are any."""
+        rows = []
+        for each in self.kept:
+            cover = each.cover(x)
+            if cover is not None:
+                chosen = set(cover)
+                ones = tuple(Fraction(int(i in chosen)) for i in range(len(each.column)))
+                rows.append(each.row(ones, Fraction(len(cover) - 1)))
+        self.arrays = self.arrays.with_rows(rows)
+        self.cuts += len(rows)
+        return bool(rows)
+
+
+def apart(arrays: LinearArrays) -> Apart | None:
+    """Take the rows out of a model whose numbers lie too far apart; ``None`` where there is none.
+
+    Rows with variables that are not 0 or 1 stay: with the integers fixed, the others can follow.
+    """
+    if not arrays.far_apart.any():
+        return None
+    arrays = without_impossible(replace(arrays, integrality=arrays.whole_columns))
+    far = arrays.far_apart
+    kept, gone = [], np.zeros(arrays.num_rows, dtype=np.bool_)
+    for i in np.flatnonzero(far).tolist():
+        sides = _sides(arrays, i)
+        if sides is not None:
+            kept += sides
+            gone[i] = True
+    if not gone.any():
+        return None
+    rest = replace(
+        arrays,
+        matrix=arrays.matrix[~gone],
+        row_lower=arrays.row_lower[~gone],
+        row_upper=arrays.row_upper[~gone],
+    )
+    return Apart(rest.with_rows([row for each in kept for row in each.rows()]), kept)
+
+
+def _sides(arrays: LinearArrays, i: int) -> list[Knapsack] | None:
+    """Return the bounds of a row as knapsacks; ``None`` with variables that are not 0 or 1."""
+    if not arrays.exact_rows[i]:
+        return None
+    begin, end = arrays.matrix.indptr[i : i + 2]
+    columns = arrays.matrix.indices[begin:end]
+    lower, upper = arrays.lower[columns], arrays.upper[columns]
+    fixed = lower == upper
+    if not (fixed | ((lower == 0) & (upper == 1))).all():
+        return None
+    found = []
+    for sign, bound in ((1, arrays.row_upper[i]), (-1, arrays.row_lower[i])):
+        if not np.isfinite(bound):
+            continue
+        # by so much a row of whole numbers may be overstepped, and no more
+        room = sign * Fraction(float(bound)) + Fraction(
+            TOLERANCE * max(1.0, BOUND_SCALE * abs(bound)) / 2
+        )
+        terms = []
+        entries = zip(columns, arrays.matrix.data[begin:end], lower, fixed, strict=True)
+        for j, value, low, known in entries:
+            weight = sign * Fraction(float(value))
+            if known:
+                room -= weight * Fraction(float(low))
+            elif weight < 0:
+                room -= weight
+                terms.append((-weight, int(j), True))
+            elif weight > 0:
+                terms.append((weight, int(j), False))
+        terms.sort(key=lambda term: (-term[0], term[1]))
+        found.append(
+            Knapsack(
+                tuple(j for _, j, _ in terms), tuple(no for *_, no in terms),
+                tuple(w for w, *_ in terms), room,
+            )
+        )  # fmt: skip
+    return found

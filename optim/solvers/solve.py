@@ -18,9 +18,8 @@ from optim.solvers.interface import (
     LinearTermination,
     SolveTask,
 )
-from optim.solvers.knapsack_rows import apart
 from optim.solvers.linear_model import TOLERANCE
-from optim.solvers.row_scaling import conditioned
+from optim.solvers.row_scaling import apart, conditioned
 from optim.solvers.verify import rounded_vector, verified
 from optim.util.progress import ProgressRecorder
 from optim.util.signals import sigterm_as_interrupt

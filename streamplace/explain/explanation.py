@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.conflicts.reasons import find_conflicts, violation_of
-from formulations.conflicts.remedies import clashes_of_threads, remedies
+from formulations.conflicts.remedies import (
+    clashes_of_threads,
+    find_conflicts,
+    remedies,
+    violation_of,
+)
 from optim.figures.catalogue import find_objective
 from optim.figures.measures import moved_tasks
 from optim.format.html import figure, page

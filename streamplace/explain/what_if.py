@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.errors import StreamplaceError
-from optim.figures.loss import restarted
+from optim.figures.rate import restarted
 from optim.format.changes import Change, altered, carried, held
 from streamplace.present.arguments import assignment, count, seconds, whole
 from streamplace.present.console import printable

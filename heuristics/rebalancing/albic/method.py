@@ -22,9 +22,14 @@ from formulations.rebalancing.balance.model import Settings
 from formulations.rebalancing.balance.search import best_start, prepare_balance, warm_up
 from formulations.rebalancing.bound import impossible
 from formulations.rebalancing.problem import balance_problem, none_within
-from heuristics.rebalancing.albic.sets import Pins, beneficial_pairs, choose_pins, merge_pairs
+from heuristics.rebalancing.albic.sets import (
+    Pins,
+    Units,
+    beneficial_pairs,
+    choose_pins,
+    merge_pairs,
+)
 from heuristics.rebalancing.albic.split import PartLimits, split_sets
-from heuristics.rebalancing.albic.units import Units
 from optim.errors import SolverError
 from optim.figures.measures import imc_gain_of
 from optim.kernels.room import distance_room

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from formulations.column_generation.integer import pattern_model
 from formulations.column_generation.pricing import TableListing
-from formulations.elastic.columns import LevelRows, columns_of, costs, pool_of
+from formulations.elastic.exact import LevelRows, columns_of, costs, pool_of
 from formulations.elastic.linear import build as build_products
 from formulations.elastic.milp import METHOD
 from formulations.elastic.problem import eoa_problem, value_of

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from formulations.model_driven import fewest
-from formulations.model_driven.fewest import Fewest, prove_fewest
+from formulations.model_driven.fewest import Fewest, SolverCalls, prove_fewest
 from formulations.model_driven.items import Items
 from formulations.model_driven.slots import fits
-from formulations.model_driven.solver_calls import SolverCalls
 from optim.methods.registry import Request
 from optim.solvers import LIMITED_WORK
 from optim.solvers.interface import SolveTask

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.generators import generate
 from formulations.column_generation import driver
-from formulations.model_driven import counts_model, fewest, machines, milp, solver_calls
+from formulations.model_driven import fewest, machines, milp
 from formulations.model_driven.allocate import allocate
 from formulations.model_driven.items import Items, make_items
 from formulations.model_driven.slots import first_fit
@@ -237,7 +237,7 @@ class NO_ANSWER:
 
 FAILURES = (ValueError("vector::reserve"), MemoryError(), KeyboardInterrupt())
 PLACES: list[tuple[Any, str]] = [
-    (solver_calls, "solve_linear"),
+    (fewest, "solve_linear"),
     (fewest, "solve_lp"),
     (fewest, "prove_fewest"),
     (milp, "prove_fewest"),
@@ -245,7 +245,7 @@ PLACES: list[tuple[Any, str]] = [
     (milp, "place_on_machines"),
     (driver, "prove"),
     (machines, "which_pack"),
-    (counts_model, "_add_products"),
+    (fewest, "_add_products"),
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.class_bound import Refuting, build_class_model, load_classes
+from formulations.rebalancing.balance.classes import Refuting, build_class_model, load_classes
 from formulations.rebalancing.problem import BalanceProblem, balance_problem, make_problem
 from optim.format.instance import Instance
 from optim.solvers.inprocess import solve_small_milp

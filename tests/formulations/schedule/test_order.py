@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.schedule.capacity import AT_ONCE
-from formulations.schedule.problem import Between
+from formulations.schedule.capacity import AT_ONCE, Between
 from formulations.schedule.steps import Steps, steps
 from optim import Instance, InvalidInput, Plan
 from optim.format.tables import APART, TOGETHER

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
-from formulations.storm.bound import density_bound
-from formulations.storm.problem import make_problem, storm_jobs
+from formulations.storm.problem import density_bound, make_problem, storm_jobs
 from optim import Instance, solve
 from optim.methods.reduce import lowered
 from tests.slowly import slowly
@@ -106,6 +105,6 @@ def test_many_unlike_executors_have_a_bound_worth_the_name() -> None:
 
 
 def test_a_model_that_is_solved_to_its_end_needs_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("formulations.storm.bound.density_bound", None)
+    monkeypatch.setattr("formulations.storm.problem.density_bound", None)
     result = solve(square([1.0, 2.0, 3.0, 4.0], 6.0), "storm-milp", form="workers")
     assert str(result.termination) == "optimal"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.task_allocation.figure_rows import CONTINUOUS, LINEAR, NONLINEAR
+from formulations.task_allocation.model import CONTINUOUS, LINEAR, NONLINEAR
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.methods.registry import get_method

@@ -14,13 +14,13 @@ from heuristics.rebalancing.albic.method import METHOD, UnitSolver, node_capacit
 from heuristics.rebalancing.albic.sets import (
     DirectedPairs,
     Pins,
+    Units,
     beneficial_pairs,
     choose_pins,
     merge_pairs,
     num_downstream,
 )
 from heuristics.rebalancing.albic.split import PartLimits, balanced_parts, split_sets
-from heuristics.rebalancing.albic.units import Units
 from optim.format.instance import Instance
 from optim.methods.registry import Request
 from optim.referee.evaluate import evaluate_indices

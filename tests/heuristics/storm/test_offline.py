@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heuristics.storm.even import most_executors, nodes_to_use
 from heuristics.storm.offline import fill_slots, linearised
-from heuristics.storm.slots import most_executors, nodes_to_use
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.format.instance import Instance
 from optim.methods.solve import solve

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.generators import generate
+from heuristics.storm.even import most_executors, nodes_to_use
 from heuristics.storm.online import Pairs, directed_pairs, executors_into_slots
 from heuristics.storm.online import _between as between_workers
-from heuristics.storm.slots import most_executors, nodes_to_use
 from optim.format.instance import Instance
 from optim.methods.registry import get_method
 from optim.methods.solve import solve

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optim.certificates import check
-from optim.certificates.arrays import Arrays
+from optim.certificates.tree import Arrays
 
 
 def made(kind: str) -> check.Model:
@@ -57,7 +57,7 @@ def test_what_was_kept_densely_before_is_not_taken_from_what_is_kept_now(
     model = made(kind)
     some = len(model.columns) // 2
     rows = len(model.rows) + len(model.groups)
-    monkeypatch.setattr("optim.certificates.arrays._DENSE", rows * (some + 1))
+    monkeypatch.setattr("optim.certificates.tree._DENSE", rows * (some + 1))
     arrays, whole = Arrays(model), Arrays(made(kind))
     first, second = np.arange(some), np.arange(some, len(model.columns))
     arrays.narrow(first)

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from optim.certificates import check
-from optim.certificates.moves import Moves
 from optim.certificates.tree import GaveUp, Tree
-from optim.certificates.write import certify, rounded
+from optim.certificates.write import Moves, certify, rounded
 
 
 def crowded(seed: int) -> tuple[dict[str, Any], Fraction, dict[str, str]]:

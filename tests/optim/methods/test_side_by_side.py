@@ -54,7 +54,7 @@ def python(text: str) -> str:
     return done.stdout
 
 
-FORKED = "import os, time\nfrom optim.util.forked import Forked, may_fork\nassert may_fork()\n"
+FORKED = "import os, time\nfrom optim.util.process import Forked, may_fork\nassert may_fork()\n"
 
 
 def test_a_forked_process_answers() -> None:
@@ -86,7 +86,7 @@ def test_what_is_killed_has_no_answer() -> None:
 
 def test_other_threads_forbid_it() -> None:
     text = (
-        "import threading, time\nfrom optim.util.forked import may_fork\n"
+        "import threading, time\nfrom optim.util.process import may_fork\n"
         "threading.Thread(target=time.sleep, args=(5,), daemon=True).start()\nprint(may_fork())"
     )
     assert python(text) == "False\n"

@@ -17,7 +17,7 @@ from optim.referee.evaluate import evaluate_indices
 from optim.rules import broken, hopeless
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
-from optim.rules.slot_assignment.restarts import renumbered
+from optim.rules.slot_assignment.groups import renumbered
 from streamplace.explain.binding import binding_rules
 from streamplace.explain.explanation import why_infeasible
 

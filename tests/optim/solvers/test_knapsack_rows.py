@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from optim.solvers import solve_linear
-from optim.solvers.knapsack_rows import apart
 from optim.solvers.linear_model import TOLERANCE, LinearModel
+from optim.solvers.row_scaling import apart
 
 SOLVERS = ("highs", "cbc", "scip")
 

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-    from formulations.model_driven.bundles import Bundles
+    from formulations.model_driven.performance_model import Bundles
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Floats

@@ -26,7 +26,7 @@ from optim.util.compiled import kernel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.model_driven.bundles import Bundles
+    from formulations.model_driven.performance_model import Bundles
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Floats

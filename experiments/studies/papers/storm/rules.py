@@ -15,7 +15,7 @@ def rules(reduced: bool) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from heuristics.storm.slots import most_executors
+    from heuristics.storm.even import most_executors
     from optim import solve
 
     lines = []
