@@ -13,6 +13,7 @@ import pytest
 
 from formulations.throughput.scale import Scaling, scale
 from formulations.throughput.scale_bound import Offer, PartsBound
+from formulations.throughput.scale_boxes import BoxSearch
 from formulations.throughput.scale_counts import counts_of
 from optim import Instance, Plan, evaluate
 from optim.figures.measures import imc_gain_of
@@ -150,6 +151,20 @@ def test_fewest_of_capsys(query: int, rate: float, nodes: int, tasks: int) -> No
     found = scale(Instance.load(f"examples/capsys-rate-q{query}.json"), rate)
     assert values(found)[:2] == [nodes, tasks]
     assert all(level.proven for level in found.levels)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "nodes"), [([1, 1, 2, 2, 1], None), ([3, 3, 9, 18, 2], 12)], ids=["ds2", "capsys"]
+)
+def test_nodes_at_numbers_of_tasks_of_other_rules(tasks: list[int], nodes: int | None) -> None:
+    instance = Instance.load("examples/capsys-rate-q4.json")
+    wide = altered(instance, [Change("add-node", "w1", 20)])
+    counts, n = counts_of(wide, 1.5, np.ones(wide.num_nodes)), np.array(tasks)
+    carry = [
+        k for k in range(1, 14)
+        if BoxSearch(counts.only(np.arange(k)), n, n, 1e8).search(99).tasks is not None
+    ]  # fmt: skip
+    assert (carry[0] if carry else None) == nodes
 
 
 def pipe(**more: Any) -> dict[str, Any]:
