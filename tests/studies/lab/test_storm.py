@@ -17,7 +17,7 @@ from experiments.studies.lab import storm_plugin
 from optim import Instance, Plan
 from streamplace.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def free_port() -> int:
@@ -54,8 +54,13 @@ def fetched(folder: Path, version: str = storm_plugin.STORM) -> Path:
 
 
 @pytest.fixture(scope="module")
-def nimbus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    lib = fetched(tmp_path_factory.mktemp("storm"))
+def lib(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the jars of the Storm that the plug-in is built against; fetched once."""
+    return fetched(tmp_path_factory.mktemp("storm"))
+
+
+@pytest.fixture(scope="module")
+def nimbus(lib: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("cluster")
     storm_plugin.build(
         lib, folder / "lab.jar", Path(storm_plugin.__file__).parent / "StormLab.java"
@@ -92,6 +97,7 @@ def nimbus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.kill()
 
 
+@pytest.mark.live
 def test_the_plan_is_carried_out_and_reverted(
     nimbus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,9 +150,10 @@ def test_an_older_storm_prepares_it(tmp_path: Path) -> None:
     assert done.stdout == "{}\n", done.stderr[-2000:]
 
 
-def test_the_jar_is_built_of_its_source(tmp_path: Path) -> None:
+@pytest.mark.live
+def test_the_jar_is_built_of_its_source(lib: Path, tmp_path: Path) -> None:
     built = tmp_path / "built.jar"
-    storm_plugin.build(fetched(tmp_path / "storm"), built)
+    storm_plugin.build(lib, built)
     if storm_plugin.jdk() != storm_plugin.JDK:
         pytest.skip(f"the jar in the package is that of JDK {storm_plugin.JDK}")
     assert built.read_bytes() == storm_plugin.JAR.read_bytes()

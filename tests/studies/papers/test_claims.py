@@ -90,11 +90,30 @@ def test_there_are_194_claims_of_which_50_matter_most() -> None:
     assert tables.claiming_papers() == sorted(IDS)
 
 
+_judged: dict[str, verdicts.Judgement] = {}
+
+
+@pytest.fixture
+def judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verdict, page and table of a claim come of one judgement: of the committed tables, here."""
+    plain = verdicts.judge
+
+    def judge(claim: Claim, root: Path) -> verdicts.Judgement:
+        assert root == PAPERS
+        if claim.id not in _judged:
+            _judged[claim.id] = plain(claim, root)
+        return _judged[claim.id]
+
+    monkeypatch.setattr(verdicts, "judge", judge)
+
+
+@pytest.mark.usefixtures("judged_once")
 @pytest.mark.parametrize("paper", IDS)
 def test_committed_verdicts_hold(paper: str) -> None:
     assert verdicts.no_longer_hold(verdicts.judgements([paper])) == []
 
 
+@pytest.mark.usefixtures("judged_once")
 @pytest.mark.parametrize("paper", PAGES)
 def test_pages_are_what_stored_tables_say(paper: str) -> None:
     page = (DOCS / f"{paper}.md").read_text(encoding="utf-8")
