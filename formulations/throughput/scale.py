@@ -141,10 +141,10 @@ def scale(instance: Instance, rate: float, *, like: str | None = None, seed: int
     Raises
     ------
     InvalidInput
-        The rate is no number above 0, nothing grows with the input, or an unknown node.
+        The rate is not between 0 and 1e9, nothing grows with the input, or an unknown node.
     """
     if not 0 < rate < 1e9:
-        raise InvalidInput(Problem("--target-rate", rate, "must be a number above 0"))
+        raise InvalidInput(Problem("--target-rate", rate, "must be above 0 and below 1e9"))
     if not instance.num_tasks and any(model is not None for model in instance.operators.model):
         return _by_models(instance, rate, seed)
     driven = list(instance.rate_driven)

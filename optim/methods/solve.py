@@ -418,12 +418,12 @@ def goal_of(instance: Instance, objective: str | None, target_rate: float | None
     Raises
     ------
     InvalidInput
-        The rate is no number above 0.
+        The rate is not between 0 and 1e9.
     """
     if target_rate is None:
         return objective
     if not 0 < target_rate < 1e9:
-        raise InvalidInput(Problem("--target-rate", target_rate, "must be a number above 0"))
+        raise InvalidInput(Problem("--target-rate", target_rate, "must be above 0 and below 1e9"))
     return objective or ("migrations" if instance.has_current else "nodes_used")
 
 

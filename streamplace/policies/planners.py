@@ -181,7 +181,7 @@ class Trigger(Planner):
 
     def keep(self, instance: Instance, memory: Memory, note: str = "") -> Planned:
         """Go on with what runs, and remember."""
-        return replace(kept(instance, "kept", note), memory=memory)
+        return replace(kept(instance, "unchanged", note), memory=memory)
 
     def replan(
         self,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 STORED = Path(__file__).with_name("peers.jsonl")
-"""The rows that docs/open-benchmark.md tells of."""
+"""The rows of docs/open-benchmark.md."""
 TIMEFOLD = "STREAMPLACE_TIMEFOLD"
 REPAIR = 2.0
 """Seconds that are left for a repair at least."""

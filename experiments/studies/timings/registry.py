@@ -4,7 +4,7 @@
     def name(tasks: int = 1000) -> Rows: ...
 
 A timing is called MODULE.FUNCTION. Its parameters have defaults, which are the work that
-docs/benchmarks.md tells of; `quick` has those of the smallest work that still shows that it runs.
+docs/benchmarks.md shows; `quick` has those of the smallest work that still shows that it runs.
 """
 
 from __future__ import annotations

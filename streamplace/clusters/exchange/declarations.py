@@ -7,8 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.options import Option
 from optim.plugins import Plugins
@@ -212,7 +210,7 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
         remedy = "export with the instance the plan was made for"
         problems.append(Problem("instance_sha256", told, reason, remedy))
     node = plan.node_indices(instance)
-    for name in [instance.tasks.ids[t] for t in np.flatnonzero(node < 0)[:20]]:
+    for name in [instance.tasks.ids[t] for t in (node < 0).nonzero()[0][:20]]:
         place = plan.assignment.get(name)
         problems.append(Problem(f"assignment.{name}", place, "is no node of the instance"))
     for name in sorted(set(plan.assignment) - set(instance.tasks.ids))[:20]:
@@ -223,7 +221,7 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
 
 def moves_to(instance: Instance, places: Places) -> dict[str, str]:
     """Return the new node of each task that is elsewhere than now."""
-    moved = np.flatnonzero((places.node != instance.tasks.node) & (places.node >= 0)).tolist()
+    moved = ((places.node != instance.tasks.node) & (places.node >= 0)).nonzero()[0].tolist()
     return {instance.tasks.ids[t]: instance.nodes.ids[places.node[t]] for t in moved}
 
 

@@ -71,14 +71,14 @@ def _instances(examples: Path) -> dict[str, Instance]:
     return {**made, "floors": Instance.from_dict(told)}
 
 
-def _pipe() -> Instance:
+def _pipe(*capacities: float) -> Instance:
     operators = [
         {"id": name, "group": {"tasks": 1, "load": {"cpu": 2}}, "max_parallelism": 2}
         for name in ("a", "b")
     ]
     return Instance.from_dict({
         "format": "streamplace.instance/1", "name": "pipe", "operators": operators,
-        "nodes": [{"id": "n", "capacity": {"cpu": 2}}],
+        "nodes": [{"id": f"n{c}", "capacity": {"cpu": c}} for c in capacities],
         "streams": [{"from": "a", "to": "b", "rate": 1}],
     })  # fmt: skip
 
@@ -134,9 +134,9 @@ def test_all_kernels(
     anneal(state, np.arange(9), 300, 1.0, 0.1, seeded(1))
     adopt(state_of(instances["community"], np.zeros(9, np.int32)), np.ones(9, np.int64), 1e-9)
     monkeypatch.setattr(scaling, "_STEPS", 2_000)
-    for rate, few in ((0.5, 10**6), (0.5, 0)):  # all parallelisms; and by annealing
+    for few, capacities in ((10**6, (2,)), (0, (2,)), (0, (2, 3))):  # all; boxes; by annealing
         monkeypatch.setattr(scaling, "_FEW", few)
-        scaling.scale(_pipe(), rate)
+        scaling.scale(_pipe(*capacities), 0.5)
     driver._compile.__wrapped__()  # type: ignore[attr-defined]
     met |= {*compared}
     assert not [name for name in met if name.endswith("differs")]

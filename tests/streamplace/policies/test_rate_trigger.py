@@ -61,7 +61,7 @@ def test_short_headroom_is_mended() -> None:
 def test_what_runs_is_kept(where: str, load: float, text: str, since: float | None) -> None:
     made = period(where, load)
     plan = planned(made, text, since)
-    assert plan.termination == "kept"
+    assert plan.termination == "unchanged"
     assert moves(made, plan) == 0
 
 
