@@ -192,7 +192,8 @@ class BalanceProblem:
         each = self.price.max(axis=0, initial=0.0)
         # budgets of equal prices are all counts of migrations: the tightest one stands for them
         even = ~self.uneven & (each > 0)
-        moves = np.floor(self.budget[even] / each[even] * (1.0 + ROUNDING)).min(initial=np.inf)
+        with np.errstate(over="ignore"):  # a budget far beyond all prices is no limit
+            moves = np.floor(self.budget[even] / each[even] * (1.0 + ROUNDING)).min(initial=np.inf)
         price = np.column_stack([np.ones(self.num_tasks), self.price[:, self.uneven]])
         return np.ascontiguousarray(price), np.append(moves, self.budget[self.uneven])
 
