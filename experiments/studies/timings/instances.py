@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from experiments.studies.timings.registry import apart, least, peak_megabytes, spend, timing
+from experiments.studies.bench.rebalancer_process import peak_megabytes
+from experiments.studies.timings.registry import apart, least, spend, timing
 from formulations.rebalancing.balance.model import build_full
 from formulations.rebalancing.problem import make_problem
 from optim import Instance, Plan, evaluate

@@ -17,12 +17,17 @@ import numpy as np
 
 from experiments.generators import generate
 from experiments.generators.rebalancing import CLUSTER, SCALE_IN
-from experiments.studies.bench.rebalancer_process import FORMULAS, PYTHON, find_peer, run_peer
+from experiments.studies.bench.rebalancer_process import (
+    FORMULAS,
+    PYTHON,
+    find_peer,
+    peak_megabytes,
+    run_peer,
+)
 from experiments.studies.timings.registry import (
     LeftOut,
     apart,
     collocated,
-    peak_megabytes,
     spend,
     timing,
     value_of,

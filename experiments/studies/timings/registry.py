@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, meant
@@ -165,18 +164,6 @@ def apart(function: Callable[..., Any], *arguments: object) -> Any:
     """Call in a process of its own, for its peak memory and for what only the first call costs."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
-
-
-def peak_megabytes() -> float:
-    """Return the peak memory of this process, nan if unknown.
-
-    `resource` would report that of the process it was forked from where this was greater.
-    """
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return float("nan")
-    lines = status.read_text(encoding="utf-8").splitlines()
-    return next((float(line.split()[1]) / 1024 for line in lines if "VmHWM" in line), float("nan"))
 
 
 def value_of(result: Result) -> float | None:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.generators import generate
+from experiments.studies.bench.rebalancer_process import peak_megabytes
 from experiments.studies.papers.task_allocation.throughput import count_calls, prepared
 from experiments.studies.timings.registry import (
     LeftOut,
     apart,
     collocated,
     least,
-    peak_megabytes,
     spend,
     timing,
     value_of,

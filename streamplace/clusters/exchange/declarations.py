@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -246,7 +247,7 @@ def with_places(instance: Instance, places: Places) -> Instance:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(ABC):
     """Whether a cluster runs as planned.
 
     Attributes
@@ -266,9 +267,9 @@ class Verdict:
         """Whether all is as planned."""
         return not self.differences
 
+    @abstractmethod
     def lines(self) -> Iterator[str]:
         """Yield what is reported, a line each."""
-        raise NotImplementedError
 
     def text(self) -> str:
         """Return it in lines."""
