@@ -1,10 +1,11 @@
 """Charts as data: panels of layers, each a kind, a query and the columns that it draws.
 
 A panel of ``figures.toml`` has ``xlabel`` and ``ylabel`` (texts of `query`), ``bottom`` and ``top``
-(numbers or expressions), ``log`` (``"x"``, ``"y"`` or ``"xy"``), ``invert`` for an axis that runs
-to the left, ``sql`` (``FROM shown``, the table of the figure), and its ``layers``; one that has a
-``kind`` is its only layer. Layers may have ``sql`` of their own, ``label``, and ``color``, the
-number of a colour. Kinds are the functions in `KINDS`, which say what columns they take.
+(numbers or expressions), ``xticks`` with ``left`` and ``right`` (numbers), ``log`` (``"x"``,
+``"y"`` or ``"xy"``), ``invert`` for an axis that runs to the left, ``sql`` (``FROM shown``, the
+table of the figure), and its ``layers``; one that has a ``kind`` is its only layer.
+Layers may have ``sql`` of their own, ``label``, and ``color``, the number of a colour.
+Kinds are the functions in `KINDS`, which say what columns they take.
 """
 
 from __future__ import annotations
@@ -48,12 +49,16 @@ def draw_panel(tables: Tables, panel: Panel, axes: Axes) -> None:
     for layer in panel.get("layers", [panel]):
         own = tables.table(layer["sql"]) if "sql" in layer else data
         KINDS[layer["kind"]](axes, own, layer)
-    for which in panel.get("log", ""):
-        log_scale(axes, which)
     wanted = {key: str(panel[key]) for key in ("bottom", "top") if key in panel}
     found = tables.values(sql, wanted.values())[0]
-    limits: dict[str, Any] = {key: float(found[text]) for key, text in wanted.items()}
-    axes.set_ylim(**limits)
+    if wanted:
+        limits: dict[str, Any] = {key: float(found[text]) for key, text in wanted.items()}
+        axes.set_ylim(**limits)
+    if "xticks" in panel:
+        axes.set_xlim(panel["left"], panel["right"])
+        axes.set_xticks(panel["xticks"])
+    for which in panel.get("log", ""):
+        log_scale(axes, which)
     if panel.get("invert"):
         axes.invert_xaxis()
     for key in ("xlabel", "ylabel"):

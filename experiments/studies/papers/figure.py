@@ -11,7 +11,8 @@ The figures of a paper are entries of its ``figures.toml``:
 - ``sql``: the query on them, and on ``[views]``, that gives the figure's table;
 - ``measured``: texts with values (`query`) over the table ``shown``, or ``{sql, text}`` for one
   text a row of a query: our figures beside the paper's words;
-- ``panels``: what is drawn (`charts`).
+- ``panels``: what is drawn (`charts`);
+- ``like``: the name of another figure, whose keys hold where the entry has none of its own.
 
 With ``keeps_sentences``, texts and panels may name the rows as well: they are made with the table.
 
@@ -54,6 +55,9 @@ class Rows(Protocol):
     def __call__(self, folder: Path, reduced: bool) -> pd.DataFrame | Frames:
         """Return one row a run, or what else the figure's table is made of."""
 
+
+Sentence = str | dict[str, str]
+"""A text with values, or one for each row of a query."""
 
 Frames = dict[str, "pd.DataFrame"]
 """Rows of several tables, by name."""
@@ -128,7 +132,9 @@ def read_figures(path: Path) -> list[Figure]:
     """Return the figures of a paper's ``figures.toml``, in its order."""
     told = tomllib.loads(path.read_text(encoding="utf-8"))
     texts, views = told.get("texts", {}), told.get("views", {})
-    return [_figure(path.parent, entry, texts, views) for entry in told["figure"]]
+    by_name = {entry["name"]: entry for entry in told["figure"]}
+    whole = ({**by_name.get(entry.get("like"), {}), **entry} for entry in told["figure"])
+    return [_figure(path.parent, entry, texts, views) for entry in whole]
 
 
 TEXTS = ("source", "words", "size")
@@ -139,7 +145,8 @@ def _figure(
 ) -> Figure:
     data = Chart(
         f"{folder.name.replace('_', '-')}/{entry['name']}", entry["sql"],
-        tuple(entry.get("measured", ())), tuple(entry["panels"]), views,
+        tuple(_sentence(one, texts) for one in entry.get("measured", ())),
+        tuple(entry["panels"]), views,
     )  # fmt: skip
     return Figure(
         name=data.name,
@@ -153,6 +160,12 @@ def _figure(
         keeps_sentences=entry.get("keeps_sentences", False),
         panels=len(data.panels),
     )
+
+
+def _sentence(one: Sentence, texts: Mapping[str, str]) -> Sentence:
+    if isinstance(one, str):
+        return texts.get(one, one)
+    return {**one, "text": texts.get(one["text"], one["text"])}
 
 
 def _rows(folder: Path, entry: Mapping[str, Any]) -> Rows:
@@ -199,7 +212,7 @@ class Chart:
 
     name: str
     sql: str
-    texts: tuple[str | Mapping[str, str], ...]
+    texts: tuple[Sentence, ...]
     panels: tuple[dict[str, Any], ...]
     views: Mapping[str, str]
 

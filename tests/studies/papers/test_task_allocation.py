@@ -11,16 +11,15 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.figure import run_figure
+from experiments.studies.papers.figure import Figure, run_figure
 from experiments.studies.papers.sweeps import load
-from experiments.studies.papers.task_allocation import fig_9, figures, throughput
-from experiments.studies.papers.task_allocation.figures import proved_only
+from experiments.studies.papers.task_allocation import throughput, workloads
 from experiments.sweep import plan_runs
 from optim import Plan, evaluate
 from optim.util.store import remembered
 
-FOLDER = Path(figures.__file__).parent
-SWEEPS = sorted(path for path in FOLDER.glob("*.toml") if path.stem != "claims")
+FOLDER = Path(workloads.__file__).parent
+SWEEPS = sorted(path for path in FOLDER.glob("*.toml") if path.stem not in ("claims", "figures"))
 REAL = ("fig_6", "fig_7", "fig_8")
 
 
@@ -50,8 +49,12 @@ def rows(**columns: list[Any]) -> pd.DataFrame:
     return pd.DataFrame({"feasible": [True] * count, "gap": [0.0] * count, **columns})
 
 
+def figure(name: str) -> Figure:
+    return find_figures(f"task-allocation/{name}")[0]
+
+
 def test_figure_4a_orders_by_shrinking_ratio() -> None:
-    table = figures.pair_table(
+    table = figure("fig-4a").table(
         rows(
             **{
                 "instance.rates": ["10,10", "10,20", "10,10", "10,20"],
@@ -60,31 +63,26 @@ def test_figure_4a_orders_by_shrinking_ratio() -> None:
             }
         )
     )
-    assert list(table[figures.RATIO]) == [2.0, 1.0]
-    assert "part at the ratio 1;" in figures.pair_measured(table)[1]
-    assert "29 % better" in figures.pair_measured(table)[1]
+    assert list(table["IMC of pair 2 / pair 1"]) == [2.0, 1.0]
+    said = figure("fig-4a").measured(table)[1]
+    assert "part at the ratio 1;" in said and "29 % better" in said
 
 
-def test_only_proved_optima_are_shown_as_such() -> None:
-    shown = proved_only(
-        rows(method_label=["optimum", "optimum", "TD"], gap=[0.0, 0.1, None], imc_gain=[3, 4, 2.0])
-    )
-    assert list(shown["imc_gain"].isna()) == [False, True, False]
-
-
-def test_figure_4b_has_one_line_a_size() -> None:
-    labels = ["TD", figures.ROW, figures.DIAGONAL, "optimum"]
-    table = figures.split_table(
+def test_figure_4b_has_one_line_a_size_and_proved_optima_alone() -> None:
+    table = figure("fig-4b").table(
         rows(
             **{
                 "instance.tasks": ["10,10"] * 4 + ["10,70"] * 4,
-                "method_label": labels * 2,
-                "imc_gain": [2.0, 1.2, 2.0, 2.0, 2.0, 1.2, 1.0, 2.0],
+                "method_label": ["TD", "TL, row by row", "TL, diagonal", "optimum"] * 2,
+                "imc_gain": [2.0, 1.2, 2.0, 2.0, 2.0, 1.2, 1.0, 2.5],
+                "gap": [None, None, None, 0.0, None, None, None, 0.1],
             }
         )
     )
-    assert list(table[figures.TASKS]) == [10, 70]
-    assert "diagonal from 2 to 1 MB/s" in figures.split_measured(table)[1]
+    assert list(table["tasks of the second group"]) == [10, 70]
+    assert list(table["optimum"].isna()) == [False, True]
+    table.loc[1, "optimum"] = 2.0
+    assert "diagonal from 2 to 1 MB/s" in figure("fig-4b").measured(table)[1]
 
 
 def real_rows() -> pd.DataFrame:
@@ -99,48 +97,56 @@ def real_rows() -> pd.DataFrame:
 
 
 def test_storm_gets_the_fewest_workers_that_hold_the_job() -> None:
-    table = figures.gains(real_rows(), ("TD", "TL", "Storm", "imc-search", "optimum"))
-    assert table.at[0, figures.STORM] == 3.0
-    assert table.at[0, figures.WORKERS] == 3
-    told = " ".join(figures.compared(table, 10.0))
+    table = figure("fig-6").table(real_rows())
+    assert table.at[0, "Storm"] == 3.0
+    assert table.at[0, "Storm's workers"] == 3
+    told = " ".join(figure("fig-6").measured(table))
     assert "33 % better than Storm" in told
     assert "100 % better than TL" in told
-    assert "up to 10 % of the job's traffic" in told
+    assert "up to 1 % of the job's traffic" in told
     assert "TD is never below 80 %" in told
 
 
 def test_an_optimum_that_is_not_proved_is_left_out_and_counted() -> None:
     frame = real_rows()
     frame.loc[frame["method_label"] == "optimum", "gap"] = 0.01
-    table = figures.gains(frame, ("TD", "TL", "Storm", "imc-search", "optimum"))
+    table = figure("fig-6").table(frame)
     assert len(table) == 1
-    assert "by one solver, at 0 of 1" in figures.compared(table, 10.0)[2]
+    assert figure("fig-6").measured(table)[2].endswith("by one solver, at 0 of 1 capacities.")
 
 
 def test_capacities_at_which_one_fails_are_left_out() -> None:
-    frame = real_rows()
+    frame = real_rows().replace({"method_label": {"TD": "TD-RS", "imc-search": "TD-IMC"}})
+    assert len(figure("fig-8").table(frame)) == 1
     frame.loc[frame["method_label"] == "TL", "feasible"] = False
-    assert len(figures.gains(frame, ("TD", "Storm"))) == 1
-    assert len(figures.gains(frame, ("TD", "TL", "Storm"))) == 0
+    assert len(figure("fig-8").table(frame)) == 0
 
 
-def test_section_7_3_sums_over_graphs() -> None:
-    labels = [figures.OPTIMUM, "TD", "TL", "imc-search"]
-    table = figures.graphs_table(
-        rows(
-            instance=["a"] * 4 + ["b"] * 4,
-            method_label=labels * 2,
-            imc_gain=[10.0, 10.0, 5.0, 10.0, 20.0, 14.0, 19.0, 20.0],
-            gap=[0.0, None, None, None, 0.5, None, None, None],
-            time_solve=[0.002] * 8,
-        )
+def test_section_7_3_sums_over_graphs_and_an_open_certificate_leaves_no_gap() -> None:
+    runs = rows(
+        instance=["a"] * 4 + ["b"] * 4,
+        method_label=["optimum (imc-exact)", "TD", "TL", "imc-search"] * 2,
+        imc_gain=[10.0, 10.0, 5.0, 10.0, 20.0, 14.0, 19.0, 20.0],
+        gap=[0.0, None, None, None, 0.5, None, None, None],
+        time_solve=[0.002] * 8,
+        bound_by=["certificate", None, None, None, "one solver", None, None, None],
+        certified_gap=[0.01, None, None, None, None, None, None, None],
     )
+    table = figure("sec-7-3").table(runs)
     by = table.set_index("method")
-    assert by.at["TD", figures.SHARE] == pytest.approx(80)
+    assert by.at["TD", "% of the optimum"] == pytest.approx(80)
     assert by.at["TD", "worst graph (%)"] == pytest.approx(70)
     assert by.at["TD", "graphs at the optimum"] == 1
-    assert by.at[figures.OPTIMUM, "proved"] == 1
-    assert "TD reaches 80.0 % and TL 80.0 %" in figures.graphs_measured(table)[0]
+    best = by.loc["optimum (imc-exact)"]
+    assert (best["proved"], best["by"]) == (1, "certificate (1)")
+    assert best["certified gap, worst (%)"] == 1.0
+    said = figure("sec-7-3").measured(table)
+    assert "TD reaches 80.0 % and TL 80.0 %" in said[0]
+    assert "by certificate (1), on 1 of 2 graphs" in said[1]
+    runs["gap"] = 0.0  # the second optimum, proved by one solver, has no certificate
+    best = figure("sec-7-3").table(runs).set_index("method").loc["optimum (imc-exact)"]
+    assert best["by"] == "certificate (1), one solver (1)"
+    assert pd.isna(best["certified gap, worst (%)"])
 
 
 def test_calls_are_counted_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,32 +170,30 @@ def test_throughput_is_not_measured_twice(tmp_path: Path) -> None:
     for name, counts in (("TD", [100, 200, 300]), ("TL", [1, 2, 3])):
         asked = {"method": name, "seconds": throughput.SECONDS_REDUCED}
         assert remembered(tmp_path / f"{name}.json", asked, lambda c=counts: c) == counts
-    table = throughput.table(throughput.measure(tmp_path, True))
+    table = figure("fig-5").table(throughput.counted(tmp_path, True))
     assert list(table["TD / TL"]) == [100, 100, 100]
-    assert (
-        "TD makes 100 allocations a second, TL 1: a ratio of 100" in throughput.measured(table)[0]
-    )
+    said = figure("fig-5").measured(table)
+    assert "TD makes 100 allocations a second, TL 1: a ratio of 100" in said[0]
 
 
 def test_the_rate_never_exceeds_its_level() -> None:
-    found = dict(fig_9.rates(17, 0.5))
+    found = dict(workloads.rates(17, 0.5))
     assert all(rate <= 1 for rate in found.values())
     assert max(found, key=lambda minute: found[minute]) < 5
-    assert fig_9.NOISE < fig_9.THRESHOLD / 2, "noise alone would set planning off"
+    assert workloads.NOISE < workloads.THRESHOLD / 2, "noise alone would set planning off"
 
 
 def test_storm_on_the_fewest_workers_overloads_nothing() -> None:
-    job = generate("twitter", capacity=fig_9.CAPACITY)
-    node = fig_9.plan_storm(job)
+    job = generate("twitter", capacity=workloads.CAPACITY)
+    node = workloads.plan_storm(job)
     assert evaluate(job, Plan.from_indices(job, node)).feasible
     fewer = node % node.max()
     assert not evaluate(job, Plan.from_indices(job, fewer)).feasible
 
 
 def test_figure_9_plans_again_only_when_the_rate_changes(tmp_path: Path) -> None:
-    (figure,) = find_figures("task-allocation/fig-9")
-    table = run_figure(figure, tmp_path, reduced=True).table
-    again = table[table["moves of TD-RC"] > 0][fig_9.MINUTE]
+    table = run_figure(figure("fig-9"), tmp_path, reduced=True).table
+    again = table[table["moves of TD-RC"] > 0]["minute"]
     assert list(again) == [2.0, 5.0]
     gain = table["TD-RC (MB/s)"]
     assert gain.min() > 0.9 * gain.max()

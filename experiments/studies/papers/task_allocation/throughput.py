@@ -1,4 +1,7 @@
-"""Figure 5: allocations completed in a fixed time; tables of times, and how both grow."""
+"""Figure 5 and tables of times: allocations in a fixed time, and how both algorithms grow.
+
+No sweep: the compiled algorithms alone are timed, on arrays that stand ready.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,18 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.figure import Figure
-from streamplace.present.plots import draw_lines, log_scale
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 SECONDS, SECONDS_REDUCED = 19, 3
 NAMES = ("TD", "TL")
-DURATION = "duration (s)"
 
 
-def measure(folder: Path, reduced: bool) -> pd.DataFrame:
+def counted(folder: Path, reduced: bool) -> pd.DataFrame:
     """Count the calls of each algorithm second by second; finished algorithms are not repeated."""
     import pandas as pd
 
@@ -35,7 +33,7 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
         make = partial(_counted, name, seconds)
         counts = remembered(folder / f"{name}.json", asked, make)
         rows += [
-            {"method": name, DURATION: second + 1, "allocations": calls}
+            {"method": name, "duration (s)": second + 1, "allocations": calls}
             for second, calls in enumerate(counts)
         ]
     return pd.DataFrame(rows)
@@ -88,57 +86,6 @@ def count_calls(call: Callable[[], object], seconds: int) -> list[int]:
         while len(counts) < seconds and spent >= len(counts) + 1:
             counts.append(calls)
     return counts
-
-
-def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """One line a second: allocations of both so far, and their ratio."""
-    wide = rows.pivot_table(index=DURATION, columns="method", values="allocations")
-    wide = wide.astype(int)
-    wide["TD / TL"] = wide["TD"] / wide["TL"]
-    return wide.rename_axis(columns=None).reset_index()
-
-
-def plot(table: pd.DataFrame, axes: Axes) -> None:
-    """Allocations over time, on a logarithmic scale since two orders of magnitude lie between."""
-    draw_lines(axes, table, DURATION, list(NAMES))
-    log_scale(axes, "y")
-    axes.set_xlabel("duration of the run (s of processor time)")
-    axes.set_ylabel("allocations")
-
-
-def measured(table: pd.DataFrame) -> list[str]:
-    """Give allocations a second and the ratio."""
-    last = table.iloc[-1]
-    td, tl = (last[name] / last[DURATION] for name in NAMES)
-    return [
-        f"TD makes {td:,.0f} allocations a second, TL {tl:,.0f}: a ratio of {td / tl:.0f}.",
-        f"TD is {td / 264:,.0f} times the paper's 264 a second (Java, a desktop of 2011).",
-    ]
-
-
-FIGURE = Figure(
-    name="task-allocation/fig-5",
-    title="Invocation throughput",
-    source="Chatzistergiou and Viglas, CIKM 2014, Figure 5, section 7.2",
-    words=(
-        "A pipeline of four groups of 100 tasks with equal costs and about equal traffic: TD does "
-        "two orders of magnitude more allocations than TL, 5,012 in 19 s at the peak, which is "
-        "264 a second."
-    ),
-    rows=measure,
-    table=table,
-    plot=plot,
-    measured=measured,
-    readings=(
-        "20 nodes with a tenth to spare, group cost 200 %, traffic 15, 14 and 16 MB/s: the paper "
-        "gives no numbers.",
-        (
-            "Both are compiled and called on prepared arrays, without reading and "
-            "checking. Seconds are processor time."
-        ),
-    ),
-    size="Full: 19 s each. Reduced: 3 s.",
-)
 
 
 def throughput(reduced: bool) -> pd.DataFrame:
@@ -222,6 +169,3 @@ def dense(reduced: bool) -> pd.DataFrame:
         seconds = seconds_of(lambda made=made: place_groups(made))  # type: ignore[misc]
         lines.append({"what": "TD, all pairs", "groups": groups, "seconds": seconds})
     return pd.DataFrame(lines)
-
-
-FIGURES = (FIGURE,)
