@@ -592,10 +592,12 @@ class _Search:
         )  # fmt: skip
 
     def _candidates(self) -> Iterator[list[int]]:
-        """Yield numbers of tasks worth a solve: the least, today's, and multiples of the least."""
+        """Yield numbers of tasks worth a solve: the least, today's, and multiples of both."""
         now = self.instance.operators.num_tasks[self.operators]
         seen = set()
-        bases: list[Any] = [self.low, now, *(self.low * k for k in (2, 3, 4))]
+        # on the way from today's numbers to those that the rate multiplies
+        grown = [np.ceil(now * (1 + (self.rate - 1) * k / 4)).astype(int) for k in (1, 2, 3, 4)]
+        bases: list[Any] = [self.low, now, *(self.low * k for k in (2, 3, 4)), *grown]
         for base in bases:
             n = self._tied(np.clip(base, self.low, self.high))
             if n is not None and tuple(n) not in seen:

@@ -346,8 +346,11 @@ def plain_reason(instance: Instance) -> str | None:
         return "has a link of several nodes"
     if any(s.pattern != "full" and s.rate > 0 for s in instance.streams):
         return "has a stream that is not spread fully"
-    if (instance.tasks.operator < 0).any():
+    operator = instance.tasks.operator
+    if (operator < 0).any():
         return "has tasks of no operator"
+    if (operator[instance.traffic.source] == operator[instance.traffic.target]).any():
+        return "has traffic between tasks of one operator"
     return None
 
 

@@ -305,6 +305,11 @@ class _Change:
             if o in self.changed and stream.pop("sender_weights", None):
                 stream["sender_weights"] = self.weights[o].tolist()
         for (u, v), rate in {**rates, **totals}.items():
+            if u == v:
+                # of an even spread over n tasks 1 / n stays within a task, and is no traffic
+                whole = rate / (1 - 1 / len(self.instance.tasks_of(u)))
+                pairs += [p for p in self._pairs(u, u, whole, "full") if p[0] != p[1]]
+                continue
             known = patterns.get((u, v))
             if known is not None and known.pattern == "local_first" and not known.replaced:
                 continue

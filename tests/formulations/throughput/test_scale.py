@@ -243,6 +243,27 @@ def test_other_rules_are_solved_parallelism_by_parallelism() -> None:
     assert "sets sets" in found.notes[0]
 
 
+def test_slots_that_share_all_vertices() -> None:
+    """As `import flink --option place=slots` has them: their traffic is within one operator."""
+    job = {
+        "format": "streamplace.instance/1",
+        "name": "slots",
+        "resources": ["cpu", "slot"],
+        "nodes": [{"id": n, "capacity": {"cpu": 0.25, "slot": 1}} for n in "abcde"],
+        "operators": [{"id": "slots"}],
+        "tasks": [
+            {"id": f"slots/{i}", "operator": "slots", "load": {"cpu": 0.2, "slot": 1}, "node": n}
+            for i, n in enumerate("ab")
+        ],
+        "traffic": [["slots/0", "slots/1", 1.0], ["slots/1", "slots/0", 1.0]],
+    }
+    found = scale(Instance.from_dict(job), 3)
+    assert found.parallelism == {"slots": 5}
+    assert found.evaluation is not None
+    assert found.evaluation.nodes_used == 5
+    assert found.evaluation.total_traffic == pytest.approx(4 * 4 / 5)
+
+
 def test_models_are_scaled_by_their_methods() -> None:
     model = [{"threads": 1, "rate": 310, "cpu": 84.69, "memory": 35.63}]
     instance = Instance.from_dict({

@@ -44,6 +44,18 @@ def made(**operator: Any) -> Instance:
     return Instance.from_dict(document(**operator))
 
 
+def test_of_traffic_within_an_operator_the_part_of_a_task_itself_is_none() -> None:
+    """Slots that share all vertices: of what is spread evenly over 3, two thirds leave a slot."""
+    job = document()
+    job["traffic"] = [["count/0", "count/1", 2.0], ["count/1", "count/2", 2.0]]
+    four = at_parallelism(Instance.from_dict(job), {"count": 4})
+    within = four.tasks.operator[four.traffic.source] == four.tasks.operator[four.traffic.target]
+    assert int(within.sum()) in (6, 12)  # pairs, of one direction or of both
+    assert four.traffic.rate[within].sum() == pytest.approx(4 / (1 - 1 / 3) * (1 - 1 / 4))
+    one = at_parallelism(Instance.from_dict(job), {"count": 1})
+    assert not (one.tasks.operator[one.traffic.source] == 1).any()
+
+
 def test_totals_stay_and_slots_are_of_each_task() -> None:
     before = made()
     after = at_parallelism(before, {"count": 5, "out": 1, "in": 3})
