@@ -24,7 +24,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-publish docs-check fuzz torture papers bench lab lab-bench lab-loop lab-plans lab-storm lab-kafka lab-storm-bench lab-storm-claims lab-storm-plans constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-serve docs-publish docs-check fuzz torture papers bench lab lab-bench lab-loop lab-plans lab-scale lab-storm lab-kafka lab-storm-bench lab-storm-claims lab-storm-plans constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -42,6 +42,7 @@ help:
 	@echo 'make lab          a Flink cluster on this machine: imported, planned, submitted, verified'
 	@echo 'make lab-bench    orders a second of ways to place, on emulated machines (root; an hour)'
 	@echo 'make lab-plans    50 random plans on a cluster of its own, each counted'
+	@echo 'make lab-scale    a running Flink job scaled to twice its rate (root)'
 	@echo 'make lab-storm    a Storm on this machine: planned, a supervisor lost, planned again (JDK, Maven)'
 	@echo 'make lab-storm-bench  ways to place Storm topologies, on emulated machines (root; an hour)'
 	@echo 'make lab-storm-claims tuples lost by a rescheduling, the cost of monitoring'
@@ -161,6 +162,9 @@ lab-plans: $(VENV)/.installed-dev
 lab-loop: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.loop storm $(LAB_ARGS)
 	$(BIN)/python -m experiments.studies.lab.loop flink $(LAB_ARGS)
+
+lab-scale: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.studies.lab.scale $(LAB_ARGS)
 
 lab-kafka: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.kafka $(LAB_ARGS)

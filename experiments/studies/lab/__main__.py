@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.cluster import HOST, MAIN, PATIENCE, Lab, LabError, build_jar
+from experiments.studies.lab.cluster import MAIN, PATIENCE, Lab, LabError, build_jar
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main as streamplace
@@ -64,8 +64,8 @@ def tell(text: str) -> None:
 
 def start_unplanned(lab: Lab, arguments: Sequence[str] = ARGUMENTS) -> tuple[Path, str]:
     """Build the job, and submit it as ``flink run`` would."""
-    port = int(lab.url.rpartition(":")[2])
-    with FlinkClient(HOST, port, {}) as client:
+    host, _, port = lab.url.removeprefix("http://").partition(":")
+    with FlinkClient(host, int(port), {}) as client:
         jar = build_jar(client, lab.folder)
         job = client.submit(client.graph_of_jar(str(jar), MAIN, arguments))
     return jar, job
