@@ -17,6 +17,7 @@ from tests.fuzz.changed import CHANGES
 from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
 from tests.fuzz.reading import Document
 from tests.fuzz.shrink import shrink
+from tests.fuzz.tally import STARTS, Tally
 
 #: only to be looked at: rounding may choose among plans of the same value
 OBSERVED = frozenset({"scale-tie"})
@@ -54,7 +55,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _replay(options.replay, options.patience)
     if options.shrink:
         return _shrink(options.shrink, options.patience)
-    return _run(options)
+    return _count(options) if options.per_method else _run(options)
+
+
+def _count(options: argparse.Namespace) -> int:
+    """Ask until each method has so many judged proofs, or the time is over."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    tally = Tally(options.counts or options.out / "tally.json", options.seed * SEEDS_A_RUN)
+    methods, calls = options.methods.split(","), Calls(patience=options.patience)
+    ends, counts = time.monotonic() + options.seconds, Counter[tuple[str, str]]()
+    while time.monotonic() < ends and tally.lacking(methods, options.per_method):
+        for finding in tally.case(methods, options.per_method, options.starts, calls):
+            counts[finding.kind, finding.method] += 1
+            if counts[finding.kind, finding.method] <= options.each:
+                _write(options.out, finding)
+        tally.save()
+    print(tally.table())
+    return 1 if counts else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,6 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--cases", type=int, default=10**9, help="stop after that many instances")
     add("--seconds", type=float, default=600.0, help="stop after that long")
     add("--methods", default="", help="names with commas, `default` for none; all if left out")
+    add("--per-method", type=int, default=0,
+        help="judged proofs of each method that are wanted, against all placements")  # fmt: skip
+    add("--starts", default="both", choices=STARTS, help="current placements that keep the rules")
+    add("--counts", type=Path, help="of --per-method: the file to go on with (in --out)")
     add("--out", type=Path, default=Path("build/fuzz"), help="folder of the counterexamples")
     add("--each", type=int, default=4, help="counterexamples written of a kind and method")
     add("--patience", type=int, default=60, help="seconds a call may take")

@@ -1,7 +1,5 @@
 """A current placement that breaks limits: *do not worsen, then mend*, held against all placements.
 
-    python -m tests.fuzz.mending METHOD … [--from SEED] [--count N] [--seconds S] [--some]
-
 Of all placements that keep budgets, lists of allowed nodes and marks of leaving nodes, and break no
 row more than the current one does, those of least excess are looked for, and among these the best
 objective. Rows and the excess are reckoned here, from the format's page.
@@ -9,12 +7,7 @@ objective. Rows and the excess are reckoned here, from the format's page.
 
 from __future__ import annotations
 
-import argparse
-import json
-import random
 import re
-import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,16 +17,14 @@ import numpy as np
 from tests.fuzz.claim import Claim
 from tests.fuzz.generate import Draw, generate
 from tests.fuzz.newer import add_max_load
-from tests.fuzz.probes import PROBES
-from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
+from tests.fuzz.product import known_fields
 from tests.fuzz.reading import Document, Reading
-from tests.fuzz.rules import LOOSE, kept
+from tests.fuzz.rules import LOOSE, dealer, kept
 
 EXACT = (
     "balance-milp", "joint-milp", "imc-milp", "imc-exact", "imc-brute", "eoa-milp", "storm-milp",
     "throughput-exact", "throughput-milp",
 )  # fmt: skip
-OTHERS = ("balance-search", "joint-search", "imc-search", "throughput-search", "flux", "albic")
 FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_inflow", "copies"})
 EVERY = FIELDS | {
     "direction", "rate_driven", "max_load", "limits.max_migration_state", "limits.max_nodes_used",
@@ -222,6 +213,8 @@ class Rows:
             for name in ("migrations", "migration_cost", "migration_state")
             if f"max_{name}" in rules
         ]
+        if self.claim.reading.slots_matter:  # the tasks of today fit the slots: so must others
+            hard.append(dealer(self.claim.reading, LOOSE).possible(space.at))
         return np.logical_and.reduce([~worse, rules["max_inflow"], *hard])
 
 
@@ -240,13 +233,25 @@ class _OneClaim:
         self.reading, self.space, self.name = claim.reading, space, claim.name
 
 
+def comparable(claim: Claim) -> Rows | None:
+    """Return the rows that all placements break; ``None`` where not every rule has such a row.
+
+    What slots are exceeded by is not reckoned: the tasks of today have to fit them.
+    """
+    reading = claim.reading
+    if not claim.space.complete or claim.name is None:
+        return None
+    if reading.slots_matter and (
+        (reading.home < 0).any() or not dealer(reading, LOOSE).possible(reading.home[None])[0]
+    ):
+        return None
+    return Rows(claim)
+
+
 def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
     """Yield (kind, detail) of what is wrong with an answer for a broken start."""
-    if claim.reading.slots_matter or not claim.space.complete or claim.name is None:
-        return
-    rows = Rows(claim)
-    stands = rows.valid & (rows.excess <= 1e-9)
-    if stands.any():
+    rows = comparable(claim)
+    if rows is None or (rows.valid & (rows.excess <= 1e-9)).any():
         return  # the other probes have it
     exact, mending = claim.declared["kind"] == "exact", claim.result.mending
     if not rows.valid.any():
@@ -302,68 +307,3 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
 
 SOFT = frozenset({"mend-weak", "mend-unproven"})
 """No wrong answer: what an exact method leaves unproven where several rows share the excess."""
-
-
-def main() -> None:
-    """Ask methods about random broken starts, and print what is wrong and how much was asked."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("methods", nargs="*", default=[*EXACT, *OTHERS])
-    parser.add_argument("--from", dest="first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that long")
-    parser.add_argument("--some", action="store_true", help="placements of some tasks")
-    parser.add_argument("--with", dest="sure", default="", help="newer fields in every instance")
-    args = parser.parse_args()
-    sure = frozenset(args.sure.split(",")) - {""}
-    counts: Counter[str] = Counter()
-    ends = time.monotonic() + args.seconds
-    for seed in range(args.first, args.first + args.count):
-        if time.monotonic() >= ends:
-            break
-        counts["last seed"] = seed
-        for kind, told in asked(seed, args.methods, counts, EVERY, some=args.some, sure=sure):
-            if kind not in SOFT:
-                print(seed, kind, told, flush=True)
-    print(json.dumps(dict(sorted(counts.items()))))
-
-
-def asked(
-    seed: int,
-    methods: list[str],
-    counts: Counter[str],
-    fields: frozenset[str] = FIELDS,
-    *,
-    some: bool = False,
-    sure: frozenset[str] = frozenset(),
-) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the answers of methods to one instance."""
-    random.seed(seed)
-    try:
-        setting = Setting(broken_instance(seed, fields, some=some, sure=sure), Calls(patience=120))
-    except InvalidInput:
-        counts["refused"] += 1
-        return
-    counts["instances"] += 1
-    counts["with max_load"] += bool(np.isfinite(setting.reading.max_load).any())
-    for name in methods:
-        answer, keywords = setting.answer(name), {}
-        drops = sorted(set(DROPS.findall(answer.refused or "")))
-        if drops:  # the same question without the limits that the method does not keep
-            keywords = {"ignore": drops}
-            answer = setting.answer(name, **keywords)
-        for kind, told in PROBES["result"](setting, name, keywords):
-            yield kind, f"{name}: {told}"
-        if answer.result is None:
-            continue
-        counts[f"{name} answered"] += 1
-        claim = Claim(setting, name, keywords, answer.result)
-        if answer.result.mending is not None:
-            counts[f"{name} mended"] += 1
-            counts[f"{name} {answer.result.termination}"] += 1
-        for kind, told in wrong_with(claim):
-            counts[f"{name} {kind}"] += 1
-            yield kind, f"{name}: {told}"
-
-
-if __name__ == "__main__":
-    main()

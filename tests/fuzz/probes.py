@@ -17,6 +17,7 @@ import numpy as np
 from tests.fuzz.claim import Claim, indices
 from tests.fuzz.figures import measure
 from tests.fuzz.judge import judge, verdict
+from tests.fuzz.mending import wrong_with
 from tests.fuzz.models import judge_exact_models, judge_models
 from tests.fuzz.product import Answer, InvalidInput, Plan, Setting, evaluate
 from tests.fuzz.promises import FAMILY, leaves_behind
@@ -69,6 +70,13 @@ def _checked(setting: Setting, method: str, keywords: Keywords, answer: Answer) 
         claim = Claim(setting, method, keywords, answer.result)
         yield from judge(claim)
         yield from prove(claim)
+
+
+def mended(setting: Setting, method: str, keywords: Keywords) -> Findings:
+    """From a current placement that breaks limits: nowhere worse, least excess, best objective."""
+    answer = setting.answer(method, **keywords)
+    if answer.result is not None:
+        yield from wrong_with(Claim(setting, method, keywords, answer.result))
 
 
 def twice(setting: Setting, method: str, keywords: Keywords) -> Findings:
@@ -331,6 +339,6 @@ PROBES: dict[str, Callable[..., Findings]] = {
     probe.__name__: probe
     for probe in (
         reads_alike, evaluated, result, twice, units, ids, start, family, repair, ignoring, default,
-        modelled, partial,
+        modelled, partial, mended,
     )
 }  # fmt: skip

@@ -94,6 +94,22 @@ def _looked_among(claim: Claim) -> np.ndarray | None:
     return None
 
 
+def compared(claim: Claim) -> str:
+    """Return what `prove` compares with all placements: ``optimal`` or ``infeasible``, else
+    nothing.
+    """
+    if not claim.space.complete or claim.termination == "infeasible":
+        return "infeasible" if claim.space.complete else ""
+    among = _looked_among(claim) is not None and claim.name in claim.space.figures.by_name
+    return "optimal" if among and _is_proof(claim) else ""
+
+
+def _is_proof(claim: Claim) -> bool:
+    """Whether a value is proved the best, of the whole problem or what the bound speaks of."""
+    told = claim.termination == "optimal" or (claim.bound_of == "restricted" and claim.closed())
+    return told and claim.sound and claim.value is not None
+
+
 def _bound(claim: Claim, tight: np.ndarray) -> Findings:
     best = claim.space.best(str(claim.name), claim.sense, tight)
     if claim.bound is None or best is None or not np.isfinite(best):
@@ -108,8 +124,7 @@ def _bound(claim: Claim, tight: np.ndarray) -> Findings:
 
 
 def _optimum(claim: Claim, tight: np.ndarray, loose: np.ndarray) -> Findings:
-    told = claim.termination == "optimal" or (claim.bound_of == "restricted" and claim.closed())
-    if not told or not claim.sound or claim.value is None:
+    if not _is_proof(claim) or claim.value is None:
         return
     name, value = str(claim.name), claim.value
     low, high = (claim.space.best(name, claim.sense, among) for among in (tight, loose))
@@ -146,6 +161,10 @@ def _levels(claim: Claim, among: np.ndarray) -> Findings:
         among &= side * (figures[level.name] - level.value) <= scale
 
 
+_AS_A_WHOLE = {"seed", "solver", "explain", "objective", "ignore"}
+"""Keywords that leave what is asked whole."""
+
+
 def _unproven(claim: Claim) -> Findings:
     """An exact method without a limit ends with a proof."""
     asked = {"time_limit", "gap", "max_load_distance", "drain"} & set(claim.keywords)
@@ -158,7 +177,13 @@ def _unproven(claim: Claim) -> Findings:
         return  # what was asked for is closed: the load distance alone is another problem
     if claim.value is None:  # the objective does not apply, as used capacity where all is 0
         return
-    if claim.bound_of == "restricted" and set(claim.keywords) - {"seed", "solver"}:
+    if claim.bound_of == "restricted" and set(claim.keywords) - {
+        "seed",
+        "solver",
+        "explain",
+        "objective",
+        "ignore",
+    }:
         return  # an option asked for less than the whole problem
     drains = not leaves_behind(claim.method, claim.keywords) and claim.reading.leaving.any()
     if drains or reads_more(claim.method, claim.reading):
