@@ -151,13 +151,13 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.timings --json build/bench/timings.json $(BENCH_ARGS)
 
 lab: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.studies.lab $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab.flink $(LAB_ARGS)
 
 lab-bench: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.studies.lab.bench $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab.flink_bench $(LAB_ARGS)
 
 lab-plans: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.studies.lab.plans $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab.plans flink $(LAB_ARGS)
 
 lab-loop: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.lab.loop storm $(LAB_ARGS)
@@ -179,7 +179,7 @@ lab-storm-claims: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.studies.papers.storm.live $(LAB_ARGS)
 
 lab-storm-plans: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.studies.lab.storm_plans $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab.plans storm $(LAB_ARGS)
 
 constraints: $(VENV)/.installed-dev
 	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt

@@ -1,515 +1,109 @@
-"""Throughput of ways to place, on emulated machines: ``make lab-bench``.
+"""Ways to place, measured on emulated machines, each run a line of a CSV file at once.
 
-Four machines with a share of a core and a narrow link each; per shape of job one import while it
-runs as fast as it goes with all cores, as what a record costs falls with the rate (fuller buffers),
-and one plan. Then each shape is submitted under each policy in turn, as often as asked for. Every
-run is a line of a CSV file at once. Machines, shapes and policies were fixed before anything was
+Machines have a share of a core and a narrow link each (`machines`). What is run on them is that of
+a system: `flink_bench`, `storm_bench`. Machines, shapes and policies were fixed before anything was
 measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
-import os
-import signal
-import sys
-import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
-from functools import partial
-from pathlib import Path
-from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.__main__ import command, tell
-from experiments.studies.lab.cluster import MAIN, PATIENCE, Lab, LabError, build_jar
-from experiments.studies.lab.machines import GATEWAY, Machines, reason_against
-from optim import Instance, InvalidInput, Plan, evaluate
-from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.exchange.sources import WebClient
-from streamplace.clusters.flink.exporter import Sheet
-from streamplace.clusters.flink.fetch import CLOCK, Cluster, elapsed, wait_until_running
-from streamplace.clusters.flink.submit import FlinkClient, flink_jars, groups_of_job
-from streamplace.present.table import markdown
+import pandas as pd
+
+from experiments.studies.lab.machines import reason_against
+from experiments.studies.lab.runner import LabError, run_lab, tell
+from optim import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    import argparse
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
-    from streamplace.clusters.flink.fetch import Sample
+    from experiments.studies.lab.runner import Argument
 
-MACHINES = ("tm1", "tm2", "tm3", "tm4")
-SLOTS = 4
-"""Of each task manager."""
-CORES = 0.2
-"""Of each machine, held by a control group."""
-STANDING = 0.02
-"""Cores that a task manager's process takes while its job stands still."""
-MEGABITS = 40.0
-"""Of each machine's link, each way, Mbit/s."""
-
-
-class Shape(NamedTuple):
-    """A job: five vertices, each spread over all subtasks of the next.
-
-    Attributes
-    ----------
-    parallelism
-        Of orders, clean, sum, rate and store.
-    size
-        Bytes of an order; clean keeps 60 % of them, rate a quarter of those.
-    work
-        Rounds of arithmetic an order costs clean, and rate.
-    """
-
-    name: str
-    parallelism: tuple[int, int, int, int, int]
-    size: int
-    work: tuple[int, int]
-
-    def arguments(self) -> tuple[str, ...]:
-        """Return the job's arguments, for as many orders as go through."""
-        return tuple(str(n) for n in (*self.parallelism, self.size, 0, *self.work))
-
-
-class Policy(NamedTuple):
-    """A way to place: Flink's mode of balancing, and who shares slots.
-
-    Attributes
-    ----------
-    mode
-        Flink's ``taskmanager.load-balance.mode``.
-    groups
-        ``each``: each vertex has its own slot sharing group, a subtask a slot; ``one``: all share
-        one, Flink's default; ``plan``: those of the plan.
-    """
-
-    name: str
-    mode: str
-    groups: str
-
-
-SHAPES = (
-    Shape("CPU-bound", (2, 4, 4, 2, 1), 600, (100_000, 100_000)),
-    Shape("link-bound", (2, 4, 4, 2, 1), 2400, (0, 0)),
-    Shape("mixed", (2, 4, 4, 2, 1), 2400, (20_000, 20_000)),
-)
-POLICIES = (
-    Policy("default", "NONE", "each"),
-    Policy("SLOTS", "SLOTS", "each"),
-    Policy("TASKS", "TASKS", "each"),
-    Policy("one shared group", "SLOTS", "one"),
-    Policy("throughput plan", "NONE", "plan"),
-)
-MODES = tuple(dict.fromkeys(policy.mode for policy in POLICIES))
-_LONG = 180.0
-"""Most seconds for subtasks to run."""
-_COMPILED = 5.0
-"""Seconds with all cores that the code of a new job gets to be compiled."""
-_SEASONED = 20.0
-"""As much again before loads are read: the first jobs of a new process pay for what later ones find
-compiled, Flink's own network code above all."""
-_HEARTBEAT = {"heartbeat.interval": 10_000, "heartbeat.timeout": 3_600_000}
-"""Flink's own interval; clusters that are paused between their turns are not given up."""
-_WARM = 2.0
-"""Seconds of a run with its machine's share of a core before it is measured."""
-_STORE = {"metrics.fetcher.update-interval": 4_000}
-"""Longer than an import takes to ask everything, so that all it hears is of one moment."""
-_PLANNED = next(policy.mode for policy in POLICIES if policy.groups == "plan")
-_PROFILED = 10.0
-"""Seconds between the readings of an import."""
-_RECORDS = "numRecordsOut"
-_PAUSE = 0.5
-_TRIES = 60
-"""Times to ask until the store of metrics has been filled anew."""
+    Runs = Iterable[tuple[str, Callable[[], "Row"]]]
+    """What is run, in words, and what runs it."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run.
-
-    Attributes
-    ----------
-    measured, predicted
-        Orders/s: as counted, and at which the imported instance says that something is full.
-    full
-        The bottleneck, by the instance.
-    apart
-        Share of traffic that crosses between machines, by the instance.
-    load, busy
-        The machine's load average, and the share of its cores in use by all that ran on it.
-    """
+    """A run: a job or topology, the way in which it is placed, and how many came before."""
 
     shape: str
     policy: str
     repetition: int
-    measured: float
-    predicted: float
-    full: str
-    apart: float
-    subtasks: int
-    as_planned: int
-    load: float
-    busy: float
 
     def cells(self) -> dict[str, Any]:
         """Return it as a line of the table, of rounded numbers."""
         return {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
 
-COLUMNS = tuple(field.name for field in fields(Row))
-
-
-class Running:
-    """A job on a cluster.
-
-    Raises
-    ------
-    InvalidInput
-        The job manager does not answer.
-    """
-
-    def __init__(self, url: str, job: str) -> None:
-        self._client = WebClient(url, PATIENCE)
-        self._job = job
-        page = self._client.get(f"jobs/{job}")
-        self._vertices = {vertex["id"]: vertex for vertex in page["vertices"]}
-
-    def rate_during(self, work: Callable[[], object]) -> float:
-        """Return the orders/s that sources put out meanwhile, by their own clocks.
-
-        Raises
-        ------
-        LabError
-            The job manager has no new counters.
-        """
-        first = self._counters()
-        work()
-        second = self._counters()
-        return sum(
-            (second[i][_RECORDS] - first[i][_RECORDS]) / elapsed(first[i], second[i])
-            for i in second
-        )
-
-    def assignment(self) -> dict[str, str]:
-        """Return where each subtask is, named as the import names tasks."""
-        return {
-            f"{vertex['name']}/{subtask['subtask']}": subtask["taskmanager-id"]
-            for key, vertex in self._vertices.items()
-            for subtask in self._client.get(f"jobs/{self._job}/vertices/{key}")["subtasks"]
-        }
-
-    def runs(self) -> bool:
-        """Whether it never stopped: a job that restarted has counted anew."""
-        page = self._client.get(f"jobs/{self._job}")
-        started = page["timestamps"]
-        return page["state"] == "RUNNING" and not started["RESTARTING"]
-
-    def _counters(self) -> Sample:
-        key, vertex = next(
-            (k, v) for k, v in self._vertices.items() if v["name"].startswith("Source")
-        )
-        ask = partial(
-            Cluster(self._client, self._job, Ledger()).sample,
-            f"jobs/{self._job}/vertices/{key}",
-            vertex["parallelism"],
-            (_RECORDS, *CLOCK),
-        )
-        old = ask()  # as old as the last question of anybody
-        for _ in range(_TRIES):
-            time.sleep(_PAUSE)
-            new = ask()
-            if new and all(elapsed(old.get(i, {}), new[i]) > 0 for i in new):
-                return new
-            old = {**new, **old}
-        raise LabError(f"job {self._job}: no fresh counters of {vertex['name']}")
-
-
-def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str, float]:
-    """Return the multiple of the profiled rate that a placement carries, what is full then, and
-    the share of traffic that crosses between machines."""
-    found = evaluate(instance, Plan(instance.name, assignment))
-    full = (found.saturation or [{}])[0]
-    what = full.get("link") or f"{full.get('node') or full.get('task')} {full.get('resource')}"
-    apart = (found.internode_traffic or 0.0) / (found.total_traffic or 1.0)
-    return found.sustainable_rate or 0.0, str(what), apart
-
-
-def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
-    """Return a task manager's settings for several plans at once."""
-    found: dict[str, Any] = {}
-    names: list[str] = []
-    for sheet in sheets:
-        own = sheet.configuration(manager)
-        names += own.pop("external-resources", [])
-        found |= own
-    return found | ({"external-resources": names} if names else {})
-
-
-def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
-    """Count the subtasks of planned vertices that are where the plan has one of them."""
-    found = 0
-    for group in sheet.groups:
-        for name in group.vertices.values():
-            left = dict(group.counts)
-            for task, manager in assignment.items():
-                if task.rpartition("/")[0] == name and left.get(manager, 0):
-                    left[manager] -= 1
-                    found += 1
-    return found
-
-
-def cpu_clock() -> tuple[float, float]:
-    """Return jiffies that the machine's cores were in use, and all of theirs."""
-    line = Path("/proc/stat").read_text().partition("\n")[0]
-    ticks = [float(n) for n in line.split()[1:9]]
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
-
-
+@dataclass(frozen=True)
 class Bench:
-    """Clusters side by side on the same machines, one for each mode of balancing.
+    """The bench of a system.
 
-    Only one job runs at any time. A mode is a setting of a whole cluster, so that changing it would
-    mean to start all anew.
+    Attributes
+    ----------
+    name, description
+        The target of ``make``, and what it does.
+    row
+        Type of its rows.
+    runs
+        Makes machines and clusters on a stack of contexts, and yields what is to be run.
+    table
+        Makes the table of the runs.
+    repetitions, seconds
+        Of each run, and of a measurement, where nothing else is asked for.
+    arguments
+        Further ones of the command line.
+    reason_against
+        Returns why the system is not here, or ``None``.
     """
 
-    def __init__(self, folder: Path, machines: Machines, stack: ExitStack) -> None:
-        self._folder, self._machines, self._stack = folder, machines, stack
-        self._labs: dict[str, Lab] = {}
-        self._clients: dict[str, FlinkClient] = {}
-        self._jar = ""
-        self._plans: dict[str, tuple[Instance, Sheet, float]] = {}
+    name: str
+    description: str | None
+    row: type[Row]
+    runs: Callable[[ExitStack, Path, argparse.Namespace], Runs]
+    table: Callable[[pd.DataFrame], str]
+    repetitions: int
+    seconds: float
+    reason_against: Callable[[], str | None]
+    arguments: tuple[Argument, ...] = ()
 
-    def prepare(self) -> None:
-        """Start the clusters; that of the plans last, as the others decide what to plan for."""
-        others = [mode for mode in MODES if mode != _PLANNED]
-        for mode in others:
-            self._cluster(mode)
-            self._managers(mode, {})
-        for mode in others:
-            self._labs[mode].wait_for(set(MACHINES))
-        self._jar = str(build_jar(self._clients[others[0]], self._folder))
-        for shape in SHAPES:
-            self._plans[shape.name] = self._plan(shape, others[0])
-        quotas = {name: joined([s for _, s, _ in self._plans.values()], name) for name in MACHINES}
-        self._machines.limit(None)
-        self._cluster(_PLANNED)
-        self._managers(_PLANNED, quotas)
-        self._labs[_PLANNED].wait_for(set(MACHINES))
-
-    def run(self, shape: Shape, policy: Policy, repetition: int, seconds: float) -> Row:
-        """Submit, measure and cancel.
-
-        Raises
-        ------
-        LabError
-            The job does not run, or failed while it was measured.
-        """
-        lab = self._only(policy.mode)
-        instance, sheet, profiled = self._plans[shape.name]
-        job = self._submit(shape, policy.mode, policy.groups)
-        try:
-            self._settle(lab, job)
-            self._machines.limit(CORES)
-            time.sleep(_WARM)
-            running = Running(lab.url, job)
-            before = cpu_clock()
-            measured = running.rate_during(lambda: time.sleep(seconds))
-            used, all_of = (now - then for now, then in zip(cpu_clock(), before, strict=True))
-            where = running.assignment()
-            if not running.runs():
-                raise LabError(f"{shape.name}, {policy.name}: the job failed while it was measured")
-        finally:
-            self._machines.limit(None)
-            lab.cancel(job)
-        rate, full, apart = foresee(instance, where)
-        planned = as_planned(sheet, where) if policy.groups == "plan" else 0
-        return Row(
-            shape=shape.name,
-            policy=policy.name,
-            repetition=repetition,
-            measured=measured,
-            predicted=rate * profiled,
-            full=full,
-            apart=apart,
-            subtasks=len(where),
-            as_planned=planned,
-            load=os.getloadavg()[0],
-            busy=used / all_of,
+    def main(self) -> int:
+        """Run the bench; where it cannot be run, say why and end well."""
+        times, seconds = {"type": int, "default": self.repetitions}, self.seconds
+        return run_lab(
+            self.name,
+            self.description,
+            self.work,
+            ("--repetitions", times),
+            ("--seconds", {"type": float, "default": seconds, "help": "of a measurement"}),
+            *self.arguments,
+            reason_against=lambda: reason_against() or self.reason_against(),
         )
 
-    def _cluster(self, mode: str) -> None:
-        settings = {"taskmanager.load-balance.mode": mode, "taskmanager.cpu.cores": CORES}
-        settings |= _HEARTBEAT | _STORE
-        lab = Lab(self._folder / mode.lower(), SLOTS, GATEWAY, settings)
-        self._labs[mode] = self._stack.enter_context(lab)
-        port = int(lab.url.rpartition(":")[2])
-        client = FlinkClient(GATEWAY, port, {})
-        self._clients[mode] = self._stack.enter_context(client)
-
-    def _managers(self, mode: str, quotas: Mapping[str, Mapping[str, Any]]) -> None:
-        for name in MACHINES:
-            machine = self._machines.address(name), self._machines.inside(name)
-            self._labs[mode].start(name, quotas.get(name, {}), *machine)
-
-    def _plan(self, shape: Shape, mode: str) -> tuple[Instance, Sheet, float]:
-        """Return the instance, the plan's sheet, and the orders/s while loads were read."""
-        lab = self._only(mode)
-        kinds = ("instance", "plan", "sheet")
-        file = {kind: str(self._folder / f"{shape.name}-{kind}.json") for kind in kinds}
-        job = self._submit(shape, mode, "each")
-        self._settle(lab, job)
-        time.sleep(_SEASONED)
-        options = (
-            "slots=single",
-            "cpu=process",
-            f"standing={STANDING:g}",
-            f"interval={_PROFILED:g}",
-        )
-        chosen = [part for option in options for part in ("--option", option)]
-        link = f"{MEGABITS:g}Mbit"
-        words = ("import", "flink", lab.url, "--link-rate", link, *chosen, "-o", file["instance"])
-        rate = Running(lab.url, job).rate_during(lambda: command(*words))
-        lab.cancel(job)
-        command("solve", file["instance"], "-o", file["plan"], "--time-limit", "20")
-        command("export", "flink", file["instance"], file["plan"], "-o", file["sheet"], "-q")
-        sheet = Sheet.from_dict(json.loads(Path(file["sheet"]).read_text()))
-        return Instance.load(file["instance"]), sheet, rate
-
-    def _submit(self, shape: Shape, mode: str, groups: str) -> str:
-        self._machines.limit(None)
-        client = self._clients[mode]
-        graph = client.graph_of_jar(self._jar, MAIN, shape.arguments())
-        if groups == "each":
-            client.part(graph)
-        elif groups == "plan":
-            sheet = self._plans[shape.name][1]
-            client.regroup(graph, sheet, groups_of_job(sheet, client.vertices_of(graph)), 0)
-        return client.submit(graph)
-
-    def _only(self, mode: str) -> Lab:
-        """Let one cluster work and the others stand still: an idle task manager uses a tenth of
-        what a machine here has."""
-        for lab in self._labs.values():
-            lab.pause()
-        self._labs[mode].resume()
-        return self._labs[mode]
-
-    def _settle(self, lab: Lab, job: str) -> None:
-        """Wait until a job runs and its code is compiled."""
-        if not wait_until_running(WebClient(lab.url, PATIENCE), job, _LONG):
-            raise LabError(f"job {job} does not run: see {lab.folder}")
-        time.sleep(_COMPILED)
-
-
-RUNS = Path(__file__).with_name("bench-runs.csv")
-"""The runs of the documentation."""
-_PLAN = POLICIES[-1].name
-_HEAD = (
-    "shape",
-    "policy",
-    "runs",
-    "orders/s, mean (least, most)",
-    "measured / predicted, mean (least, most)",
-    "load average",
-)
-
-Rows = list[dict[str, str]]
-
-
-def bench_table(rows: Rows) -> str:
-    """Return the table of runs, and what the plan measured against the others, a line a shape."""
-    lines = []
-    for shape in SHAPES:
-        for policy in POLICIES:
-            own = [r for r in rows if (r["shape"], r["policy"]) == (shape.name, policy.name)]
-            if own:
-                lines.append([*_cells(own)])
-    versus = [line for shape in SHAPES if (line := _versus(shape.name, rows))]
-    return "\n".join([markdown(_HEAD, lines, right=()), *versus]) + "\n"
-
-
-def _cells(rows: Rows) -> Iterable[str]:
-    measured = [float(row["measured"]) for row in rows]
-    ratios = [float(row["measured"]) / float(row["predicted"]) for row in rows]
-    loads = [float(row["load"]) for row in rows]
-    yield from (rows[0]["shape"], rows[0]["policy"], str(len(rows)))
-    yield f"{fmean(measured):,.0f} ({min(measured):,.0f}, {max(measured):,.0f})"
-    yield f"{geometric_mean(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})"
-    yield f"{min(loads):.0f}–{max(loads):.0f}"
-
-
-def _versus(shape: str, rows: Rows) -> str:
-    """Return the means of the plan over that of the default, and by the best of all others."""
-    means = {
-        policy.name: fmean(found)
-        for policy in POLICIES
-        if (
-            found := [
-                float(row["measured"])
-                for row in rows
-                if (row["shape"], row["policy"]) == (shape, policy.name)
-            ]
-        )
-    }
-    plan = means.pop(_PLAN, None)
-    if plan is None or POLICIES[0].name not in means:
-        return ""
-    best = max(means, key=lambda name: means[name])
-    return (
-        f"- {shape}: {plan / means[POLICIES[0].name]:.2f} × the default, "
-        f"{plan / means[best]:.2f} × the best of the others ({best})."
-    )
-
-
-def read_runs(path: Path) -> Rows:
-    """Read the runs of a bench."""
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def main() -> int:
-    """Run the bench; where it cannot be run, say why and end well."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", default="build/lab-bench", help="for logs and files")
-    parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of a measurement")
-    args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("lab-bench: ended by SIGTERM"))
-    reason = reason_against()
-    try:
-        flink_jars()
-    except InvalidInput as error:
-        reason = reason or str(error)
-    if reason is not None:
-        tell(f"lab-bench: skipped: {reason}")
-        return 0
-    folder = Path(args.folder).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    with ExitStack() as stack, (folder / "runs.csv").open("w", newline="") as out:
-        table = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        machines = stack.enter_context(Machines(MACHINES, MEGABITS))
-        bench = Bench(folder, machines, stack)
-        bench.prepare()
-        for repetition in range(args.repetitions):
-            for shape in SHAPES:
-                turn = repetition % len(POLICIES)
-                for policy in (*POLICIES[turn:], *POLICIES[:turn]):
-                    try:
-                        row = bench.run(shape, policy, repetition, args.seconds)
-                    except (LabError, InvalidInput) as error:
-                        failed += 1
-                        tell(f"failed: {shape.name}, {policy.name}: {error}")
-                        continue
-                    table.writerow(row.cells())
-                    out.flush()
-                    tell(json.dumps(row.cells()))
-    tell(f"lab-bench: {folder / 'runs.csv'}, {failed} runs failed")
-    return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    def work(self, folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
+        """Run all, store the rows as they come, and print the table."""
+        file, failed = folder / "runs.csv", 0
+        with ExitStack() as stack, file.open("w", newline="") as out:
+            names = [field.name for field in fields(self.row)]
+            table = csv.DictWriter(out, names, lineterminator="\n")
+            table.writeheader()
+            for what, run in self.runs(stack, folder, args):
+                try:
+                    cells = run().cells()
+                except (LabError, InvalidInput) as error:
+                    failed += 1
+                    tell(f"failed: {what}: {error}")
+                    continue
+                table.writerow(cells)
+                out.flush()
+                tell(json.dumps(cells))
+        tell(self.table(pd.read_csv(file)))
+        return f"{file}, {failed} runs failed", not failed

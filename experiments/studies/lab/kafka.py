@@ -8,33 +8,39 @@ the product says. Then a dead broker is evacuated by import, solve, export and s
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.__main__ import tell
-from experiments.studies.lab.cluster import LabError
+from experiments.studies.lab.runner import (
+    HOST,
+    LONG,
+    Cluster,
+    LabError,
+    free_ports,
+    run_lab,
+    tell,
+    wait_until,
+)
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
 VERSION = "4.3.1"
 CONTROLLER, BROKERS = 100, (1, 2, 3, 4)
+NODES = (CONTROLLER, *BROKERS)
 RACKS = {1: "r1", 2: "r2", 3: "r3", 4: "r1"}
-HOST = "127.0.0.1"
-PATIENCE = 300.0
 CLUSTER = "c3RyZWFtcGxhY2UtbGFiMQ"
 _LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xss512k")
 _SETTINGS = {  # small enough for two cores; what plans depend on is as Kafka has it by default
@@ -80,8 +86,8 @@ def kafka_jars() -> Path:
     return folder / "jars"
 
 
-class KafkaLab:
-    """A cluster of its own; it ends only processes that it started.
+class KafkaCluster(Cluster):
+    """A controller and brokers.
 
     Parameters
     ----------
@@ -92,45 +98,30 @@ class KafkaLab:
     """
 
     def __init__(self, folder: Path, *, auto_rebalance: bool = False) -> None:
-        self.folder, self._auto = folder, auto_rebalance
-        self._jars = kafka_jars()
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.ports: dict[int, int] = {}
+        super().__init__(folder)
+        self._auto, self._jars = auto_rebalance, kafka_jars()
+        self.ports = dict(zip(NODES, free_ports(HOST, len(NODES)), strict=True))
 
-    def __enter__(self) -> KafkaLab:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
-        nodes = (CONTROLLER, *BROKERS)
-        held = [socket.create_server((HOST, 0)) for _ in nodes]  # all at once: ports differ
-        self.ports = {n: one.getsockname()[1] for n, one in zip(nodes, held, strict=True)}
-        for one in held:
-            one.close()
-        try:
-            words = [*self._java(64), "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c"]
-            made = [
-                subprocess.Popen(
-                    [*words, str(self._properties(n))],
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-                for n in nodes
-            ]
-            codes = [one.wait(PATIENCE) for one in made]
-            if any(codes):
-                raise LabError("the storage could not be formatted")
-            self.start(*nodes)
-        except BaseException:
-            self.down()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.down()
+    def begin(self) -> None:
+        """Format the storage, and start all nodes."""
+        shutil.rmtree(self.folder)
+        self.folder.mkdir()
+        words = [*self._java(64), "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c"]
+        for node in NODES:
+            out = self.folder / f"format-{node}.log"
+            self.launch(f"format {node}", [*words, str(self._properties(node))], os.environ, out)
+        wait_until(lambda: len(self.ended()) == len(NODES), "the storage is formatted")
+        codes = self.ended()
+        for name in codes:
+            self.kill(name)
+        if any(codes.values()):
+            raise LabError(f"the storage could not be formatted: see {self.folder}")
+        self.start(*NODES)
 
     @property
     def living(self) -> list[int]:
         """Brokers that run."""
-        return [b for b in BROKERS if self._processes[b].poll() is None]
+        return [b for b in BROKERS if self.runs(str(b))]
 
     @property
     def address(self) -> str:
@@ -161,39 +152,19 @@ class KafkaLab:
 
     def start(self, *nodes: int) -> None:
         """Start nodes, and wait until the controller has let each in."""
-        since: dict[int, int] = {}
-        for node in nodes:
-            log = self.folder / f"{node}.log"
-            since[node] = log.stat().st_size if log.exists() else 0
-            with log.open("ab") as out:
-                self._processes[node] = subprocess.Popen(
-                    [*self._java(256), "kafka.Kafka", str(self.folder / f"{node}.properties")],
-                    stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
-                )  # fmt: skip
-        until = time.monotonic() + PATIENCE
-        for node in nodes:
-            log = self.folder / f"{node}.log"
-            while b"Kafka Server started" not in log.read_bytes()[since[node] :]:
-                if self._processes[node].poll() is not None or time.monotonic() > until:
+        logs = {node: self.folder / f"{node}.log" for node in nodes}
+        since = {node: log.stat().st_size if log.exists() else 0 for node, log in logs.items()}
+        for node, log in logs.items():
+            words = [*self._java(256), "kafka.Kafka", str(self.folder / f"{node}.properties")]
+            self.launch(str(node), words, os.environ, log)
+        for node, log in logs.items():
+
+            def started(node: int = node, log: Path = log) -> bool:
+                if not self.runs(str(node)):
                     raise LabError(f"{node} did not start:\n{log.read_text()[-2000:]}")
-                time.sleep(0.1)
+                return b"Kafka Server started" in log.read_bytes()[since[node] :]
 
-    def kill(self, node: int) -> None:
-        """End a node at once, with what it has not written."""
-        self._processes[node].kill()
-        self._processes[node].wait(PATIENCE)
-
-    def down(self) -> None:
-        """End all nodes, the controller last."""
-        for group in (BROKERS, (CONTROLLER,)):
-            running = [p for n, p in self._processes.items() if n in group and p.poll() is None]
-            for one in running:
-                one.terminate()
-            for one in running:
-                try:
-                    one.wait(15)
-                except subprocess.TimeoutExpired:
-                    one.kill()
+            wait_until(started, f"{node} is started: see {log}", pause=0.1)
 
     @contextmanager
     def client(self) -> Iterator[Any]:
@@ -205,6 +176,18 @@ class KafkaLab:
             yield made
         finally:
             made.close()
+
+    def copies(self) -> list[Any]:
+        """Return the reassignments that are under way."""
+        with self.client() as client:
+            return list(client.list_partition_reassignments())
+
+    def wait_for_copies(self) -> None:
+        """Wait until a reassignment is under way, at most a minute: it may be over already."""
+        with suppress(LabError), self.client() as client:
+            wait_until(
+                lambda: bool(client.list_partition_reassignments()), "copies", 60.0, pause=0.1
+            )
 
     def fill(self, megabytes: float) -> None:
         """Make topics of 40 partitions, of which broker 1 leads nearly all, and fill them."""
@@ -225,7 +208,7 @@ class KafkaLab:
         weights = [rng.paretovariate(0.9) for _ in places]
         for topic, p in rng.choices(places, weights, k=round(megabytes * 100)):
             producer.send(topic, record, partition=p)
-        producer.flush(PATIENCE)
+        producer.flush(LONG)
         producer.close()
 
     def state(self) -> dict[tuple[str, int], dict[str, Any]]:
@@ -275,7 +258,7 @@ TOPICS = {
 class LeastInSync:
     """Watches how few replicas of any partition are in sync while it is entered."""
 
-    def __init__(self, lab: KafkaLab) -> None:
+    def __init__(self, lab: KafkaCluster) -> None:
         self._lab, self.fewest, self._ended = lab, 99, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -300,10 +283,13 @@ class LeastInSync:
         self._thread.join(30)
 
 
+STREAMPLACE = (sys.executable, "-m", "streamplace")
+
+
 def command(*words: str) -> tuple[int, str]:
     """Run a command of streamplace in a process of its own; return status and output."""
     done = subprocess.run(
-        [sys.executable, "-m", "streamplace", *words],
+        [*STREAMPLACE, *words],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout
@@ -326,7 +312,7 @@ def write(path: Path, lists: Lists) -> Path:
 class Round:
     """What was counted; `failures` in words."""
 
-    def __init__(self, lab: KafkaLab) -> None:
+    def __init__(self, lab: KafkaCluster) -> None:
         self.lab, self.failures = lab, list[str]()
         self.plans = self.replicas = self.leaders = 0
         self.fewest = 99
@@ -340,21 +326,12 @@ class Round:
     ) -> None:
         """Submit a plan, disturb it if so asked, and count replicas, leaders and throttles."""
         file, began = write(self.lab.folder / "plan.json", lists), time.monotonic()
-        words = (
-            "submit",
-            "kafka",
-            self.lab.address,
-            str(file),
-            "--throttle",
-            str(throttle),
-            "--patience",
-            "300",
-        )
+        words = ("submit", "kafka", self.lab.address, str(file), "--throttle", str(throttle))
         with LeastInSync(self.lab) as watched:
             thread = threading.Thread(target=disturb) if disturb else None
             if thread:
                 thread.start()
-            status, out = command(*words)
+            status, out = command(*words, "--patience", "300")
             if thread:
                 thread.join()
         self.fewest = min(self.fewest, watched.fewest)
@@ -375,26 +352,16 @@ class Round:
     def killed_itself(self, name: str, lists: Lists) -> None:
         """Kill the command with -9 while copies are under way, and run it again."""
         file = write(self.lab.folder / "plan.json", lists)
-        words = [
-            sys.executable,
-            "-m",
-            "streamplace",
-            "submit",
-            "kafka",
-            self.lab.address,
-            str(file),
-        ]
-        begun = subprocess.Popen([*words, "--throttle", "500000"], stderr=subprocess.DEVNULL)
-        with self.lab.client() as client:
-            until = time.monotonic() + 60
-            while not client.list_partition_reassignments() and time.monotonic() < until:
-                time.sleep(0.1)
-            begun.send_signal(signal.SIGKILL)
-            begun.wait()
-            moving = len(client.list_partition_reassignments())
+        words = ("submit", "kafka", self.lab.address, str(file))
+        run = [*STREAMPLACE, *words, "--throttle", "500000"]
+        begun = subprocess.Popen(run, stderr=subprocess.DEVNULL)
+        self.lab.wait_for_copies()
+        begun.send_signal(signal.SIGKILL)
+        begun.wait()
+        moving = len(self.lab.copies())
         tell(f"{name}: killed with {moving} under way and {len(self.lab.throttles())} throttles")
         rollback = file.with_suffix(".rollback.json").read_text()
-        status, out = command(*words[3:], "--throttle", "5000000")
+        status, out = command(*words, "--throttle", "5000000")
         wrong, left = self.lab.wrong(lists), self.lab.throttles()
         tell(
             f"{name}, again: {len(lists) - len(wrong)} of {len(lists)} as planned, status {status}"
@@ -412,8 +379,7 @@ class Round:
         status, out = command(*words, "--patience", "3")
         killer.join()
         now = {key: one["replica_nodes"] for key, one in self.lab.state().items()}
-        with self.lab.client() as client:
-            moving = client.list_partition_reassignments()
+        moving = self.lab.copies()
         half = [k for k, to in lists.items() if now[k] not in (to, before[k])]
         left = self.lab.throttles()
         tell(f"{name}: status {status}, {len(moving)} under way, {len(half)} neither old nor new")
@@ -447,11 +413,8 @@ class Round:
         """Return what kills a broker once copies are under way, and starts it again."""
 
         def disturb() -> None:
-            with self.lab.client() as client:
-                until = time.monotonic() + 60
-                while not client.list_partition_reassignments() and time.monotonic() < until:
-                    time.sleep(0.1)
-            self.lab.kill(broker)
+            self.lab.wait_for_copies()
+            self.lab.kill(str(broker))
             if back:
                 time.sleep(7)
                 self.lab.start(broker)
@@ -459,22 +422,15 @@ class Round:
         return disturb
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the rounds, and report what was counted."""
-    parser = argparse.ArgumentParser(prog="make lab-kafka", description=__doc__)
-    parser.add_argument("--plans", type=int, default=20)
-    parser.add_argument("--kills", type=int, default=5, help="plans with a broker killed")
-    parser.add_argument("--megabytes", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(arguments)
-    rng, began, failures = random.Random(args.seed), time.monotonic(), list[str]()
-    counted = [0, 0, 0, 99]
+def work(_: Path, args: argparse.Namespace) -> tuple[str, bool]:
+    """Run the rounds, and return what was counted."""
+    rng, began, rounds = random.Random(args.seed), time.monotonic(), list[Round]()
     for part, auto in enumerate((False, True)):
         tell(f"auto.leader.rebalance.enable={str(auto).lower()}")
         folder = Path(tempfile.gettempdir()) / f"streamplace-lab-kafka-{os.getpid()}"
-        with KafkaLab(folder, auto_rebalance=auto) as lab:
+        with KafkaCluster(folder, auto_rebalance=auto) as lab:
             lab.fill(args.megabytes)
-            round_ = Round(lab)
+            rounds.append(round_ := Round(lab))
             for i in range(part, args.plans, 2):
                 kill = round_.disturbed(rng.choice(BROKERS)) if i < args.kills else None
                 what = "plan" if kill is None else "plan with a kill"
@@ -488,21 +444,23 @@ def main(arguments: list[str] | None = None) -> int:
                 round_.killed_itself("command killed", random_lists(rng, 12))
                 onto = {key: [4, *rng.sample((1, 2, 3), 2)] for key in random_lists(rng, 12)}
                 round_.dead_target("target dead for good", onto)
-            failures += round_.failures
-            counts = (round_.plans, round_.replicas, round_.leaders)
-            counted = [
-                *(a + b for a, b in zip(counted, counts, strict=False)),
-                min(counted[3], round_.fewest),
-            ]
         shutil.rmtree(folder, ignore_errors=True)
-    plans, replicas, leaders, fewest = counted
-    tell(f"{plans} of {args.plans} plans, {replicas} of {36 * args.plans} replicas, {leaders} of "
-         f"{12 * args.plans} leaders as planned; fewest in sync {fewest} of a least of 2; "
-         f"{time.monotonic() - began:.0f} s")  # fmt: skip
-    for text in failures:
+    for text in (failures := [text for one in rounds for text in one.failures]):
         tell(f"FAILED {text}")
-    return 1 if failures else 0
+    plans, replicas, leaders = (
+        sum(getattr(one, name) for one in rounds) for name in ("plans", "replicas", "leaders")
+    )
+    told = (
+        f"{plans} of {args.plans} plans, {replicas} of {36 * args.plans} replicas, {leaders} of "
+        f"{12 * args.plans} leaders as planned; fewest in sync {min(one.fewest for one in rounds)} "
+        f"of a least of 2; {time.monotonic() - began:.0f} s"
+    )
+    return told, not failures
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    whole = {"type": int, "default": 20}
+    kills = {"type": int, "default": 5, "help": "plans with a broker killed"}
+    megabytes, seed = {"type": float, "default": 20.0}, {"type": int, "default": 1}
+    asked = ("--plans", whole), ("--kills", kills), ("--megabytes", megabytes), ("--seed", seed)
+    sys.exit(run_lab("lab-kafka", __doc__, work, *asked))

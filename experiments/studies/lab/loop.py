@@ -7,7 +7,6 @@ counted: changes, moves of each, and *flaps*: tasks that return to a node that t
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -22,30 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.lab.__main__ import (
-    MANAGERS,
-    command,
-    start_unplanned,
-    start_with,
-    submit_with,
-    tell,
-)
-from experiments.studies.lab.cluster import PATIENCE, Lab, LabError
-from experiments.studies.lab.storm import Walk, all_run, conf_of, reports_of, start_all, wait_until
+from experiments.studies.lab.flink import CORES, WARM, Job
+from experiments.studies.lab.flink_cluster import FlinkCluster
+from experiments.studies.lab.runner import LONG, LabError, Walk, run_lab, tell, wait_until
+from experiments.studies.lab.storm import all_run, conf_of
 from experiments.studies.lab.storm_cluster import StormCluster
 from optim import Instance, InvalidInput, Plan
-from streamplace.clusters.exchange.sources import WebClient
-from streamplace.clusters.flink.exporter import Sheet
-from streamplace.clusters.flink.fetch import wait_until_running
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
 BUDGET = 6
 """Moves of a change."""
 POLICY = "rate-trigger:time_limit=5"
 GUARD = ("--every", "15", "--cool-down", "60", "--confirm", "2")
-_LONG = 300.0
 _WARM = 30.0
 """Seconds until code is compiled: a cold job uses more than its load."""
 
@@ -77,9 +68,7 @@ class Phases:
 
     def set(self, rate: float) -> None:
         """Write the rate."""
-        fresh = self.file.with_suffix(".new")
-        fresh.write_text(f"{rate:g}")
-        fresh.replace(self.file)
+        write_atomic(self.file, f"{rate:g}")
 
 
 @dataclass
@@ -174,7 +163,7 @@ def watch(
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
-            process.wait(_LONG)
+            process.wait(LONG)
             reader.join()
 
 
@@ -198,19 +187,17 @@ def _words(system: str, url: str, folder: Path, *more: str) -> list[str]:
 
 def storm(folder: Path, seconds: float) -> Seen:
     """Watch a Storm."""
-    folder.mkdir(parents=True, exist_ok=True)
-    reports_of(folder)
     phases, seen = Phases(folder / "rate", 25.0, 250.0, seconds), Seen()
     phases.set(phases.low)
     settings = {"supervisor.cpu.capacity": 100 * STORM_CORES}
     with StormCluster(folder, settings=settings) as cluster:
-        start_all(cluster)
+        cluster.start_all()
         parts = [{**STEADY[0], "control": str(phases.file)}, *STEADY[1:]]
         cluster.submit({"name": "steady", "conf": conf_of(folder), "components": parts})
-        wait_until(lambda: all_run(cluster.url, "steady", EXECUTORS), "all executors run", _LONG)
-        walk = Walk(cluster, folder)
-        walk.read("requested", "--option", "interval=0")
-        seen.starts(_gathered(Path(walk.file["instance"]), Path(walk.file["plan"])))
+        wait_until(lambda: all_run(cluster.url, "steady", EXECUTORS), "all executors run")
+        walk = Walk("storm", cluster.url, folder)
+        walk.read(cpu="requested", interval=0)
+        seen.starts(_gathered(walk))
         walk.export()
         walk.submit()
         time.sleep(_WARM)
@@ -232,81 +219,57 @@ exit "$(cat {folder}/done)"
 
 def flink(folder: Path, seconds: float) -> Seen:
     """Watch a Flink; its command starts the task managers anew with the sheet's quotas."""
-    folder.mkdir(parents=True, exist_ok=True)
     phases, seen = Phases(folder / "rate", 160.0, 1600.0, seconds), Seen()
     phases.set(phases.low)
-    arguments = (*_ARGUMENTS, "0", _ROUNDS, _ROUNDS, str(phases.file))
     script, asked = folder / "roll-out.sh", folder / "asked"
     script.write_text(ROLL_OUT.format(folder=folder))
     script.chmod(0o755)
-    names = {part: folder / f"{part}.json" for part in ("instance", "plan", "sheet")}
-    options = ("--option", "cores=configured", "--option", "cpu=process", "--option", "interval=8")
-    with Lab(folder, settings={"taskmanager.cpu.cores": FLINK_CORES}) as lab:
-        for name in MANAGERS:
-            lab.start(name)
-        lab.wait_for(set(MANAGERS))
-        jar, job = start_unplanned(lab, arguments)
-        client = WebClient(lab.url, PATIENCE)
-        if not wait_until_running(client, job, _LONG):
-            raise LabError("the unplanned job does not run")
-
-        def roll_out(path: Path) -> None:
-            nonlocal job
-            sheet = Sheet.from_dict(json.loads(path.read_text()))
-            start_with(lab, job, sheet)
-            job = submit_with(lab, path, jar, arguments)
+    options = {"cpu": "process", "interval": 8}
+    with FlinkCluster(folder, settings={"taskmanager.cpu.cores": FLINK_CORES}) as cluster:
+        job = Job(cluster, (*_ARGUMENTS, "0", _ROUNDS, _ROUNDS, str(phases.file)))
 
         def serve() -> None:
             if not asked.exists():
                 return
             code = 0
             try:
-                roll_out(asked)
+                job.roll_out(asked)
             except (LabError, InvalidInput) as error:
                 tell(f"not rolled out: {error}")
                 code = 1
             asked.unlink()
-            fresh = folder / "done.new"
-            fresh.write_text(str(code))
-            fresh.replace(folder / "done")
+            write_atomic(folder / "done", str(code))
 
-        time.sleep(10.0)
-        command("import", "flink", lab.url, *options, "-o", str(names["instance"]), "-q")
-        seen.starts(_gathered(names["instance"], names["plan"]))
-        files = (str(names["instance"]), str(names["plan"]), "-o", str(names["sheet"]))
-        command("export", "flink", *files, "-q")
-        roll_out(names["sheet"])
+        time.sleep(WARM)
+        job.read(**options)
+        seen.starts(_gathered(job.walk))
+        job.walk.export()
+        job.roll_out(Path(job.walk.exported))
         time.sleep(_WARM)
-        words = _words("flink", lab.url, folder, *options, "--apply", str(script))
+        chosen = [f"--option={name}={value}" for name, value in {**CORES, **options}.items()]
+        words = _words("flink", cluster.url, folder, *chosen, "--apply", str(script))
         watch(words, phases, seen, serve)
     return seen
 
 
-def _gathered(instance: Path, plan: Path) -> dict[str, str]:
+def _gathered(walk: Walk) -> dict[str, str]:
     """Write a plan that puts all on the first node, and return it."""
-    found = Instance.load(instance)
+    found = Instance.load(walk.file["instance"])
     made = Plan.from_indices(found, np.zeros(found.num_tasks, np.int32))
-    made.save(plan)
+    made.save(walk.file["plan"])
     return dict(made.assignment)
 
 
-def main() -> int:
-    """Run the loop; the last line counts what it did."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("system", choices=("storm", "flink"))
-    parser.add_argument("--folder", default="build/lab-loop", help="for logs and files")
-    parser.add_argument("--seconds", type=float, default=660.0, help="of all; a third of high load")
-    args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("lab-loop: ended by SIGTERM"))
-    folder = Path(args.folder).resolve() / args.system
-    try:
-        seen = (storm if args.system == "storm" else flink)(folder, args.seconds)
-    except (LabError, InvalidInput) as error:
-        tell(f"lab-loop: failed: {error}")
-        return 1
-    tell(f"lab-loop: {args.system}, {args.seconds:g} s: {seen}")
-    return int(seen.flaps > 0 or seen.failed > 0 or not seen.changes or seen.most > BUDGET)
+def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
+    """Return what the loop did, and whether it did so without a flap."""
+    folder = folder / args.system
+    folder.mkdir(exist_ok=True)
+    seen = (storm if args.system == "storm" else flink)(folder, args.seconds)
+    well = not seen.flaps and not seen.failed and seen.changes and seen.most <= BUDGET
+    return f"{args.system}, {args.seconds:g} s: {seen}", bool(well)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    seconds = {"type": float, "default": 660.0, "help": "of all; a third of high load"}
+    system = ("system", {"choices": ("storm", "flink")})
+    sys.exit(run_lab("lab-loop", __doc__, work, system, ("--seconds", seconds)))

@@ -1,34 +1,42 @@
-"""Many random plans carried out on one cluster: ``make lab-plans``.
+"""Many random plans carried out on one cluster, each unit counted: ``make lab-plans``.
 
-Task managers hold the quotas of all plans at once, so that a change of plan is cancel and submit.
-After every fifth plan a task manager is killed with -9 and started again, and its job is counted
-once more.
+On a Flink (``make lab-plans``) task managers hold the quotas of all plans at once, so that a change
+of plan is cancel and submit; after every fifth plan a task manager is killed with -9 and started
+again, and its job is counted once more. On a Storm (``make lab-storm-plans``) a supervisor is
+killed after every tenth; once it is back and Storm has put its executors elsewhere, the same plan
+is submitted again.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
+import time
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from experiments.studies.lab.__main__ import ARGUMENTS, MANAGERS, tell
-from experiments.studies.lab.bench import Running, as_planned, joined
-from experiments.studies.lab.cluster import HOST, MAIN, PATIENCE, Lab, LabError, build_jar
-from optim import InvalidInput
-from streamplace.clusters.exchange.sources import WebClient
+from experiments.studies.lab.flink import ARGUMENTS, MANAGERS
+from experiments.studies.lab.flink_bench import Running, as_planned, joined
+from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster, build_jar
+from experiments.studies.lab.runner import LONG, Walk, run_lab, tell, wait_until
+from experiments.studies.lab.storm import EXECUTORS, WORDS, all_run, conf_of, placed
+from experiments.studies.lab.storm_cluster import SLOTS, SUPERVISORS, StormCluster
+from optim import Instance, Plan
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.fetch import wait_until_running
-from streamplace.clusters.flink.submit import FlinkClient
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
-_KILL_EVERY = 5
-_LONG = 300.0
+    from optim.format.tables import Ints
+    from streamplace.clusters.flink.submit import FlinkClient
+
+_TWO = 0.2
 
 
 class Tally(NamedTuple):
@@ -46,6 +54,41 @@ class Tally(NamedTuple):
         )
 
 
+class Trial(Protocol):
+    """A system on which plans are carried out, one after the other."""
+
+    @property
+    def kill_every(self) -> int:
+        """After how many plans a machine is killed."""
+
+    def carry_out(self, number: int) -> bool:
+        """Whether all units of a plan come to run as planned."""
+
+    def kill(self, number: int) -> bool:
+        """Let a machine fail and come back; whether the plan holds again."""
+
+    def end(self, number: int) -> str:
+        """Make room for the next plan; return what is to be said of this one."""
+
+
+def carried_out(trial: Trial, number: int) -> Tally:
+    """Carry plans out, one after the other, and count."""
+    tally = Tally()
+    for k in range(number):
+        began = time.monotonic()
+        held = trial.carry_out(k)
+        seconds = time.monotonic() - began
+        tally = tally._replace(plans=tally.plans + 1, held=tally.held + held)
+        if k % trial.kill_every == trial.kill_every - 1:
+            again = trial.kill(k)
+            tally = tally._replace(kills=tally.kills + 1, held_again=tally.held_again + again)
+        tell(f"plan {k + 1}, {seconds:.0f} s ({trial.end(k)}): {tally}")
+    return tally
+
+
+# --- Flink -----------------------------------------------------------------------------------
+
+
 def random_sheet(vertices: Mapping[str, tuple[str, int]], rng: np.random.Generator) -> Sheet:
     """Return a plan that puts each subtask on a random task manager."""
     groups = []
@@ -59,68 +102,147 @@ def random_sheet(vertices: Mapping[str, tuple[str, int]], rng: np.random.Generat
     return Sheet(tuple(groups), {})
 
 
-def run(folder: Path, number: int, seed: int) -> Tally:
-    """Carry the plans out, one after the other.
+class FlinkTrial:
+    """Plans of a job on task managers that hold the quotas of all of them."""
 
-    Raises
-    ------
-    LabError
-        The cluster does not do what it should.
-    """
-    rng = np.random.default_rng(seed)
-    tally = Tally()
-    with Lab(folder) as lab, FlinkClient(HOST, int(lab.url.rpartition(":")[2]), {}) as client:
-        jar = str(build_jar(client, folder))
-        vertices = client.vertices_of(client.graph_of_jar(jar, MAIN, ARGUMENTS))
-        sheets = [random_sheet(vertices, rng) for _ in range(number)]
-        quotas = {name: joined(sheets, name) for name in MANAGERS}
+    kill_every = 5
+
+    def __init__(
+        self, cluster: FlinkCluster, client: FlinkClient, number: int, rng: np.random.Generator
+    ) -> None:
+        self._cluster, self._client, self._job = cluster, client, ""
+        self._jar = str(build_jar(client, cluster.folder))
+        vertices = client.vertices_of(client.graph_of_jar(self._jar, MAIN, ARGUMENTS))
+        self._sheets = [random_sheet(vertices, rng) for _ in range(number)]
+        self._quotas = {name: joined(self._sheets, name) for name in MANAGERS}
         for name in MANAGERS:
-            lab.start(name, quotas[name])
-        lab.wait_for(set(MANAGERS))
-        for k, sheet in enumerate(sheets):
-            graph = client.graph_of_jar(jar, MAIN, ARGUMENTS)
-            client.regroup(graph, sheet, sheet.groups, 0)
-            job = client.submit(graph)
-            held = _holds(lab, job, sheet)
-            tally = tally._replace(plans=tally.plans + 1, held=tally.held + held)
-            if k % _KILL_EVERY == 0:
-                victim = sheet.task_managers[k // _KILL_EVERY % len(sheet.task_managers)]
-                lab.kill(victim)
-                lab.wait_for(set(MANAGERS) - {victim})
-                lab.start(victim, quotas[victim])
-                lab.wait_for(set(MANAGERS))
-                again = _holds(lab, job, sheet)
-                tally = tally._replace(kills=tally.kills + 1, held_again=tally.held_again + again)
-            lab.cancel(job)
-            tell(f"plan {k + 1} ({sheet.key}): {tally}")
-    return tally
+            cluster.start(name, self._quotas[name])
+        cluster.wait_for(set(MANAGERS))
+
+    def carry_out(self, number: int) -> bool:
+        """Submit the job with the groups of a plan."""
+        sheet, graph = self._sheets[number], self._client.graph_of_jar(self._jar, MAIN, ARGUMENTS)
+        self._client.regroup(graph, sheet, sheet.groups, 0)
+        self._job = self._client.submit(graph)
+        return self._holds(sheet)
+
+    def kill(self, number: int) -> bool:
+        """Kill a task manager of the plan with -9, and start it again."""
+        sheet = self._sheets[number]
+        victim = sheet.task_managers[number // self.kill_every % len(sheet.task_managers)]
+        self._cluster.kill(victim)
+        self._cluster.wait_for(set(MANAGERS) - {victim})
+        self._cluster.start(victim, self._quotas[victim])
+        self._cluster.wait_for(set(MANAGERS))
+        return self._holds(sheet)
+
+    def end(self, number: int) -> str:
+        """Cancel the job."""
+        self._cluster.cancel(self._job)
+        return self._sheets[number].key
+
+    def _holds(self, sheet: Sheet) -> bool:
+        """Whether the job comes to run just as its plan counts."""
+        if not wait_until_running(self._cluster.web, self._job, LONG):
+            return False
+        where = Running(self._cluster.web, self._job).assignment()
+        return as_planned(sheet, where) == len(where)
 
 
-def _holds(lab: Lab, job: str, sheet: Sheet) -> bool:
-    """Whether a job comes to run just as its plan counts."""
-    if not wait_until_running(WebClient(lab.url, PATIENCE), job, _LONG):
-        return False
-    where = Running(lab.url, job).assignment()
-    return as_planned(sheet, where) == len(where)
+@contextmanager
+def flink(folder: Path, number: int, rng: np.random.Generator) -> Iterator[Trial]:
+    """Give a Flink with so many plans."""
+    with FlinkCluster(folder) as cluster, cluster.client() as client:
+        yield FlinkTrial(cluster, client, number, rng)
 
 
-def main() -> int:
+# --- Storm -----------------------------------------------------------------------------------
+
+
+def random_places(instance: Instance, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Return a node and slot of each executor: random ones of a random set of workers."""
+    nodes = rng.permutation(instance.num_nodes)[: rng.integers(1, instance.num_nodes + 1)]
+    workers = [(node, slot) for node in nodes for slot in _slots(rng)]
+    drawn = np.array(workers, dtype=np.int32)[rng.integers(len(workers), size=instance.num_tasks)]
+    return drawn[:, 0].copy(), drawn[:, 1].copy()
+
+
+def _slots(rng: np.random.Generator) -> list[int]:
+    """Return one slot, or two for a fifth: a worker is two processes, which take seconds each."""
+    return rng.permutation(SLOTS)[: 1 + (rng.random() < _TWO)].tolist()
+
+
+class StormTrial:
+    """Plans of a topology."""
+
+    kill_every = 10
+
+    def __init__(self, cluster: StormCluster, rng: np.random.Generator) -> None:
+        self._cluster, self._rng = cluster, rng
+        cluster.start_all()
+        conf = conf_of(cluster.folder)
+        cluster.submit({"name": "words", "conf": conf, "components": WORDS})
+        self._wait("all executors run")
+        self._walk = Walk("storm", cluster.url, cluster.folder)
+        self._walk.read(cpu="requested")
+        self._instance = Instance.load(self._walk.file["instance"])
+
+    def carry_out(self, number: int) -> bool:
+        """Draw a plan, and submit it."""
+        drawn = random_places(self._instance, self._rng)
+        Plan.from_indices(self._instance, *drawn).save(self._walk.file["plan"])
+        self._walk.export()
+        return self._holds()
+
+    def kill(self, number: int) -> bool:
+        """Kill a supervisor with its workers, start it again, and submit the same plan again."""
+        victim = SUPERVISORS[number // self.kill_every % len(SUPERVISORS)]
+        self._cluster.kill(victim)
+        self._cluster.wait_for(len(SUPERVISORS) - 1)
+        self._wait("they run elsewhere")
+        self._cluster.start(victim)
+        self._cluster.wait_for(len(SUPERVISORS))
+        return self._holds()
+
+    def end(self, number: int) -> str:
+        """Return which daemons ended by themselves."""
+        return f"restarted {self._cluster.restarts}"
+
+    def _wait(self, what: str) -> None:
+        wait_until(lambda: all_run(self._cluster.url, "words", EXECUTORS), what)
+
+    def _holds(self) -> bool:
+        """Submit, and say whether each executor comes to run as planned."""
+        verdict = placed(self._cluster.url, self._walk)
+        if not verdict.holds:
+            tell(verdict.text())
+        return verdict.holds
+
+
+@contextmanager
+def storm(folder: Path, number: int, rng: np.random.Generator) -> Iterator[Trial]:
+    """Give a Storm."""
+    with StormCluster(folder) as cluster:
+        yield StormTrial(cluster, rng)
+
+
+TRIALS: dict[
+    str, tuple[str, Callable[[Path, int, np.random.Generator], AbstractContextManager[Trial]]]
+] = {"flink": ("lab-plans", flink), "storm": ("lab-storm-plans", storm)}
+
+
+def main(system: str) -> int:
     """Run the plans; the last line counts them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", default="build/lab-plans", help="for logs and files")
-    parser.add_argument("--plans", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    folder = Path(args.folder).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        tally = run(folder, args.plans, args.seed)
-    except (LabError, InvalidInput) as error:
-        tell(f"lab-plans: {error}")
-        return 1
-    tell(f"lab-plans: {tally}")
-    return int(tally.held < tally.plans or tally.held_again < tally.kills)
+    name, opened = TRIALS[system]
+
+    def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
+        with opened(folder, args.plans, np.random.default_rng(args.seed)) as trial:
+            tally = carried_out(trial, args.plans)
+        return str(tally), (tally.held, tally.held_again) == (tally.plans, tally.kills)
+
+    plans, seed = ("--plans", {"type": int, "default": 50}), ("--seed", {"type": int, "default": 0})
+    return run_lab(name, __doc__, work, plans, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv.pop(1)))

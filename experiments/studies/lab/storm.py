@@ -7,36 +7,30 @@ on what is left; then the supervisor comes back.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
-from contextlib import redirect_stdout
-from io import StringIO
-from pathlib import Path
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.__main__ import command, tell
-from experiments.studies.lab.cluster import LabError
-from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
+from experiments.studies.lab.runner import LONG, PATIENCE, Steps, Walk, run_lab, tell, wait_until
+from experiments.studies.lab.storm_cluster import REPORTS, SUPERVISORS, StormCluster, address
 from optim.errors import InvalidInput
-from streamplace.cli.main import main as streamplace
 from streamplace.clusters.storm.nimbus import Nimbus
+from streamplace.clusters.storm.placement import load_placement
+from streamplace.clusters.storm.submit import submit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from pathlib import Path
 
-PATIENCE = ("--timeout", "60")
-WAIT = ("--wait", "240")
-_LONG = 240.0
+    from streamplace.clusters.storm.verify import StormVerdict
+
 _SETTLED = 25.0
 """Seconds from all running to the import: at first spouts send what later stages have not seen."""
 _REPORTED = 50.0
 """Until workers have reported for most of a minute."""
 BUDGET = 6
 """Moves of the plan after the failure."""
-REPORTS = "reports"
-"""Folder in which workers write their metrics."""
 
 
 def conf_of(folder: Path, period: int = 5, **more: Any) -> dict[str, Any]:
@@ -45,7 +39,7 @@ def conf_of(folder: Path, period: int = 5, **more: Any) -> dict[str, Any]:
         "class": "org.apache.storm.metrics2.reporters.CsvStormReporter",
         "report.period": period,
         "report.period.units": "SECONDS",
-        "csv.log.dir": str(folder / REPORTS),
+        "csv.log.dir": str(folder.resolve() / REPORTS),
     }
     return {
         "topology.workers": 4,
@@ -67,30 +61,9 @@ EXECUTORS = 14
 """Of the topology, two ackers included."""
 
 
-def address(name: str) -> str:
-    """Return the host of a supervisor on loopback."""
-    return f"127.0.0.{11 + SUPERVISORS.index(name)}"
-
-
-def wait_until(done: Callable[[], bool], what: str, limit: float = _LONG) -> float:
-    """Wait until something is so, and return the seconds that it took.
-
-    Raises
-    ------
-    LabError
-        It is not so in time.
-    """
-    began = time.monotonic()
-    while not done():
-        if time.monotonic() - began > limit:
-            raise LabError(f"not in {limit:g} s: {what}")
-        time.sleep(0.5)
-    return time.monotonic() - began
-
-
 def all_run(url: str, name: str, number: int) -> bool:
     """Whether so many executors of a topology run and have reported from living supervisors."""
-    with Nimbus(url, 60.0) as nimbus:
+    with Nimbus(url, PATIENCE) as nimbus:
         hosts = {one.host for one in nimbus.cluster().supervisors or ()}
         try:
             found = nimbus.executors(nimbus.topology(name).id)
@@ -100,125 +73,61 @@ def all_run(url: str, name: str, number: int) -> bool:
     return len(up) == number and all(one.stats is not None for one in up)
 
 
-def verdict(url: str, placement: str, *more: str) -> dict[str, Any]:
-    """Return what ``streamplace verify`` says, also where it says no."""
-    out = StringIO()
-    arguments = ["verify", "storm", url, placement, "--json", *PATIENCE, *more]
-    tell(f"$ streamplace {' '.join(arguments)}")
-    with redirect_stdout(out):
-        code = streamplace(arguments)
-    if code not in (0, 1):
-        raise LabError(f"streamplace verify ended with {code}")
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+def placed(url: str, walk: Walk) -> StormVerdict:
+    """Submit a placement, and return whether each executor comes to run as planned."""
+    with Nimbus(url, PATIENCE) as nimbus:
+        return submit(nimbus, load_placement(walk.exported), LONG)
 
 
-def reported(url: str, placement: str) -> dict[str, Any]:
-    """Return what ``streamplace verify`` says once all workers have reported for a while."""
-    time.sleep(_REPORTED)
-    return verdict(url, placement)
-
-
-class Walk:
-    """The files of a run, and the steps on them."""
-
-    def __init__(self, cluster: StormCluster, folder: Path) -> None:
-        self._url = cluster.url
-        parts = ("instance", "plan", "placement")
-        self.file = {part: str(folder / f"{part}.json") for part in parts}
-
-    def plan(self, budget: int | None = None) -> None:
-        """Import, solve and export; with a budget of moves."""
-        self.read()
-        if budget is not None:
-            path = Path(self.file["instance"])
-            document = json.loads(path.read_text())
-            document.setdefault("limits", {})["max_migrations"] = budget
-            path.write_text(json.dumps(document))
-        files = (self.file["instance"], "-o", self.file["plan"])
-        command("solve", *files, "--time-limit", "5", "-q")
-        self.export()
-
-    def read(self, cpu: str = "requested", *more: str) -> None:
-        """Import."""
-        options = ("--option", f"cpu={cpu}", *more, "-q", *PATIENCE)
-        command("import", "storm", self._url, *options, "-o", self.file["instance"])
-
-    def export(self) -> None:
-        """Write the placement of the plan."""
-        files = (self.file["instance"], self.file["plan"], "-o", self.file["placement"])
-        command("export", "storm", *files, "-q")
-
-    def submit(self) -> None:
-        """Carry the placement out."""
-        command("submit", "storm", self._url, self.file["placement"], *PATIENCE, *WAIT)
-
-    def nodes(self) -> dict[str, int]:
-        """Return how many executors the placement has on each node."""
-        placed: dict[str, int] = {}
-        document = json.loads(Path(self.file["placement"]).read_text())
-        for topology in document["topologies"].values():
-            for worker, executors in topology["workers"].items():
-                host = worker.rpartition(":")[0]
-                placed[host] = placed.get(host, 0) + len(executors)
-        return placed
-
-
-def start_all(cluster: StormCluster) -> None:
-    """Start the supervisors one after the other: all at once they take minutes on two cores."""
-    for number, name in enumerate(SUPERVISORS, start=1):
-        cluster.start(name, address(name))
-        cluster.wait_for(number)
-
-
-def run(folder: Path, short: bool = False) -> list[dict[str, Any]]:
+def verdicts(folder: Path, short: bool = False) -> list[dict[str, Any]]:
     """Go through the loop, and return the verdicts; the short form ends before the failure."""
-    begin = time.monotonic()
-
-    def step(text: str) -> None:
-        tell(f"[{time.monotonic() - begin:5.1f} s] {text}")
-
+    step, found = Steps(), list[dict[str, Any]]()
     with StormCluster(folder) as cluster:
-        start_all(cluster)
+        cluster.start_all()
         step("ZooKeeper, Nimbus and supervisors are up")
         conf = conf_of(folder, **{"topology.disable.loadaware.messaging": False})
         cluster.submit({"name": "words", "conf": conf, "components": WORDS})
-        wait_until(lambda: all_run(cluster.url, "words", EXECUTORS), "all executors run")
+        run = lambda: all_run(cluster.url, "words", EXECUTORS)  # noqa: E731
+        wait_until(run, "all executors run")
         step("the topology runs as Storm places it")
         time.sleep(_SETTLED)
-        walk = Walk(cluster, folder)
-        walk.plan()
-        walk.submit()
-        found = [reported(cluster.url, walk.file["placement"])]
-        step(_told(found[0]))
+        walk = Walk("storm", cluster.url, folder)
+
+        def planned(what: str, budget: int | None = None, reported: float = 0.0) -> None:
+            walk.read(cpu="requested")
+            walk.plan(budget, limit=5.0)
+            walk.submit()
+            time.sleep(reported)
+            found.append(walk.verdict())
+            step(f"{what}{_told(found[-1])}")
+
+        planned("", reported=_REPORTED)
         if short:
             return found
-        busiest = max(SUPERVISORS, key=lambda name: walk.nodes().get(address(name), 0))
+        placement = load_placement(walk.exported).topologies["words"]
+        hosts = Counter[str]()
+        for worker, executors in placement.workers.items():
+            hosts[worker.rpartition(":")[0]] += len(executors)
+        busiest = max(SUPERVISORS, key=lambda name: hosts[address(name)])
         cluster.kill(busiest)
         step(f"{busiest} ({address(busiest)}) was killed with -9, and its workers")
         cluster.wait_for(len(SUPERVISORS) - 1)
-        wait_until(lambda: all_run(cluster.url, "words", EXECUTORS), "all executors run again")
-        after = verdict(cluster.url, walk.file["placement"])
+        wait_until(run, "all executors run again")
+        after = walk.verdict()
         step(f"Storm has put all elsewhere: {_told(after)}")
         for line in cluster.log("nimbus", "PlanScheduler")[-2:]:
             tell(f"nimbus: {line[24:]}")
         for one in after["differences"]:
             tell(f"  {one['component']} {one['executor']}: {one['planned']} -> {one['running']}")
-        walk.plan(BUDGET)
-        walk.submit()
-        found.append(verdict(cluster.url, walk.file["placement"]))
-        step(f"planned again, at most {BUDGET} moves: {_told(found[-1])}")
-        cluster.start(busiest, address(busiest))
+        planned(f"planned again, at most {BUDGET} moves: ", BUDGET)
+        cluster.start(busiest)
         cluster.wait_for(len(SUPERVISORS))
-        found.append(verdict(cluster.url, walk.file["placement"]))
+        found.append(walk.verdict())
         step(f"{busiest} is back, and nothing moves: {_told(found[-1])}")
-        walk.plan(BUDGET)
-        walk.submit()
-        found.append(verdict(cluster.url, walk.file["placement"]))
-        step(f"planned with it, at most {BUDGET} moves: {_told(found[-1])}")
+        planned(f"planned with it, at most {BUDGET} moves: ", BUDGET)
         if cluster.restarts:
             step(f"ended by themselves, and started again: {', '.join(cluster.restarts)}")
-        step(f"{_memory(cluster):.2f} GB in use")
+        step(f"{cluster.memory():.2f} GB in use")
     step("down")
     return found
 
@@ -231,44 +140,12 @@ def _told(found: dict[str, Any]) -> str:
     return f"{text}, remote share {measured:.3f} measured, {predicted:.3f} predicted"
 
 
-def _memory(cluster: StormCluster) -> float:
-    """Return the gigabytes that all processes of a cluster hold, what they share counted once."""
-    total = 0
-    for name in ("zookeeper", "nimbus", *SUPERVISORS):
-        for pid in cluster.members(name):
-            try:
-                text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            except OSError:
-                continue
-            total += next(int(x.split()[1]) for x in text.splitlines() if x.startswith("Pss:"))
-    return total / 1e6
-
-
-def reports_of(folder: Path) -> Path:
-    """Return the folder of the workers' reports, made anew."""
-    found = folder / REPORTS
-    found.mkdir(parents=True, exist_ok=True)
-    for file in found.glob("*.csv"):
-        file.unlink()
-    return found
-
-
-def main() -> int:
-    """Run the laboratory; the last line says how much was as planned."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", default="build/lab-storm", help="for logs and files")
-    parser.add_argument("--short", action="store_true", help="end before the failure")
-    args = parser.parse_args()
-    folder = Path(args.folder).resolve()
-    reports_of(folder)
-    try:
-        found = run(folder, args.short)
-    except (LabError, InvalidInput) as error:
-        tell(f"lab-storm: failed: {error}")
-        return 1
-    tell(f"lab-storm: {'; '.join(map(_told, found))}")
-    return int(not all(one["holds"] for one in found))
+def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
+    """Return how much was as planned."""
+    found = verdicts(folder, args.short)
+    return "; ".join(map(_told, found)), all(one["holds"] for one in found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    short = ("--short", {"action": "store_true", "help": "end before the failure"})
+    sys.exit(run_lab("lab-storm", __doc__, work, short))

@@ -3,39 +3,27 @@
 Four machines with a share of a core and a narrow link each. A topology runs as Storm places it and
 is imported once; each way to place plans from that import, and each plan is carried out and
 measured twice: paced, for messages that cross and the latency of a tuple, and as fast as it goes.
-Every run is a line of a CSV file at once.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 import os
-import signal
 import sys
 import time
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
-
-from experiments.studies.lab.__main__ import tell
-from experiments.studies.lab.cluster import LabError
-from experiments.studies.lab.machines import GATEWAY, Machines, reason_against
-from experiments.studies.lab.storm import (
-    REPORTS,
-    Walk,
-    all_run,
-    conf_of,
-    reports_of,
-    wait_until,
-)
-from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
+from experiments.studies.lab.bench import Bench, Row
+from experiments.studies.lab.machines import GATEWAY, Machines
+from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell, wait_until
+from experiments.studies.lab.storm import all_run, conf_of
+from experiments.studies.lab.storm_cluster import REPORTS, SUPERVISORS, StormCluster
 from experiments.studies.lab.storm_plugin import jdk
-from optim import Instance, InvalidInput, Plan, evaluate, solve
+from optim import Instance, Plan, evaluate, solve
+from optim.util.files import write_atomic
 from streamplace.clusters.storm.nimbus import ALL_TIME, Nimbus
 from streamplace.clusters.storm.placement import load_placement
 from streamplace.clusters.storm.reports import crossing, read_workers
@@ -43,7 +31,11 @@ from streamplace.clusters.storm.submit import submit
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterator, Sequence
+    from contextlib import ExitStack
+
+    import pandas as pd
 
 CORES = 0.3
 """Of each machine, held by a control group."""
@@ -54,7 +46,6 @@ PACED = 60.0
 PENDING = 100
 PERIOD = 3
 """Seconds between reports of a worker."""
-_LONG = 300.0
 _SETTLED = 10.0
 _COMPILED = 8.0
 
@@ -100,8 +91,8 @@ POLICIES = {
 
 
 @dataclass(frozen=True)
-class Row:
-    """A run.
+class StormRow(Row):
+    """A run of a topology.
 
     Attributes
     ----------
@@ -119,9 +110,6 @@ class Row:
         The machine's load average.
     """
 
-    shape: str
-    policy: str
-    repetition: int
     predicted_share: float
     share: float
     crossed: float
@@ -131,13 +119,6 @@ class Row:
     nodes: int
     as_planned: bool
     load: float
-
-    def cells(self) -> dict[str, Any]:
-        """Return it as a line of the table, of rounded numbers."""
-        return {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(self).items()}
-
-
-COLUMNS = tuple(field.name for field in fields(Row))
 
 
 class Acked(NamedTuple):
@@ -153,7 +134,7 @@ class Acked(NamedTuple):
 
 def acked(url: str, name: str) -> Acked:
     """Read the counts of a topology's spouts."""
-    with Nimbus(url, 60.0) as nimbus:
+    with Nimbus(url, PATIENCE) as nimbus:
         found = nimbus.executors(nimbus.topology(name).id)
     count = spent = 0.0
     for one in found:
@@ -170,7 +151,7 @@ def acked(url: str, name: str) -> Acked:
 Planned = tuple[Instance, Plan]
 
 
-class Bench:
+class StormBench:
     """A cluster on machines, and the topology that runs on it."""
 
     def __init__(self, cluster: StormCluster, machines: Machines, folder: Path) -> None:
@@ -188,10 +169,10 @@ class Bench:
         self._machines.limit(None)
         self._cluster.submit({"name": shape.name, "conf": conf, "components": parts})
         run = lambda: all_run(self._cluster.url, shape.name, shape.executors)  # noqa: E731
-        wait_until(run, f"all executors of {shape.name} run", _LONG)
+        wait_until(run, f"all executors of {shape.name} run", LONG)
         time.sleep(_SETTLED)
         walk = self._walk(shape)
-        walk.read("process", "--option", f"topology={shape.name}", "--option", "interval=15")
+        walk.read(cpu="process", topology=shape.name, interval=15)
         instance = Instance.load(walk.file["instance"])
         found = {}
         for name in policies:
@@ -213,7 +194,7 @@ class Bench:
         plan: tuple[Instance, Plan],
         repetition: int,
         seconds: float,
-    ) -> Row:
+    ) -> StormRow:
         """Carry a plan out, and measure it."""
         instance, placed = plan
         walk = self._walk(shape)
@@ -221,9 +202,9 @@ class Bench:
         walk.export()
         self._machines.limit(None)
         self._pace(PACED)
-        placement = load_placement(walk.file["placement"])
-        with Nimbus(self._cluster.url, 60.0) as nimbus:
-            verdict = submit(nimbus, placement, _LONG)
+        placement = load_placement(walk.exported)
+        with Nimbus(self._cluster.url, PATIENCE) as nimbus:
+            verdict = submit(nimbus, placement, LONG)
             identity = nimbus.topology(shape.name).id
             node_of = {(w.host, w.port): w.host for w in nimbus.workers(identity)}
         time.sleep(_COMPILED)
@@ -242,7 +223,7 @@ class Bench:
         if isinstance(crossed, str):
             raise LabError(f"{shape.name}, {policy}: {crossed}")
         found = evaluate(instance, placed)
-        return Row(
+        return StormRow(
             shape=shape.name,
             policy=policy,
             repetition=repetition,
@@ -252,19 +233,19 @@ class Bench:
             latency=paced.spent / paced.tuples if paced.tuples else float("nan"),
             predicted_rate=2 * PACED * (found.sustainable_rate or 0.0),
             rate=full.tuples / seconds,
-            nodes=len({worker.rpartition(":")[0] for worker in _workers(placement, shape.name)}),
+            nodes=len({w.rpartition(":")[0] for w in placement.topologies[shape.name].workers}),
             as_planned=verdict.holds,
             load=os.getloadavg()[0],
         )
 
     def end(self, shape: Shape) -> None:
         """Kill a topology, and wait until it is gone."""
-        with Nimbus(self._cluster.url, 60.0) as nimbus:
+        with Nimbus(self._cluster.url, PATIENCE) as nimbus:
             nimbus.kill(shape.name)
-        wait_until(lambda: not self._runs(shape.name), f"{shape.name} is gone", _LONG)
+        wait_until(lambda: not self._runs(shape.name), f"{shape.name} is gone", LONG)
 
     def _runs(self, name: str) -> bool:
-        with Nimbus(self._cluster.url, 60.0) as nimbus:
+        with Nimbus(self._cluster.url, PATIENCE) as nimbus:
             return any(one.name == name for one in nimbus.cluster().topologies or ())
 
     def _measure(self, shape: Shape, seconds: float) -> Acked:
@@ -273,14 +254,12 @@ class Bench:
         return acked(self._cluster.url, shape.name).since(before)
 
     def _pace(self, rate: float) -> None:
-        fresh = self._control.with_suffix(".new")
-        fresh.write_text(f"{rate:g}")
-        fresh.replace(self._control)
+        write_atomic(self._control, f"{rate:g}")
 
     def _walk(self, shape: Shape) -> Walk:
         folder = self._folder / shape.name
         folder.mkdir(exist_ok=True)
-        return Walk(self._cluster, folder)
+        return Walk("storm", self._cluster.url, folder)
 
 
 def _without_acks(walk: Walk) -> Instance:
@@ -294,12 +273,6 @@ def _without_acks(walk: Walk) -> Instance:
     return Instance.from_dict(document)
 
 
-def _workers(placement: Any, name: str) -> Sequence[str]:
-    return list(placement.topologies[name].workers)
-
-
-RUNS = Path(__file__).with_name("storm-bench-runs.csv")
-"""The runs that the documentation describes."""
 _HEAD = (
     "topology", "plan", "runs", "machines", "crossing, predicted", "measured",
     "messages/s that cross", "latency, ms", "most tuples/s, predicted", "measured",
@@ -310,75 +283,46 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def bench_table(path: Path = RUNS) -> str:
+def bench_table(runs: pd.DataFrame) -> str:
     """Return the table of runs, means of repetitions, and the order of latencies a topology."""
-    runs = pd.read_csv(path)
     lines, orders = [], []
     for shape, own in runs.groupby("shape", sort=False):
-        means = own.groupby("policy", sort=False).mean(numeric_only=True)
-        counts = own.groupby("policy").size().to_dict()
-        lines += [
-            [
-                str(shape),
-                str(policy),
-                str(counts[policy]),
-                *(f"{row[str(k)]:{f}}" for k, f in _SHOWN),
-            ]
-            for policy, row in means.iterrows()
-        ]
+        groups = own.groupby("policy", sort=False)
+        means, counts = groups.mean(numeric_only=True), groups.size().to_dict()
+        for policy, row in means.iterrows():
+            cells = (f"{row[name]:{form}}" for name, form in _SHOWN)
+            lines.append([shape, policy, counts[policy], *cells])
         order = ", ".join(map(str, means["latency"].sort_values().index))
         orders.append(f"- {shape}, by latency: {order}.")
     return "\n".join([markdown(_HEAD, lines, right=()), *orders]) + "\n"
 
 
-def main() -> int:
-    """Run the bench; where it cannot be run, say why and end well."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", default="build/lab-storm-bench", help="for logs and files")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of a measurement")
-    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="how many of the shapes")
-    parser.add_argument("--policies", nargs="+", choices=[*POLICIES], default=[*POLICIES])
-    parser.add_argument("--table", type=Path, help="only print the table of these runs")
-    args = parser.parse_args()
-    if args.table is not None:
-        tell(bench_table(args.table))
-        return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("lab-storm-bench: ended by SIGTERM"))
-    reason = reason_against() or (None if jdk() else "it takes a JDK and Maven")
-    if reason is not None:
-        tell(f"lab-storm-bench: skipped: {reason}")
-        return 0
-    folder = Path(args.folder).resolve()
-    reports_of(folder)
-    failed = 0
-    with ExitStack() as stack, (folder / "runs.csv").open("w", newline="") as out:
-        table = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        machines = stack.enter_context(Machines(SUPERVISORS, MEGABITS))
-        settings = {"supervisor.cpu.capacity": 100 * CORES}
-        cluster = stack.enter_context(StormCluster(folder, GATEWAY, settings))
-        for number, name in enumerate(SUPERVISORS, start=1):
-            cluster.start(name, machines.address(name), machines.inside(name))
-            cluster.wait_for(number)
-        bench = Bench(cluster, machines, folder)
-        for shape in SHAPES[: args.shapes]:
-            plans = bench.plans(shape, args.policies)
-            for repetition in range(args.repetitions):
-                for policy, plan in plans.items():
-                    try:
-                        row = bench.run(shape, policy, plan, repetition, args.seconds)
-                    except (LabError, InvalidInput) as error:
-                        failed += 1
-                        tell(f"failed: {shape.name}, {policy}: {error}")
-                        continue
-                    table.writerow(row.cells())
-                    out.flush()
-                    tell(json.dumps(row.cells()))
-            bench.end(shape)
-    tell(f"lab-storm-bench: {folder / 'runs.csv'}, {failed} runs failed")
-    return int(failed > 0)
+def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[Any]:
+    """Yield the runs, topology by topology."""
+    machines = stack.enter_context(Machines(SUPERVISORS, MEGABITS))
+    settings = {"supervisor.cpu.capacity": 100 * CORES}
+    cluster = stack.enter_context(StormCluster(folder, GATEWAY, settings))
+    for number, name in enumerate(SUPERVISORS, start=1):
+        cluster.start(name, machines.address(name), machines.inside(name))
+        cluster.wait_for(number)
+    bench = StormBench(cluster, machines, folder)
+    for shape in SHAPES[: args.shapes]:
+        plans = bench.plans(shape, args.policies)
+        for repetition in range(args.repetitions):
+            for policy, plan in plans.items():
+                run = partial(bench.run, shape, policy, plan, repetition, args.seconds)
+                yield f"{shape.name}, {policy}", run
+        bench.end(shape)
 
+
+BENCH = Bench(
+    "lab-storm-bench", __doc__, StormRow, runs, bench_table, 3, 15.0,
+    reason_against=lambda: None if jdk() else "it takes a JDK and Maven",
+    arguments=(
+        ("--shapes", {"type": int, "default": len(SHAPES), "help": "how many of the shapes"}),
+        ("--policies", {"nargs": "+", "choices": [*POLICIES], "default": [*POLICIES]}),
+    ),
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCH.main())

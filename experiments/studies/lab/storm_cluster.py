@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.cluster import HOST, PATIENCE, LabError, Processes, free_ports
+from experiments.studies.lab.runner import (
+    HOST,
+    LONG,
+    PATIENCE,
+    Cluster,
+    LabError,
+    free_ports,
+    wait_until,
+)
 from experiments.studies.lab.storm_plugin import JAR, build, fetch
 from optim.errors import InvalidInput
 from streamplace.clusters.storm.nimbus import SCHEDULER, Nimbus
@@ -56,12 +63,17 @@ _LOGGING = """<Configuration><Appenders>{}
 <Root level="info"><AppenderRef ref="A"/></Root></Loggers></Configuration>
 """
 _WORKER_LOG = "${sys:workers.artifacts}/worker-${sys:worker.port}.log"
-_LONG = 180.0
-"""Most seconds for daemons to be there."""
+REPORTS = "reports"
+"""Folder in which workers write their metrics, made anew with the cluster."""
 
 
-class StormCluster:
-    """A cluster, as a context manager that takes it down whatever happens.
+def address(name: str) -> str:
+    """Return the host of a supervisor on loopback."""
+    return f"127.0.0.{11 + SUPERVISORS.index(name)}"
+
+
+class StormCluster(Cluster):
+    """ZooKeeper, Nimbus, and supervisors as they are started.
 
     Parameters
     ----------
@@ -76,7 +88,7 @@ class StormCluster:
     def __init__(
         self, folder: Path, host: str = HOST, settings: Mapping[str, Any] | None = None
     ) -> None:
-        self.folder = folder.resolve()
+        super().__init__(folder)
         self._host = host
         number = len(SUPERVISORS)
         self._zookeeper, self._nimbus, *ports = free_ports(host, 2 + number + number * SLOTS)
@@ -91,7 +103,6 @@ class StormCluster:
             "storm.log4j2.conf.dir": str(self.folder / "log4j2"),
             **(settings or {}),
         }
-        self._processes = Processes(self.folder)
         self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
         self._expected: set[str] = set()
         self._lock = threading.Lock()
@@ -100,45 +111,44 @@ class StormCluster:
         self.restarts: list[str] = []
         """Daemons that ended by themselves and were started again."""
 
-    def __enter__(self) -> Self:
-        """Take down what a run that was killed has left here; start ZooKeeper and Nimbus."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._processes.clear()
+    def begin(self) -> None:
+        """Start ZooKeeper and Nimbus."""
         self._make_home()
-        try:
-            data = self.folder / f"zookeeper-{os.getpid()}-{time.time():.0f}"
-            data.mkdir()
-            self._start("zookeeper", _ZOOKEEPER, str(self._zookeeper), str(data))
-            _wait_for_port(self._host, self._zookeeper)
-            own = {"storm.local.hostname": self._host, "storm.local.dir": str(data / "nimbus")}
-            self._start("nimbus", _NIMBUS, settings=own)
-            _wait_for_port(self._host, self._nimbus)
-            self._data = data
-            self._keeper.start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        data = self.folder / f"zookeeper-{os.getpid()}-{time.time():.0f}"
+        data.mkdir()
+        self._start("zookeeper", _ZOOKEEPER, str(self._zookeeper), str(data))
+        _wait_for_port(self._host, self._zookeeper)
+        own = {"storm.local.hostname": self._host, "storm.local.dir": str(data / "nimbus")}
+        self._start("nimbus", _NIMBUS, settings=own)
+        _wait_for_port(self._host, self._nimbus)
+        self._data = data
+        self._keeper.start()
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         with self._lock:
             self._expected.clear()
-            self._processes.kill_all()
+            super().__exit__()
 
-    def start(self, name: str, host: str, inside: Sequence[str] = ()) -> None:
+    def start_all(self) -> None:
+        """Start the supervisors one after the other: all at once they take minutes on two cores."""
+        for number, name in enumerate(SUPERVISORS, start=1):
+            self.start(name)
+            self.wait_for(number)
+
+    def start(self, name: str, host: str = "", inside: Sequence[str] = ()) -> None:
         """Start a supervisor, or again one that was killed: it keeps its id.
 
         Parameters
         ----------
         host
-            Its own address.
+            Its own address, on loopback if not given.
         inside
             What stands before its command, to run it and its workers on that host.
         """
         number = SUPERVISORS.index(name)
         own = {
-            "storm.local.hostname": host,
+            "storm.local.hostname": host or address(name),
             "storm.local.dir": str(self._data / name),
             "supervisor.slots.ports": sorted(self._slots[number * SLOTS : (number + 1) * SLOTS]),
             "supervisor.thrift.port": self._thrift[number],
@@ -149,19 +159,7 @@ class StormCluster:
         """End a daemon and its workers with -9, as a machine that fails does."""
         with self._lock:
             self._expected.discard(name)
-            self._processes.kill(name)
-
-    def members(self, name: str) -> list[int]:
-        """Return the processes of a daemon and of its workers."""
-        return self._processes.members(name)
-
-    def pause(self) -> None:
-        """Stop all processes where they are, so that they use no processor."""
-        self._processes.signal_all(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let them go on."""
-        self._processes.signal_all(signal.SIGCONT)
+            super().kill(name)
 
     def wait_for(self, number: int) -> None:
         """Wait until so many supervisors are registered.
@@ -171,17 +169,15 @@ class StormCluster:
         LabError
             They are not in time.
         """
-        ends = time.monotonic() + _LONG
-        while time.monotonic() < ends:
+
+        def there() -> bool:
             try:
                 with Nimbus(self.url, PATIENCE) as nimbus:
-                    there = len(nimbus.cluster().supervisors or ())
+                    return len(nimbus.cluster().supervisors or ()) == number
             except InvalidInput:
-                there = -1  # Nimbus is not there yet
-            if there == number:
-                return
-            time.sleep(0.3)
-        raise LabError(f"{there} supervisors of {number} in {_LONG:g} s: see {self.folder}")
+                return False  # Nimbus is not there yet
+
+        wait_until(there, f"{number} supervisors: see {self.folder}", pause=0.3)
 
     def submit(self, spec: Mapping[str, Any]) -> None:
         """Submit the topology of a specification (`StormLab.java`)."""
@@ -189,7 +185,7 @@ class StormCluster:
         path.write_text(json.dumps(spec))
         command, environment = self._java("client", "lab.StormLab", "submit", str(path))
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_LONG, check=False
+            command, env=environment, capture_output=True, text=True, timeout=LONG, check=False
         )
         if done.returncode:
             raise LabError(f"{spec['name']} is not submitted: {done.stderr[-600:]}")
@@ -200,10 +196,12 @@ class StormCluster:
         return [line[:300] for line in text.splitlines() if word in line]
 
     def _make_home(self) -> None:
+        for file in (self.folder / REPORTS).glob("*.csv"):
+            file.unlink()
         lib = fetch(self.folder / "storm")
         build(lib, self.folder / "lab.jar", SOURCE)
         workers = self.folder / "lib-worker"
-        for folder in (workers, self.folder / "extlib", self.folder / "log4j2"):
+        for folder in (workers, *(self.folder / name for name in ("extlib", "log4j2", REPORTS))):
             folder.mkdir(exist_ok=True)
         for jar in lib.glob("*.jar"):
             if not jar.name.startswith(("storm-server", "rocksdb")):
@@ -249,24 +247,23 @@ class StormCluster:
             self._launch(name)
 
     def _launch(self, name: str) -> None:
-        self._processes.start(name, *self._commands[name], self.folder / name / "log")
+        self.launch(name, *self._commands[name], self.folder / name / "log")
 
     def _keep(self) -> None:
         """Start daemons again that ended by themselves."""
         while not self._over.wait(1.0):
             with self._lock:
-                for name in self._processes.ended().keys() & self._expected:
+                for name in self.ended().keys() & self._expected:
                     self.restarts.append(name)
                     self._launch(name)
 
 
 def _wait_for_port(host: str, port: int) -> None:
-    ends = time.monotonic() + _LONG
-    while time.monotonic() < ends:
+    def answers() -> bool:
         try:
             socket.create_connection((host, port), 1).close()
         except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise LabError(f"nothing answers at {host}:{port}")
+            return False
+        return True
+
+    wait_until(answers, f"an answer at {host}:{port}", pause=0.2)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from experiments.studies.lab import bench, machines
-from experiments.studies.lab.bench import RUNS, as_planned, bench_table, foresee, joined, read_runs
+from experiments.studies.lab import flink_bench, machines, storm_bench
+from experiments.studies.lab.bench import Bench, Row
+from experiments.studies.lab.flink_bench import RUNS, as_planned, bench_table, foresee, joined
+from experiments.studies.lab.runner import LabError
 from optim import Instance
 from streamplace.clusters.flink.exporter import Group, Sheet
 
@@ -71,15 +75,43 @@ def test_a_share_of_a_core_in_both_versions_of_control_groups(tmp_path: Path) ->
     assert (new / "cpu.max").read_text() == "max 10000"
 
 
+@pytest.mark.parametrize("bench", [flink_bench.BENCH, storm_bench.BENCH], ids=lambda b: b.name)
 def test_without_root_it_is_skipped(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr("sys.argv", ["bench", "--folder", str(tmp_path / "none")])
     assert bench.main() == 0
-    assert capsys.readouterr().out.startswith("lab-bench: skipped: it takes root")
+    assert capsys.readouterr().out.startswith(f"{bench.name}: skipped: it takes root")
     assert not (tmp_path / "none").exists()
 
 
+def test_runs_are_stored_as_they_come_and_a_failed_one_is_not_the_end(tmp_path: Path) -> None:
+    def fails() -> Row:
+        raise LabError("does not run")
+
+    runs = [("a", lambda: Row("s", "p", 0)), ("b", fails), ("c", lambda: Row("s", "q", 1))]
+    bench = Bench(
+        "b", "", Row, lambda *_: runs, lambda found: f"{len(found)}", 1, 1.0, lambda: None
+    )
+    told, well = bench.work(tmp_path, Namespace())
+    assert (tmp_path / "runs.csv").read_text() == "shape,policy,repetition\ns,p,0\ns,q,1\n"
+    assert told.endswith("runs.csv, 1 runs failed") and not well
+
+
 def test_the_page_has_the_table_of_the_runs() -> None:
-    assert bench_table(read_runs(RUNS)) in PAGE.read_text()
+    assert bench_table(pd.read_csv(RUNS)) in PAGE.read_text()
+
+
+def test_a_table_of_topologies_has_means_and_their_order() -> None:
+    row = dict.fromkeys(("nodes", "predicted_share", "share", "crossed", "predicted_rate"), 1.0)
+    runs = pd.DataFrame(
+        {"shape": "chain", "policy": policy, "latency": latency, "rate": 10.0, **row}
+        for policy, latency in (("even", 4.0), ("exact IMC", 1.0), ("even", 6.0))
+    )
+    table = storm_bench.bench_table(runs)
+    assert "| chain | even | 2 | 1 | 1.000 | 1.000 | 1 | 5.0 | 1 | 10 |" in table
+    assert table.endswith("- chain, by latency: exact IMC, even.\n")

@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("kafka")
 
-from experiments.studies.lab.kafka import KafkaLab, LabError, Round, kafka_jars, random_lists
+from experiments.studies.lab.kafka import KafkaCluster, Round, kafka_jars, random_lists
+from experiments.studies.lab.runner import LabError
 
 pytestmark = pytest.mark.slow  # two minutes; `make lab-kafka` does more
 
@@ -20,7 +21,7 @@ def test_replicas_and_leaders_are_as_planned_after_kills(tmp_path: Path) -> None
     except LabError as error:
         pytest.skip(str(error))
     rng = random.Random(3)
-    with KafkaLab(tmp_path / "lab") as lab:
+    with KafkaCluster(tmp_path / "lab") as lab:
         lab.fill(5)
         done = Round(lab)
         done.plan("a broker killed", random_lists(rng, 12), done.disturbed(2))

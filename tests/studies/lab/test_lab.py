@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies.lab.cluster import HOST, MAIN, Lab, Processes, build_jar
+from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster, build_jar
+from experiments.studies.lab.runner import Cluster
 from streamplace.cli.main import main
 from streamplace.clusters.flink.exporter import Group, Sheet
-from streamplace.clusters.flink.submit import FlinkClient
 
 ARGUMENTS = ["1", "2", "2", "1", "1", "100", "50"]
 COUNTS = ({"a": 1}, {"b": 2}, {"a": 1, "b": 1}, {"b": 1}, {"a": 1})
@@ -31,7 +31,7 @@ def test_only_processes_of_the_folder_are_ended(tmp_path: Path) -> None:
         try:
             record = {"tm1": [ours.pid], "tm2": [another.pid]}
             (tmp_path / "pids.json").write_text(json.dumps(record))
-            Processes(tmp_path).clear()
+            Cluster(tmp_path).clear()
             assert ours.wait(600) == -signal.SIGKILL
             assert another.poll() is None
             assert not (tmp_path / "pids.json").exists()
@@ -49,12 +49,12 @@ def _is_dead(pid: int) -> bool:
 
 
 def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
-    processes = Processes(tmp_path)
+    processes = Cluster(tmp_path)
     code = (
         "import subprocess, sys, time; "
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); time.sleep(60)"
     )
-    processes.start("sv1", [sys.executable, "-c", code], os.environ, tmp_path / "out")
+    processes.launch("sv1", [sys.executable, "-c", code], os.environ, tmp_path / "out")
     while len(members := processes.members("sv1")) < 2:
         time.sleep(0.05)
     processes.kill("sv1")
@@ -71,7 +71,7 @@ def test_counts_are_as_planned_also_after_a_failure(
     pytest.importorskip(
         "pyflink.version", reason="Flink is not installed: pip install 'streamplace[flink]'"
     )
-    with Lab(tmp_path / "cluster") as lab:
+    with FlinkCluster(tmp_path / "cluster") as lab:
         try:
             _go_through(lab, tmp_path)
         except BaseException:
@@ -80,9 +80,9 @@ def test_counts_are_as_planned_also_after_a_failure(
         assert capsys.readouterr().out.count("7 of 7 subtasks as planned") == 2
 
 
-def _go_through(lab: Lab, folder: Path) -> None:
+def _go_through(lab: FlinkCluster, folder: Path) -> None:
     """Submit by a plan and verify; let a task manager fail, and verify again."""
-    with FlinkClient(HOST, 9, {}) as client:
+    with lab.client() as client:
         jar = str(build_jar(client, folder))
         vertices = client.vertices_of(client.graph_of_jar(jar, MAIN, ARGUMENTS))
     groups = [

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments.studies.lab import storm_bench
+from experiments.studies.lab.plans import Tally, carried_out, random_places
 from experiments.studies.lab.storm_bench import Acked
-from experiments.studies.lab.storm_plans import random_places
 from experiments.studies.papers.storm.live import received
 from optim import Instance
 
@@ -43,11 +41,24 @@ def test_latency_between_two_readings() -> None:
     assert between.spent / between.tuples == 7.0
 
 
-def test_without_root_the_bench_is_skipped(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr("sys.argv", ["bench", "--folder", str(tmp_path / "none")])
-    assert storm_bench.main() == 0
-    assert capsys.readouterr().out.startswith("lab-storm-bench: skipped: it takes root")
-    assert not (tmp_path / "none").exists()
+class Trial:
+    """Carries out all plans but the fourth; what is killed comes back the first time."""
+
+    kill_every = 2
+
+    def carry_out(self, number: int) -> bool:
+        return number != 3
+
+    def kill(self, number: int) -> bool:
+        return number == 1
+
+    def end(self, number: int) -> str:
+        return f"key {number}"
+
+
+def test_plans_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = carried_out(Trial(), 5)
+    assert tally == Tally(plans=5, held=4, kills=2, held_again=1)
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == f"plan 5, 0 s (key 4): {tally}"
+    assert str(tally) == "4 of 5 plans as counted, after kill -9 1 of 2"

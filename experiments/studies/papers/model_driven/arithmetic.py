@@ -25,7 +25,7 @@ def recorded_runs(folder: Path, reduced: bool) -> pd.DataFrame:
     """Return recorded runs of the CPU-bound job: a bench of an hour, as root, is not repeated."""
     import pandas as pd
 
-    from experiments.studies.lab.bench import RUNS
+    from experiments.studies.lab.flink_bench import RUNS
 
     found = pd.read_csv(RUNS)
     return found[found["shape"] == "CPU-bound"]

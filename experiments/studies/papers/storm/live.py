@@ -19,24 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.studies.lab.__main__ import tell
-from experiments.studies.lab.cluster import LabError
-from experiments.studies.lab.storm import (
-    Walk,
-    all_run,
-    conf_of,
-    reports_of,
-    start_all,
-    wait_until,
-)
+from experiments.studies.lab.plans import random_places
+from experiments.studies.lab.runner import PATIENCE, LabError, Walk, tell, wait_until
+from experiments.studies.lab.storm import all_run, conf_of, placed
 from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
-from experiments.studies.lab.storm_plans import random_places
 from experiments.studies.lab.storm_plugin import STORM
 from experiments.studies.papers.claims import store_table
 from optim import Instance, InvalidInput, Plan, solve
 from streamplace.clusters.storm.nimbus import Nimbus
-from streamplace.clusters.storm.placement import load_placement
-from streamplace.clusters.storm.submit import submit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +40,6 @@ EVERY = 10.0
 """Seconds between imports of a monitored topology."""
 EXECUTORS = SPOUTS + 3 + 3
 MACHINE = f"{platform.machine()}, {os.cpu_count()} shared cores"
-_LONG = 300.0
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -74,16 +63,15 @@ def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
     conf = conf_of(folder, **more)
     cluster.submit({"name": name, "conf": conf, "components": ledgered(ledger)})
     number = EXECUTORS + ackers
-    wait_until(lambda: all_run(cluster.url, name, number), f"{name} runs", _LONG)
-    walk = Walk(cluster, folder)
-    walk.read("requested", "--option", f"topology={name}", "--option", "interval=0")
+    wait_until(lambda: all_run(cluster.url, name, number), f"{name} runs")
+    walk = Walk("storm", cluster.url, folder)
+    walk.read(cpu="requested", topology=name, interval=0)
     instance, rng = Instance.load(walk.file["instance"]), np.random.default_rng(ackers)
     restarts = 0
     for _ in range(RESCHEDULINGS):
         Plan.from_indices(instance, *random_places(instance, rng)).save(walk.file["plan"])
         walk.export()
-        with Nimbus(cluster.url, 60.0) as nimbus:
-            verdict = submit(nimbus, load_placement(walk.file["placement"]), _LONG)
+        verdict = placed(cluster.url, walk)
         if not verdict.holds:
             raise LabError(verdict.text())
         restarts += 1
@@ -93,10 +81,10 @@ def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
         files = [ledger / f"acked-{i}" for i in range(SPOUTS)]
         return all(f.exists() and int(f.read_text() or 0) >= COUNT for f in files)
 
-    wait_until(done, f"all tuples of {name} are acked", _LONG)
+    wait_until(done, f"all tuples of {name} are acked")
     time.sleep(10.0)  # what is under way without ackers
     counts = received(ledger)
-    with Nimbus(cluster.url, 60.0) as nimbus:
+    with Nimbus(cluster.url, PATIENCE) as nimbus:
         nimbus.kill(name)
     return {
         "acked": ackers > 0,
@@ -124,14 +112,14 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
         {"id": "store", "executors": 3, "from": "split", "out": 0},
     ]
     cluster.submit({"name": name, "conf": conf, "components": parts})
-    wait_until(lambda: all_run(cluster.url, name, 9), f"{name} runs", _LONG)
+    wait_until(lambda: all_run(cluster.url, name, 9), f"{name} runs")
     time.sleep(15.0)
-    walk = Walk(cluster, folder)
+    walk = Walk("storm", cluster.url, folder)
     before, began, own = _cpu(cluster), time.monotonic(), time.process_time()
     ends = began + SECONDS
     while time.monotonic() < ends:
         if often:
-            walk.read("requested", "--option", f"topology={name}", "--option", "interval=0")
+            walk.read(cpu="requested", topology=name, interval=0)
         time.sleep(max(0.0, min(EVERY, ends - time.monotonic())))
     elapsed = time.monotonic() - began
     own = time.process_time() - own
@@ -142,10 +130,10 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
         start = time.process_time()
         solve(instance, "storm-online")
         schedule = time.process_time() - start
-    with Nimbus(cluster.url, 60.0) as nimbus:
+    with Nimbus(cluster.url, PATIENCE) as nimbus:
         nimbus.kill(name)
     gone = lambda: not any(t.name == name for t in _topologies(cluster))  # noqa: E731
-    wait_until(gone, f"{name} is gone", _LONG)
+    wait_until(gone, f"{name} is gone")
     return {
         "monitored": often,
         "seconds": round(elapsed, 1),
@@ -157,7 +145,7 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
 
 
 def _topologies(cluster: StormCluster) -> Sequence[Any]:
-    with Nimbus(cluster.url, 60.0) as nimbus:
+    with Nimbus(cluster.url, PATIENCE) as nimbus:
         return list(nimbus.cluster().topologies or ())
 
 
@@ -186,11 +174,10 @@ def main() -> int:
     parser.add_argument("--only", choices=("live-moves", "live-monitoring"), help="one table")
     args = parser.parse_args()
     folder = Path(args.folder).resolve()
-    reports_of(folder)
     command = "python -m experiments.studies.papers.storm.live --store"
     try:
         with StormCluster(folder) as cluster:
-            start_all(cluster)
+            cluster.start_all()
             for table, other, rows in (
                 ("live-moves", "task_allocation", (moved(cluster, folder, n) for n in (1, 0))),
                 ("live-monitoring", "elastic_allocator",
