@@ -10,7 +10,7 @@ sum, is largest. The modules:
 ``integer``   the integer program over given patterns, by a table where that is small
 ``bound``     bounds on allocations that use a pattern: functionals, partial allocations
 ``prove``     from the bound of the relaxation to the proof
-``search``    allocations to begin with: first fit, exchange between pairs of nodes
+``search``    allocations to begin with: constructions, re-optimised pairs of nodes, kicks
 ``client``    what a family gives: patterns, rows, what it knows better; the incumbent and the bound
 ``driver``    all of it: relax, list, integer, prove; `solve` for sums, `Bottleneck` for a maximum
 

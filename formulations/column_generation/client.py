@@ -12,7 +12,7 @@ from formulations.column_generation import integer
 from formulations.column_generation.integer import affordable, best_choice, choose
 from formulations.column_generation.master import Master
 from formulations.column_generation.problem import ROUNDING, Rows, of_nodes
-from formulations.column_generation.search import constructed, feasible, improved
+from formulations.column_generation.search import feasible, improved
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Client:
     problem, pricer, clock, rows
         The problem in counts; what finds its patterns; when to stop; side rows.
     otherwise
-        Asked for an allocation where there is no start and first fit fails.
+        Asked for an allocation where there is no start and none is constructed.
 
     Attributes
     ----------
@@ -203,13 +203,14 @@ class Client:
         return 0.5 * float((problem.rate * pairs).sum())
 
     def begin(self, incumbent: Incumbent, backend: Backend) -> None:
-        """Before the relaxation: first fit, local search, and small problems outright."""
-        counts = incumbent.counts if incumbent.counts is not None else constructed(self.problem)
-        if counts is None:
+        """Before the relaxation: construction, local search, and small problems outright."""
+        starts = [] if incumbent.counts is None else [incumbent.counts]
+        found = improved(self.problem, starts, backend.seed)
+        if found is None and not starts:
             counts = self.otherwise()
-        if counts is not None:
-            incumbent.offer(counts)
-            incumbent.offer(improved(self.problem, counts, backend.seed))
+            if counts is not None and incumbent.offer(counts):
+                found = improved(self.problem, [counts], backend.seed)
+        incumbent.offer(found)
         if not incumbent.closed:
             self._solve_by_table(incumbent)
 
@@ -241,7 +242,7 @@ class Client:
             rows=incumbent.rows, time_limit=QUICK,
         )  # fmt: skip
         if incumbent.offer(answer.counts) and incumbent.counts is not None:
-            incumbent.offer(improved(self.problem, incumbent.counts, backend.seed))
+            incumbent.offer(improved(self.problem, [incumbent.counts], backend.seed))
 
     def branches(self, incumbent: Incumbent) -> Sequence[Client]:
         """Return relaxed clients that together hold every better allocation."""

@@ -22,7 +22,7 @@ from formulations.column_generation.master import Master
 from formulations.column_generation.pricing import ListPricer, TableListing, TreePricer
 from formulations.column_generation.problem import Clock, make_problem
 from formulations.column_generation.prove import prove
-from formulations.column_generation.search import constructed, improved
+from formulations.column_generation.search import improved
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
@@ -276,9 +276,7 @@ def _compile() -> None:
     price = np.zeros(2)
     pricer.price_class(0, price, -1.0)
     pool = pricer.enumerate(price, np.zeros(0), np.full(2, -np.inf), _BUDGET)
-    counts = constructed(problem)
     assert pool is not None
-    assert counts is not None
-    improved(problem, counts, 0, rounds=1)
+    improved(problem, [], 0, rounds=1)
     best_choice(problem, pool)
     Functional(problem, pool, np.array([[0, 0], [1, 1]])).evaluate(price)

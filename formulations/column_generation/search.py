@@ -1,357 +1,682 @@
-"""A good allocation to begin with: first fit, then redistribution between pairs of nodes.
+"""A good allocation to begin with: constructions, re-optimised node pairs, kicks; compiled.
 
-Everything here works on counts: (N, G) tasks of each class on each node. Redistributing two
-classes between two nodes is solved exactly; for few tasks all classes are redistributed at once
-(the value is convex in each single count, so the last class needs only the ends of its range).
+`imc-search` and the driver of column generation search alike: with (N, G) tasks of each class on
+each node. The gain of a node that holds ``y`` is ``Σ_{g<h} rate_gh y_g y_h + Σ_g rate_gg y_g
+(y_g − 1) / 2``.
+
+Two nodes are re-optimised by the best way to split what both hold, a bounded depth-first search:
+splitting ``c`` into ``x`` and ``c − x`` cuts ``Σ_{g<h} rate_gh (x_g (c_h − x_h) + x_h (c_g − x_g))
++ Σ_g rate_gg x_g (c_g − x_g)``. Every class that is fixed adds a part that is not negative, so a
+branch ends when its cut reaches the best known one.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from formulations.column_generation.problem import Counts, PatternProblem
 
+SHARES = (0.0, 0.25)
+"""Scores of the pattern constructions: plain traffic, and traffic that stays with its tasks."""
+
+STRENGTH = 2
+"""Tasks that the smallest kick moves."""
+
+STEPS = 5000
+"""Branches tried at most when two nodes are re-optimised or a pattern is built."""
 
 ROUNDS = 24
-"""Perturbations of the iterated search; fixed, so that runs repeat."""
+"""Kicks of the search ahead of a proof; fixed, so that runs repeat."""
 
-_SPLITS = 4000.0
-_SHAKES = 4
-_PAIRS = 40_000.0
-_WORK = 4e8
-"""Pairs of nodes looked at in all, fewer when nodes hold many classes; counts and no times, so that
-runs repeat."""
+_PAIRS, _WORK = 40_000.0, 4e8
+"""Pairs of nodes looked at ahead of a proof, fewer when nodes hold many classes; counts and no
+times, so that runs repeat."""
+
+_MOST_NODES = 5000
+"""More nodes than this, and there is no search ahead of a proof: it has a table of their pairs."""
+
+TINY = 1e-12
 
 
-@kernel
-def first_fit(sizes, load, limit, most, owner, order):  # type: ignore[no-untyped-def]
-    """Put the classes, in an order, on the first nodes that take them.
+class Placed(NamedTuple):
+    """A complete or partial allocation; `room`, `spare`, `held`, `drawn`, `left` change in place.
 
-    Returns
-    -------
-    tuple
-        (N, G) counts and the number of tasks left over.
+    Attributes
+    ----------
+    load, rate
+        (G, R) load of one task; (G, G) symmetric traffic of one task pair.
+    allowed
+        (G, N) where each class may go.
+    room, spare
+        (N, R) what may still come, and what may go before a lower bound breaks.
+    held
+        (N, G) tasks of each class on each node.
+    drawn
+        (N, G) traffic of one task of a class with all that stands on a node.
+    left
+        (G,) tasks not placed.
     """
-    num_nodes, num_classes, num_resources = len(owner), len(sizes), load.shape[1]
-    counts = np.zeros((num_nodes, num_classes), dtype=np.int64)
-    used = np.zeros((num_nodes, num_resources))
-    left_over = 0
-    for g in order:
-        left = sizes[g]
-        for n in range(num_nodes):
-            k = owner[n]
-            while left > 0 and counts[n, g] < most[k, g]:
-                fits = True
-                for r in range(num_resources):
-                    if used[n, r] + load[g, r] > limit[k, r]:
-                        fits = False
-                if not fits:
-                    break
-                for r in range(num_resources):
-                    used[n, r] += load[g, r]
-                counts[n, g] += 1
-                left -= 1
-            if left == 0:
-                break
-        left_over += left
-    return counts, left_over
+
+    load: NDArray[np.float64]
+    rate: NDArray[np.float64]
+    allowed: NDArray[np.bool_]
+    room: NDArray[np.float64]
+    spare: NDArray[np.float64]
+    held: NDArray[np.int64]
+    drawn: NDArray[np.float64]
+    left: NDArray[np.int64]
 
 
-@helper
-def _gain(y, rate, listed):  # type: ignore[no-untyped-def]
-    """Traffic inside contents ``y`` between the classes listed."""
-    total = 0.0
-    for i in range(len(listed)):
-        g = listed[i]
-        if y[g] != 0:
-            total += rate[g, g] * (y[g] * (y[g] - 1) * 0.5)
-            for j in range(i):
-                total += rate[g, listed[j]] * (y[g] * y[listed[j]])
-    return total
+def nothing_placed(problem: PatternProblem) -> Placed:
+    """Return the empty allocation, nodes listed class by class."""
+    owner = problem.class_of_node()
+    shape = len(owner), problem.num_classes
+    return Placed(
+        problem.load, problem.rate, np.ascontiguousarray(problem.most[owner].T > 0),
+        problem.limit[owner], -problem.least[owner], np.zeros(shape, np.int64), np.zeros(shape),
+        problem.sizes.copy(),
+    )  # fmt: skip
 
 
-@helper
-def _split(pick, listed, both, first, rate, load, limit, least, most, a, b, best):  # type: ignore[no-untyped-def]
-    """Redistribute the classes in ``pick`` between nodes of classes ``a`` and ``b``.
-
-    ``listed`` are the classes that either node holds, ``first`` and ``best`` contents of the first
-    node, ``both`` of the two together. ``best`` is set to the best contents found for the first
-    node; returns their gain (of both nodes).
-    """
-    num_classes, num_resources = load.shape
-    depth_end = len(pick)
-    y = np.zeros(num_classes, dtype=np.int64)
-    for g in range(num_classes):
-        y[g] = first[g]
-    for i in range(depth_end):
-        y[pick[i]] = 0
-    used = np.zeros((depth_end + 1, num_resources))
-    total = np.zeros(num_resources)
-    for g in range(num_classes):
-        for r in range(num_resources):
-            used[0, r] += y[g] * load[g, r]
-            total[r] += both[g] * load[g, r]
-    reach = np.zeros((depth_end + 1, num_resources))
-    for d in range(depth_end - 1, -1, -1):
-        for r in range(num_resources):
-            reach[d, r] = reach[d + 1, r] + both[pick[d]] * load[pick[d], r]
-    high = np.zeros(depth_end, dtype=np.int64)
-    low = np.zeros(depth_end, dtype=np.int64)
-    best_gain = -np.inf
-    other = np.zeros(num_classes, dtype=np.int64)
-    depth = 0
-    entering = True
-    while depth >= 0:
-        g = pick[depth]
-        if entering:
-            most_here = float(min(both[g], most[a, g]))
-            least_here = float(max(0, both[g] - most[b, g]))
-            for r in range(num_resources):
-                # what the first node may hold, and what the second cannot take
-                largest = min(limit[a, r], total[r] - least[b, r])
-                smallest = max(least[a, r], total[r] - limit[b, r])
-                if load[g, r] > 0.0:
-                    most_here = min(
-                        most_here, np.floor((largest - used[depth, r]) / load[g, r] + 1e-12)
-                    )
-                    lack = smallest - used[depth, r] - reach[depth + 1, r]
-                    if lack > 0.0:
-                        least_here = max(least_here, np.ceil(lack / load[g, r] - 1e-12))
-                elif used[depth, r] > largest or used[depth, r] + reach[depth + 1, r] < smallest:
-                    most_here = -1.0
-            high[depth] = int(most_here) if most_here >= 0 else -1
-            low[depth] = int(least_here)
-            y[g] = high[depth]
-            entering = False
-            if depth == depth_end - 1:
-                c = high[depth]
-                while c >= low[depth]:
-                    y[g] = c
-                    for h in range(num_classes):
-                        other[h] = both[h] - y[h]
-                    gain = _gain(y, rate, listed) + _gain(other, rate, listed)
-                    if (
-                        gain > best_gain
-                        and _holds(y, load, limit, least, a)
-                        and _holds(other, load, limit, least, b)
-                    ):
-                        best_gain = gain
-                        for h in range(num_classes):
-                            best[h] = y[h]
-                    c = low[depth] if c > low[depth] else low[depth] - 1
-                depth -= 1
-                if depth >= 0:
-                    y[pick[depth]] -= 1
-                continue
-        if y[g] < low[depth]:
-            depth -= 1
-            if depth >= 0:
-                y[pick[depth]] -= 1
-            continue
-        for r in range(num_resources):
-            used[depth + 1, r] = used[depth, r] + y[g] * load[g, r]
-        depth += 1
-        entering = True
-    return best_gain
-
-
-@helper
-def _holds(y, load, limit, least, k):  # type: ignore[no-untyped-def]
-    for r in range(load.shape[1]):
-        used = 0.0
-        for g in range(len(y)):
-            used += y[g] * load[g, r]
-        if used > limit[k, r] or used < least[k, r]:
-            return False
-    return True
-
-
-@helper
-def _take_over(counts, n, m, best, both):  # type: ignore[no-untyped-def]
-    for g in range(len(best)):
-        counts[n, g] = best[g]
-        counts[m, g] = both[g] - best[g]
-
-
-@helper
-def _improve_pair(n, m, counts, rate, load, limit, least, most, owner):  # type: ignore[no-untyped-def]
-    """Redistribute between two nodes; return whether that gained anything."""
-    num_classes = counts.shape[1]
-    both = np.zeros(num_classes, dtype=np.int64)
-    listed = np.zeros(num_classes, dtype=np.int64)
-    size = 0
-    for g in range(num_classes):
-        both[g] = counts[n, g] + counts[m, g]
-        if both[g] > 0:
-            listed[size] = g
-            size += 1
-    if size == 0:
-        return False
-    present = listed[:size]
-    best = np.zeros(num_classes, dtype=np.int64)
-    splits, widest = 1.0, 0
-    for i in range(len(present)):
-        splits *= both[present[i]] + 1
-        widest = max(widest, both[present[i]])
-    a, b = owner[n], owner[m]
-    before = _gain(counts[n], rate, present) + _gain(counts[m], rate, present)
-    margin = 1e-9 * (1.0 + before)
-    if splits / (widest + 1) <= _SPLITS:
-        gain = _split(
-            present, present, both, counts[n], rate, load, limit, least, most, a, b, best
-        )  # fmt: skip
-        if gain > before + margin:
-            _take_over(counts, n, m, best, both)
-            return True
-        return False
-    improved = False
-    pick = np.zeros(2, dtype=np.int64)
-    for i in range(len(present)):
-        for j in range(i + 1, len(present)):
-            pick[0] = present[i]
-            pick[1] = present[j]
-            gain = _split(
-                pick, present, both, counts[n], rate, load, limit, least, most, a, b, best
-            )  # fmt: skip
-            if gain > before + margin:
-                _take_over(counts, n, m, best, both)
-                before = gain
-                improved = True
-    return improved
-
-
-@helper
-def _settle(counts, touched, rate, load, limit, least, most, owner, pairs):  # type: ignore[no-untyped-def]
-    """Redistribute between pairs of nodes, one of them touched, until nothing gains.
-
-    Looks at ``pairs`` pairs at most and returns what is left of them.
-    """
-    num_nodes = len(counts)
-    n = 0
-    idle = 0
-    while pairs > 0 and idle < num_nodes:
-        if not touched[n]:
-            n = (n + 1) % num_nodes
-            idle += 1
-            continue
-        idle = 0
-        touched[n] = False
-        pairs -= num_nodes
-        for m in range(num_nodes):
-            if m != n and _improve_pair(n, m, counts, rate, load, limit, least, most, owner):
-                touched[n] = True
-                touched[m] = True
-    return pairs
-
-
-@helper
-def _total(counts, rate):  # type: ignore[no-untyped-def]
-    total = 0.0
-    every = np.arange(counts.shape[1])
-    for n in range(len(counts)):
-        total += _gain(counts[n], rate, every)
-    return total
-
-
-@helper
-def _shake(counts, touched, load, limit, least, most, owner, draw):  # type: ignore[no-untyped-def]
-    """Exchange some tasks of one class for some of another between two nodes, if they fit."""
-    num_nodes, num_classes = counts.shape
-    n, m = int(draw[0] * num_nodes), int(draw[1] * num_nodes)
-    g, h = int(draw[2] * num_classes), int(draw[3] * num_classes)
-    if n == m or counts[n, g] == 0:
-        return
-    goes = 1 + int(draw[4] * counts[n, g])
-    comes = int(draw[5] * (counts[m, h] + 1)) if g != h else 0
-    counts[n, g] -= goes
-    counts[m, g] += goes
-    counts[n, h] += comes
-    counts[m, h] -= comes
-    fit = counts[n, h] <= most[owner[n], h] and counts[m, g] <= most[owner[m], g]
-    fit = fit and _holds(counts[n], load, limit, least, owner[n])
-    if fit and _holds(counts[m], load, limit, least, owner[m]):
-        touched[n] = True
-        touched[m] = True
-    else:
-        counts[n, g] += goes
-        counts[m, g] -= goes
-        counts[n, h] -= comes
-        counts[m, h] += comes
-
-
-def _held(counts: Counts) -> float:
-    """Return how many classes a node holds on average, at most."""
-    return min(counts.shape[1], 2.0 * float(counts.sum()) / len(counts))
-
-
-@kernel(steps=lambda counts, draws: 10 * len(draws) * len(counts) * _held(counts) ** 3)
-def iterate(counts, rate, load, limit, least, most, owner, draws, budget):  # type: ignore[no-untyped-def]
-    """Iterated local search from a feasible allocation.
+def searched(
+    problem: PatternProblem,
+    starts: Sequence[Counts],
+    rounds: int,
+    seed: int,
+    shares: Sequence[float] = (),
+    pool: Counts | None = None,
+    pairs: float = np.inf,
+) -> Counts | None:
+    """Return the best (N, G) counts found; ``None`` if there is no start and none was constructed.
 
     Parameters
     ----------
-    draws
-        (rounds, shakes, 6) uniform numbers in [0, 1).
-    budget
+    starts
+        Complete placements that keep all bounds.
+    rounds, seed
+        Kicks to try, and of these.
+    shares
+        Scores of patterns by which further placements are constructed (`fill_by_patterns`).
+    pool
+        (P, G) filled with contents of nodes that were met; of free rows the first entry is −1.
+    pairs
+        Pairs of nodes to look at in all.
+    """
+    if pool is None:
+        pool = np.full((0, problem.num_classes), -1, dtype=np.int64)
+    table = np.array(starts, dtype=np.int64).reshape(-1, problem.num_nodes, problem.num_classes)
+    total = 0.5 * float(problem.sizes @ problem.rate @ problem.sizes)
+    _, best, index = search_counts(
+        nothing_placed(problem), np.array(shares, dtype=np.float64), table, rounds, STRENGTH, STEPS,
+        1e-10 * total + 1e-300, seed, pool, float(pairs),
+    )  # fmt: skip
+    return np.asarray(best) if index >= 0 else None
+
+
+def improved(
+    problem: PatternProblem, starts: Sequence[Counts], seed: int, rounds: int = ROUNDS
+) -> Counts | None:
+    """Return an allocation after a search of bounded work from some; else from constructed ones."""
+    if problem.num_nodes > _MOST_NODES:
+        return None
+    classes = min(problem.num_classes, 2.0 * float(problem.sizes.sum()) / problem.num_nodes)
+    pairs = min(_PAIRS, max(problem.num_nodes, _WORK / max(1.0, classes) ** 4))
+    shares = () if len(starts) else SHARES
+    return searched(problem, starts, rounds, seed, shares, pairs=pairs)
+
+
+@kernel(steps=lambda rounds, placed: 57 * (rounds + 1) * placed.held.size)
+def search_counts(
+    placed, shares, starts, rounds, strength, most_steps, least_gain, seed, pool, pairs
+):
+    """Construct, re-optimise and kick.
+
+    Every construction (patterns by each of `shares`, and each of `starts`) is settled: its node
+    pairs are re-optimised. The best is then kicked.
+
+    Parameters
+    ----------
+    placed
+        Nothing; changed in place.
+    shares
+        (S,) as `share` of `fill_by_patterns`.
+    starts
+        (M, N, G) complete placements to start from; they keep all bounds.
+    rounds
+        Kicks to try.
+    strength
+        A kick moves this many tasks, the next ones two, three and four times as many, and so on.
+    most_steps
+        Branches tried when two nodes are re-optimised, or a pattern is built.
+    least_gain
+        Smallest improvement that counts.
+    seed
+        Of the kicks.
+    pool
+        (P, G) filled with the contents of nodes of settled placements, as many as there is room
+        for; a row of which the first entry is negative is free.
+    pairs
         Pairs of nodes to look at in all.
 
     Returns
     -------
     tuple
-        (N, G) counts and their gain.
+        Gain, (N, G) counts of the best complete placement, and index of the construction it came
+        from; index -1 and gain -1 when no construction was complete.
     """
-    num_nodes = len(counts)
-    best = counts.copy()
-    everywhere = np.ones(num_nodes, dtype=np.bool_)
-    pairs = _settle(best, everywhere, rate, load, limit, least, most, owner, budget)
-    best_gain = _total(best, rate)
-    for t in range(draws.shape[0]):
-        if pairs <= 0:
-            break
-        trial = best.copy()
-        touched = np.zeros(num_nodes, dtype=np.bool_)
-        for s in range(draws.shape[1]):
-            _shake(trial, touched, load, limit, least, most, owner, draws[t, s])
-        pairs = _settle(trial, touched, rate, load, limit, least, most, owner, pairs)
-        gain = _total(trial, rate)
-        if gain >= best_gain:
-            best = trial
+    np.random.seed(seed)  # noqa: NPY002  the generator that compiled code has
+    num_nodes = placed.room.shape[0]
+    scratch = new_scratch(placed.load.shape[0], placed.load.shape[1])
+    changed = np.zeros(num_nodes, np.int64)  # when a node last changed
+    checked = np.zeros((num_nodes, num_nodes), np.int32)  # and a pair was last looked at
+    size = placed.left.copy()
+    own = _own_traffic(size, placed.rate)
+    best = placed.held.copy()
+    budget = np.full(1, pairs)
+    best_gain, best_index, clock, pooled = -1.0, -1, 0, 0
+    built = len(shares) + len(starts)
+    for step in range(built + rounds):
+        clock += 1
+        since = clock
+        if step < len(shares):
+            clear(placed, size)
+            fill_by_patterns(placed, own, shares[step], most_steps)
+        elif step < built:
+            put(placed, starts[step - len(shares)], size)
+        else:
+            if best_index < 0 or budget[0] <= 0.0:
+                break
+            if step == built:
+                put(placed, best, size)
+                checked[:] = clock - 1
+            kick(placed, changed, clock, strength * (1 + (step - built) % 4))
+        if step < built:
+            if placed.left.sum() > 0 or not _floors_kept(placed):
+                continue
+            changed[:] = clock
+        clock = settle(placed, scratch, changed, checked, clock, most_steps, least_gain, budget)
+        pooled = _collect(placed, changed, since, pool, pooled)
+        gain = gain_of(placed)
+        if gain > best_gain + least_gain:
             best_gain = gain
-    return best, best_gain
+            best_index = step if step < built else best_index
+            best[:] = placed.held
+        elif step >= built and gain < best_gain - least_gain:
+            clock += 1
+            _restore(placed, best, changed, clock)
+    return best_gain, best, best_index
 
 
-def improved(problem: PatternProblem, counts: Counts, seed: int, rounds: int = ROUNDS) -> Counts:
-    """Return a feasible allocation after iterated local search."""
-    draws = np.random.default_rng(seed).random((rounds, _SHAKES, 6))
-    budget = int(min(_PAIRS, max(problem.num_nodes, _WORK / max(1.0, _held(counts)) ** 4)))
-    found, _ = iterate(
-        np.ascontiguousarray(counts, dtype=np.int64), problem.rate, problem.load, problem.limit,
-        problem.least, problem.most, problem.class_of_node(), draws, budget,
-    )  # fmt: skip
-    return np.asarray(found)
+@helper
+def _collect(placed, changed, since, pool, pooled):
+    """Copy the contents of nodes that changed since a time into the pool; return its size."""
+    for node in range(len(changed)):
+        if changed[node] >= since and pooled < len(pool) and placed.held[node].sum() > 0:
+            pool[pooled] = placed.held[node]
+            pooled += 1
+    return pooled
 
 
-def constructed(problem: PatternProblem) -> Counts | None:
-    """Return a feasible allocation by first fit in several orders, or ``None``."""
-    owner = problem.class_of_node()
-    share = np.where(np.isfinite(problem.limit), problem.limit, 0.0)
-    room = np.maximum((share * problem.nodes[:, None]).sum(axis=0), 1e-200)
-    weight = (problem.load / room).max(axis=1)
-    classes = np.arange(problem.num_classes)
-    best: Counts | None = None
-    for order in (np.argsort(-weight, kind="stable"), classes, classes[::-1].copy()):
-        counts, left = first_fit(
-            problem.sizes, problem.load, problem.limit, problem.most, owner, order
-        )
-        if left or not feasible(problem, counts):
+@helper
+def _restore(placed, table, changed, clock):
+    """Go back to a placement, noting which nodes change."""
+    for node in range(len(changed)):
+        for g in range(table.shape[1]):
+            number = table[node, g] - placed.held[node, g]
+            if number != 0:
+                shift(placed, g, node, number)
+                changed[node] = clock
+
+
+@helper
+def _floors_kept(placed):
+    """Whether every node meets its lower bounds."""
+    kept = True
+    for node in range(placed.spare.shape[0]):
+        kept = kept and _may_lose(placed, node)
+    return kept
+
+
+@helper
+def _own_traffic(size, rate):
+    """(G,) all traffic of one task of each class."""
+    own = np.zeros(len(size))
+    for g in range(len(size)):
+        for h in range(len(size)):
+            own[g] += rate[g, h] * size[h]
+        own[g] -= rate[g, g]
+    return own
+
+
+@helper
+def settle(placed, scratch, changed, checked, clock, most_steps, least_gain, budget):
+    """Re-optimise pairs of nodes until none can be bettered, or the budget ends."""
+    num_nodes = placed.held.shape[0]
+    improved = True
+    while improved:
+        improved = False
+        for first in range(num_nodes):
+            for second in range(first + 1, num_nodes):
+                if max(changed[first], changed[second]) <= checked[first, second]:
+                    continue
+                if budget[0] <= 0.0:
+                    return clock
+                budget[0] -= 1.0
+                checked[first, second] = clock
+                if split_pair(placed, first, second, scratch, most_steps, least_gain) > 0.0:
+                    clock += 1
+                    changed[first] = clock
+                    changed[second] = clock
+                    checked[first, second] = clock
+                    improved = True
+    return clock
+
+
+@helper
+def kick(placed, changed, clock, strength):
+    """Move random tasks to random nodes, in exchange for a random task where they do not fit."""
+    num_nodes = placed.held.shape[0]
+    done = 0
+    for _ in range(20 * strength):
+        if done == strength:
+            return
+        source, target = np.random.randint(num_nodes), np.random.randint(num_nodes)  # noqa: NPY002
+        g = _random_task(placed, source)
+        if source == target or g < 0 or not placed.allowed[g, target]:
             continue
-        if best is None or problem.gain(counts).sum() > problem.gain(best).sum():
-            best = counts
+        other = _random_task(placed, target)
+        shift(placed, g, source, -1)
+        if room_for(placed, g, target, 1) == 1 and _may_lose(placed, source):
+            shift(placed, g, target, 1)
+        elif other < 0 or other == g or not _swapped(placed, g, other, source, target):
+            shift(placed, g, source, 1)
+            continue
+        changed[source] = clock
+        changed[target] = clock
+        done += 1
+
+
+@helper
+def _random_task(placed, node):
+    """Return the class of a random task on a node; -1 if it is empty."""
+    total = 0
+    for g in range(placed.held.shape[1]):
+        total += placed.held[node, g]
+    if total == 0:
+        return -1
+    pick = np.random.randint(total)  # noqa: NPY002
+    for g in range(placed.held.shape[1]):
+        pick -= placed.held[node, g]
+        if pick < 0:
+            return g
+    return -1
+
+
+@helper
+def _may_lose(placed, node):
+    """Whether a node still meets its lower bounds."""
+    kept = True
+    for r in range(placed.spare.shape[1]):
+        kept = kept and placed.spare[node, r] >= 0.0
+    return kept
+
+
+@helper
+def _swapped(placed, g, other, source, target):
+    """Put a task of `g`, taken off `source`, on `target` for one of `other`, if that fits."""
+    if not placed.allowed[other, source]:
+        return False
+    shift(placed, other, target, -1)
+    if room_for(placed, g, target, 1) == 1:
+        shift(placed, g, target, 1)
+        if room_for(placed, other, source, 1) == 1:
+            shift(placed, other, source, 1)
+            if _may_lose(placed, source) and _may_lose(placed, target):
+                return True
+            shift(placed, other, source, -1)
+        shift(placed, g, target, -1)
+    shift(placed, other, target, 1)
+    return False
+
+
+@helper
+def fill_by_patterns(placed, own, share, most_steps):
+    """Give every node, most room first, the pattern of the best score; return whether all fit.
+
+    Parameters
+    ----------
+    placed
+        Nothing; changed in place.
+    own
+        (G,) all traffic of one task of each class.
+    share
+        The score of a pattern is the traffic within it minus this share of what its tasks have in
+        all: 0 prefers much traffic, 1/2 prefers tasks that bring all their traffic along.
+    most_steps
+        Patterns looked at a node at most.
+    """
+    num_nodes, num_classes = placed.held.shape
+    best = np.zeros(num_classes, np.int64)
+    taken = np.zeros(num_nodes, np.bool_)
+    for _ in range(num_nodes):
+        node = -1
+        for other in range(num_nodes):
+            if not taken[other] and (node < 0 or placed.room[other, 0] > placed.room[node, 0]):
+                node = other
+        taken[node] = True
+        if _best_pattern(placed, own, share, node, most_steps, best):
+            for g in range(num_classes):
+                if best[g] > 0:
+                    shift(placed, g, node, best[g])
+    return place_left(placed)
+
+
+@helper
+def _best_pattern(placed, own, share, node, most_steps, best):
+    """Find the pattern of best score that fits a node, depth-first; return whether one gains."""
+    num_classes, num_resources = placed.load.shape
+    picked = np.zeros(num_classes, np.int64)
+    value = np.zeros(num_classes + 1)
+    inside = np.zeros(num_classes + 1)
+    used = np.zeros((num_classes + 1, num_resources))
+    following = np.zeros(num_classes + 1, np.int64)
+    level, steps = 0, 0
+    found, best_value = False, -np.inf
+    following[0] = _most(placed, 0, node, used[0])
+    while level >= 0:
+        if following[level] < 0 or steps >= most_steps:
+            level -= 1
+            continue
+        steps += 1
+        number = following[level]
+        following[level] -= 1
+        gain = 0.5 * placed.rate[level, level] * number * (number - 1)
+        for above in range(level):
+            gain += placed.rate[level, above] * number * picked[above]
+        picked[level] = number
+        inside[level + 1] = inside[level] + gain
+        value[level + 1] = value[level] + gain - share * number * own[level]
+        for r in range(num_resources):
+            used[level + 1, r] = used[level, r] + number * placed.load[level, r]
+        if level == num_classes - 1:
+            if inside[num_classes] > 0.0 and value[num_classes] > best_value:
+                best_value, found = value[num_classes], True
+                for g in range(num_classes):
+                    best[g] = picked[g]
+        else:
+            level += 1
+            following[level] = _most(placed, level, node, used[level])
+    return found
+
+
+@helper
+def _most(placed, g, node, used):
+    """How many tasks of a class are left and still fit beside what the pattern holds."""
+    number = placed.left[g] if placed.allowed[g, node] else 0
+    for r in range(placed.load.shape[1]):
+        load = placed.load[g, r]
+        if load > 0.0:
+            free = placed.room[node, r] - used[r]
+            if number * load > free:
+                number = max(0, np.int64(np.floor(free / load)))
+    return number
+
+
+@helper
+def place_left(placed):
+    """Place what is left, costliest class first, where each task gains most; whether all fit.
+
+    Ties go to the node with least room.
+    """
+    complete = True
+    done = np.zeros(len(placed.left), np.bool_)
+    for _ in range(len(done)):
+        g = -1
+        for other in range(len(done)):
+            costlier = g < 0 or placed.load[other, 0] > placed.load[g, 0]
+            if costlier and not done[other]:
+                g = other
+        done[g] = True
+        while placed.left[g] > 0:
+            best = -1
+            for node in range(placed.held.shape[0]):
+                if room_for(placed, g, node, 1) == 1 and (
+                    best < 0
+                    or placed.drawn[node, g] > placed.drawn[best, g]
+                    or (
+                        placed.drawn[node, g] == placed.drawn[best, g]
+                        and placed.room[node, 0] < placed.room[best, 0]
+                    )
+                ):
+                    best = node
+            if best < 0:
+                complete = False
+                break
+            shift(placed, g, best, 1)
+    return complete
+
+
+# Elementary steps, and the best split of two nodes.
+
+
+@helper
+def shift(placed, g, node, number):
+    """Put `number` tasks of a class on a node; a negative number takes them off."""
+    placed.held[node, g] += number
+    placed.left[g] -= number
+    for h in range(placed.rate.shape[0]):
+        placed.drawn[node, h] += number * placed.rate[g, h]
+    for r in range(placed.load.shape[1]):
+        placed.room[node, r] -= number * placed.load[g, r]
+        placed.spare[node, r] += number * placed.load[g, r]
+
+
+@helper
+def gain_of(placed):
+    """Traffic within the nodes."""
+    total = 0.0
+    for node in range(placed.held.shape[0]):
+        for g in range(placed.held.shape[1]):
+            number = placed.held[node, g]
+            if number > 0:
+                total += number * (placed.drawn[node, g] - placed.rate[g, g])
+    return 0.5 * total
+
+
+@helper
+def room_for(placed, g, node, most):
+    """How many tasks of a class fit a node, at most `most`."""
+    number = most if placed.allowed[g, node] else 0
+    for r in range(placed.load.shape[1]):
+        load = placed.load[g, r]
+        if load > 0.0 and number * load > placed.room[node, r]:
+            number = max(0, np.int64(np.floor(placed.room[node, r] / load)))
+    return number
+
+
+@helper
+def clear(placed, size):
+    """Take everything off."""
+    for node in range(placed.held.shape[0]):
+        for g in range(placed.held.shape[1]):
+            if placed.held[node, g] != 0:
+                shift(placed, g, node, -placed.held[node, g])
+        placed.drawn[node] = 0.0  # exactly, whatever rounding has left
+    placed.left[:] = size
+
+
+@helper
+def put(placed, table, size):
+    """Set the placement to a (N, G) table; what it does not cover is left."""
+    clear(placed, size)
+    for node in range(placed.held.shape[0]):
+        for g in range(placed.held.shape[1]):
+            if table[node, g] != 0:
+                shift(placed, g, node, table[node, g])
+
+
+class Scratch(NamedTuple):
+    """Arrays of the search, made once: one entry a depth (class)."""
+
+    classes: np.ndarray
+    total: np.ndarray
+    split: np.ndarray
+    best: np.ndarray
+    turn: np.ndarray
+    cut: np.ndarray
+    used: np.ndarray
+    rest: np.ndarray
+
+
+@helper
+def new_scratch(num_classes, num_resources):
+    """Make the arrays."""
+    return Scratch(
+        np.zeros(num_classes, np.int64),
+        np.zeros(num_classes, np.int64),
+        np.zeros(num_classes, np.int64),
+        np.zeros(num_classes, np.int64),
+        np.zeros(num_classes, np.int64),
+        np.zeros(num_classes + 1),
+        np.zeros((num_classes + 1, num_resources)),
+        np.zeros((num_classes + 1, num_resources)),
+    )
+
+
+@helper
+def split_pair(placed, first, second, scratch, most_steps, least_gain):
+    """Split what two nodes hold as well as the search finds; return the traffic gained.
+
+    Parameters
+    ----------
+    placed
+        Changed in place.
+    first, second
+        The nodes.
+    scratch
+        From `new_scratch`.
+    most_steps
+        Branches tried at most; when they run out the best split so far is taken.
+    least_gain
+        Smallest improvement that counts.
+    """
+    current = 0.0  # traffic between the two
+    for g in range(placed.held.shape[1]):
+        current += placed.held[first, g] * placed.drawn[second, g]
+    if current <= least_gain:
+        return 0.0
+    depth = _prepare(placed, first, second, scratch)
+    best = _best_split(placed, first, second, depth, scratch, current - least_gain, most_steps)
+    if best < 0.0:
+        return 0.0
+    for level in range(depth):
+        g = scratch.classes[level]
+        change = scratch.best[level] - placed.held[first, g]
+        if change != 0:
+            shift(placed, g, first, change)
+            shift(placed, g, second, -change)
+    return current - best
+
+
+@helper
+def _prepare(placed, first, second, scratch):
+    """List the classes both nodes hold, those with most tasks first; sum up their loads."""
+    depth = 0
+    for g in range(placed.held.shape[1]):
+        total = placed.held[first, g] + placed.held[second, g]
+        if total > 0:
+            level = depth
+            while level > 0 and scratch.total[level - 1] < total:
+                scratch.total[level] = scratch.total[level - 1]
+                scratch.classes[level] = scratch.classes[level - 1]
+                level -= 1
+            scratch.total[level] = total
+            scratch.classes[level] = g
+            depth += 1
+    num_resources = placed.load.shape[1]
+    for r in range(num_resources):
+        scratch.rest[depth, r] = 0.0
+    for level in range(depth - 1, -1, -1):
+        for r in range(num_resources):
+            load = scratch.total[level] * placed.load[scratch.classes[level], r]
+            scratch.rest[level, r] = scratch.rest[level + 1, r] + load
+    return depth
+
+
+@helper
+def _best_split(placed, first, second, depth, scratch, limit, most_steps):
+    """Return the least cut found below `limit`, its split in `scratch.best`; -1 for none."""
+    # by name: what is read in the loop costs more as a part of a tuple
+    load, rate, allowed = placed.load, placed.rate, placed.allowed
+    room, spare, held = placed.room, placed.spare, placed.held
+    classes, total, split, turn = scratch.classes, scratch.total, scratch.split, scratch.turn
+    cut, used, rest = scratch.cut, scratch.used, scratch.rest
+    num_resources = load.shape[1]
+    most, least = np.empty(num_resources), np.empty(num_resources)
+    for r in range(num_resources):
+        on_it = 0.0
+        for g in range(load.shape[0]):
+            on_it += held[first, g] * load[g, r]
+        # what the first node may hold, and what it must so that the second is not overloaded
+        most[r] = on_it + min(room[first, r], spare[second, r])
+        least[r] = on_it - min(spare[first, r], room[second, r])
+        # each bound has a slack of its own: that of an unbounded node would lift the other's bound
+        most[r] += TINY * (abs(most[r]) + rest[0, r])
+        least[r] -= TINY * (abs(least[r]) + rest[0, r])
+        used[0, r] = 0.0  # at a depth: what the splits above it put on the first node
+    best = -1.0
+    level = 0
+    cut[0] = 0.0
+    turn[0] = 0
+    steps = 0
+    while level >= 0:
+        g = classes[level]
+        if turn[level] > total[level] or steps >= most_steps:
+            level -= 1
+            continue
+        # both ends first: splits that keep a class whole cut least
+        number = turn[level] // 2 if turn[level] % 2 == 0 else total[level] - turn[level] // 2
+        turn[level] += 1
+        steps += 1
+        if number > 0 and not allowed[g, first]:
+            continue
+        if number < total[level] and not allowed[g, second]:
+            continue
+        possible = True
+        for r in range(num_resources):
+            on_first = used[level, r] + number * load[g, r]
+            used[level + 1, r] = on_first
+            if on_first > most[r] or on_first + rest[level + 1, r] < least[r]:
+                possible = False
+        if not possible:
+            continue
+        added = rate[g, g] * number * (total[level] - number)
+        for above in range(level):
+            added += rate[g, classes[above]] * (
+                number * (total[above] - split[above]) + split[above] * (total[level] - number)
+            )
+        if cut[level] + added >= limit:
+            continue
+        split[level] = number
+        if level == depth - 1:
+            limit = cut[level] + added
+            best = limit
+            for k in range(depth):
+                scratch.best[k] = split[k]
+        else:
+            level += 1
+            cut[level] = cut[level - 1] + added
+            turn[level] = 0
     return best
 
 

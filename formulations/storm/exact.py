@@ -102,7 +102,7 @@ class StormClient(Client):
         if incumbent.counts is not None:
             incumbent.offer(self._plans.better(incumbent.counts, backend.seed))
             if self._plans.skipped:
-                incumbent.offer(improved(self.problem, incumbent.counts, backend.seed))
+                incumbent.offer(improved(self.problem, [incumbent.counts], backend.seed))
 
     def needed(self, value: float) -> int:
         """How many patterns may be in something better than a value."""

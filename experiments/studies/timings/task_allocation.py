@@ -24,7 +24,8 @@ from experiments.studies.timings.registry import (
     timing,
     value_of,
 )
-from heuristics.task_allocation.group_search import SHARES, STEPS, STRENGTH, count_problem
+from formulations.column_generation.problem import problem_of
+from formulations.column_generation.search import SHARES, searched
 from heuristics.task_allocation.groups import grouped_job
 from optim import Plan, evaluate, solve
 from optim.figures.measures import imc_gain_of
@@ -88,16 +89,15 @@ def heuristic(name: str) -> tuple[Callable[[Instance], Callable[[], Any]], Calla
 
 def searcher(kicks: int) -> Callable[[Instance], Callable[[], Any]]:
     """Return what prepares a call of the search on counts with this many kicks."""
-    from heuristics.task_allocation.count_search import search_counts
 
     def prepare(instance: Instance) -> Callable[[], Any]:
-        groups, classes = task_groups(instance), node_classes(instance)
-        p = count_problem(instance, groups, classes)
-        starts = np.zeros((0, len(p.room), len(p.size)), dtype=np.int64)
-        pool = np.full((0, len(p.size)), -1, dtype=np.int64)
-        least_gain = 1e-10 * instance.total_traffic
-        arrays = (p.size, p.load, p.rate, p.room, p.spare, p.allowed, np.array(SHARES), starts)
-        return lambda: search_counts(*arrays, kicks, STRENGTH, STEPS, least_gain, 0, pool)
+        problem = problem_of(instance, task_groups(instance), node_classes(instance))
+
+        def call() -> float:
+            counts = searched(problem, [], kicks, 0, SHARES)
+            return 0.0 if counts is None else float(problem.gain(counts).sum()) * problem.scale
+
+        return call
 
     return prepare
 
@@ -124,7 +124,7 @@ def random_graphs(graphs: int = 2_000) -> Rows:
         yield name, f"{100 * gain / optimum:.2f} %", f"{rate:,.0f}"
     for kicks in (0, 10, 20):
         calls = [searcher(kicks)(instance) for instance in instances]
-        gain = sum(call()[0] for call in calls)
+        gain = sum(call() for call in calls)
         share = f"{100 * gain / optimum:.3f} %"
         yield f"imc-search, {kicks} kicks", share, f"{rate_of(calls):,.0f}"
 

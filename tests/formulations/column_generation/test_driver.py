@@ -14,7 +14,7 @@ from formulations.column_generation.client import Client, Incumbent
 from formulations.column_generation.integer import Backend
 from formulations.column_generation.pricing import TreePricer
 from formulations.column_generation.problem import Clock, PatternProblem, make_problem
-from formulations.column_generation.search import constructed, feasible, improved
+from formulations.column_generation.search import feasible, improved
 from optim.solvers import LIMITED_WORK, solve_linear
 from tests.formulations.column_generation.make import (
     best_gain,
@@ -47,7 +47,7 @@ def take_way(patch: pytest.MonkeyPatch, way: str) -> None:
         patch.setattr(prove, "SHORT_PATTERNS", 0)
         patch.setattr(Client, "stages", (3, 6, 12, 24))
         patch.setattr(prove, "FEW", 3)
-        patch.setattr(client, "constructed", lambda problem: None)
+        patch.setattr(client, "improved", lambda *_: None)
     if way == "stages":
         patch.setattr(prove, "filter_passes", lambda survivors, price: ())
     if way == "memory":
@@ -91,18 +91,19 @@ def test_the_long_ways_are_taken_and_right(way: str, wanted: str) -> None:
 @given(seeds)
 def test_the_start_is_feasible_and_only_gets_better(seed: int) -> None:
     problem = random_problem(seed)
-    counts = constructed(problem)
+    counts = improved(problem, [], 0, rounds=0)
     if counts is None:
         return
     assert feasible(problem, counts)
-    better = improved(problem, counts, seed % 1000)
+    better = improved(problem, [counts], seed % 1000)
+    assert better is not None
     assert feasible(problem, better)
     assert problem.gain(better).sum() >= problem.gain(counts).sum() - 1e-9
 
 
 def test_a_feasible_start_is_never_lost() -> None:
     problem = four_groups(8, 1.1)
-    counts = constructed(problem)
+    counts = improved(problem, [], 0, rounds=0)
     assert counts is not None
     incumbent = Incumbent(problem, Clock(deadline=time.perf_counter()), gap=1e-7)
     driver.solve(client_of(incumbent), incumbent, Backend(), [counts])
