@@ -32,12 +32,14 @@ from urllib.parse import urlsplit
 
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
 from optim.util.store import Lock
-from streamplace.java import find_java
+from streamplace.java import cache_folder, find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+
+    from streamplace.java import Java
 
 DISTRIBUTION = "streamplace"
 PACKAGES = ("experiments", "formulations", "heuristics", "optim", "streamplace")
@@ -107,7 +109,9 @@ def _metadata_members() -> dict[str, bytes]:
 
 _PREFIX = "streamplace-spark-"
 _SETTING = "spark.local.dir"
-_OPTIONS = "spark.driver.defaultJavaOptions"
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+"""Setting with options of the driver's JVM, before ``spark.driver.extraJavaOptions``."""
+
 _TEMPORARY = "-Djava.io.tmpdir"
 
 
@@ -134,16 +138,46 @@ def with_temporary_folder(settings: Mapping[str, str]) -> dict[str, str]:
     has in ``java.io.tmpdir``; there the next process removes them. These options stand before
     ``spark.driver.extraJavaOptions``, so that a folder that is named there is taken.
     """
-    given = settings.get(_OPTIONS, "")
+    given = settings.get(JAVA_OPTIONS, "")
     base = Path(tempfile.gettempdir()).absolute()
     remove_left(base)
     try:
         folder = _own(base, os.getpid())
     except OSError:
         return dict(settings)
-    # Spark splits the options as a shell does
-    quoted = folder.replace("\\", r"\\").replace('"', r"\"")
-    return {**settings, _OPTIONS: f'"{_TEMPORARY}={quoted}" {given}'.strip()}
+    return {**settings, JAVA_OPTIONS: f"{quoted(f'{_TEMPORARY}={folder}')} {given}".strip()}
+
+
+def quoted(option: str) -> str:
+    """Return an option as it stands in `JAVA_OPTIONS`, which Spark splits as a shell does."""
+    return '"' + option.replace("\\", r"\\").replace('"', r"\"") + '"'
+
+
+def class_archive(java: Java) -> Path:
+    """Return where the JVM's class archive for a Java and the installed Spark lies, if it was made.
+
+    Half of what a short job costs is loading and checking classes. A JVM that the archive does not
+    fit, because Java or Spark were changed, ignores it.
+    """
+    name = hashlib.sha256(f"{java.home}\n{jars()}".encode()).hexdigest()[:16]
+    return cache_folder() / "java" / f"spark-{name}.jsa"
+
+
+def jars() -> Path:
+    """Return the folder of the installed Spark's classes."""
+    return _package_folder("pyspark") / "jars"
+
+
+def with_class_archive(settings: Mapping[str, str], java: Java) -> dict[str, str]:
+    """Return settings by which the driver's JVM reads its class archive, where one was made."""
+    given = settings.get(JAVA_OPTIONS, "")
+    try:
+        path = class_archive(java)
+        if "-XX:ArchiveClassesAtExit" in given or not path.is_file():
+            return dict(settings)
+    except OSError:  # there is no home folder
+        return dict(settings)
+    return {**settings, JAVA_OPTIONS: f"{quoted(f'-XX:SharedArchiveFile={path}')} {given}".strip()}
 
 
 @contextlib.contextmanager
@@ -342,6 +376,7 @@ def start_session(
     chosen = with_temporary_folder(folders | chosen)
     java = find_java()
     logger.debug("Java %d of %s in %s", java.version, java.source, java.home)
+    chosen = with_class_archive(chosen, java)
     with (
         temporary_files_in(folders),
         _environment(_variables(master, str(java.home))),

@@ -40,13 +40,15 @@ class Command(NamedTuple):
 
     The module may have ``EXAMPLES``, text for the end of its help, and ``RARE``, names of options
     that only ``--help-all`` shows. `group` is the heading under which ``streamplace --help`` lists
-    the command.
+    the command. `warm` names, as ``module:function``, what ``streamplace warm`` calls, in a process
+    of its own, to prepare the command's first use; it returns what was done, in words.
     """
 
     name: str
     module: str
     help: str
     group: str = "other"
+    warm: str = ""
 
 
 PLACE, EXPLAIN, CLUSTERS = "place", "explain and prove", "clusters"

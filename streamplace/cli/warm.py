@@ -7,10 +7,12 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from multiprocessing import get_context
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
 from optim.util.process import usable_cores
+from streamplace.packages import missing_extra
 from streamplace.present.arguments import count
 from streamplace.present.streams import write_stdout
 
@@ -26,7 +28,8 @@ examples:
   NUMBA_CACHE_DIR=/var/cache/streamplace streamplace warm
 
 The first use of a method compiles its kernels, which takes seconds to a minute, and keeps them on
-disk. docs/install.md says where, and what to do in an image."""
+disk. docs/install.md says where, and what to do in an image. Without names, the Java classes that a
+trace needs are also archived (182 MB in the cache folder)."""
 
 SMALL: dict[str, dict[str, Any]] = {
     "cluster": {"nodes": 4, "varies": 60.0, "shifted": 50.0},
@@ -59,12 +62,15 @@ def run(args: argparse.Namespace) -> int:
     """
     from optim.errors import InvalidInput, Problem
     from optim.methods.registry import get_method, method_names
+    from streamplace.cli.main import commands
 
     methods = [get_method(name) for name in args.methods] or [
         get_method(name) for name in method_names()
     ]
     began, done = time.perf_counter(), 0
+    targets = [] if args.methods else [command.warm for command in commands() if command.warm]
     with ProcessPoolExecutor(min(args.jobs, len(methods)), get_context("spawn")) as pool:
+        prepared = [pool.submit(_prepare, target) for target in targets]
         waiting = {pool.submit(_solve, method.name): method.name for method in methods}
         for number, future in enumerate(as_completed(waiting), 1):
             taken, spent, kept = future.result()
@@ -77,8 +83,22 @@ def run(args: argparse.Namespace) -> int:
             if not args.quiet:
                 name = waiting[future]
                 sys.stderr.write(f"{number} of {len(methods)}: {name} {spent:.1f} s\n")
+        for one in prepared:
+            if not args.quiet:
+                sys.stderr.write(f"{one.result()}\n")
     write_stdout(f"{done} methods are warm, after {time.perf_counter() - began:.1f} s\n")
     return int(ExitCode.OK)
+
+
+def _prepare(target: str) -> str:
+    """Prepare a command's first use (`Command.warm`); return what was done, in words."""
+    try:
+        return str(resolve_name(target)())
+    except ModuleNotFoundError as error:
+        text = missing_extra(error)
+        if text is None:
+            raise
+        return f"{target.partition(':')[0]} {text}"
 
 
 @cache
