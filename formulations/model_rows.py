@@ -196,17 +196,11 @@ def add_load_distance(
         number = np.full(len(room), -1, dtype=np.int64)
         number[nodes] = every = np.arange(len(nodes))
         kept = number[node] >= 0
-        rows, cols = [number[node[kept]], every], [column[kept], np.full(len(nodes), d)]
-        values = [value[kept], np.full(len(nodes), sign)]
+        terms: list[Any] = [(number[node[kept]], column[kept], value[kept]), (every, d, sign)]
         if len(columns) > 1:
-            rows.append(every)
-            cols.append(np.full(len(nodes), columns[1 if sign < 0 else 2]))
-            values.append(np.full(len(nodes), -sign))
+            terms.append((every, columns[1 if sign < 0 else 2], -sign))
         lower, upper = (-np.inf, room[nodes]) if sign < 0 else (room[nodes], np.inf)
-        model.add_rows(
-            name, lower, upper, np.concatenate(rows), np.concatenate(cols),
-            np.concatenate(values), num_rows=len(nodes), of={"node": nodes},
-        )  # fmt: skip
+        model.add_sum(name, lower, upper, len(nodes), *terms, of={"node": nodes})
 
 
 def add_deviation(
@@ -247,18 +241,12 @@ def add_deviation(
     on = number[node] >= 0
     row, x = number[node[on]], column[on]
     value, base = value[on] * of_one[row], base + of_one * constant[counted]
-    model.add_rows(
-        "mean", -base.sum(), -base.sum(), np.zeros(len(x) + 1, np.int64),
-        np.append(x, mean), np.append(value, -float(m)), num_rows=1,
-    )  # fmt: skip
+    # Σ_n u_n = M·ū, and ±(u_n − ū) ≤ d_n
+    model.add_sum("mean", -base.sum(), -base.sum(), 1, (0, x, value), (0, mean, -float(m)))
     every = np.arange(m)
     for name, sign in (("above", 1.0), ("below", -1.0)):
-        model.add_rows(
-            name, -np.inf, -sign * base, np.concatenate([row, every, every]),
-            np.concatenate([x, np.full(m, mean), d]),
-            np.concatenate([sign * value, np.full(m, -sign), -np.ones(m)]), num_rows=m,
-            of={"node": counted},
-        )  # fmt: skip
+        terms = (row, x, sign * value), (every, mean, -sign), (every, d, -1.0)
+        model.add_sum(name, -np.inf, -sign * base, m, *terms, of={"node": counted})
     return np.asarray(columns)
 
 
@@ -284,11 +272,11 @@ def add_budgets(
     pays = rules.pays(placing.task, placing.node)
     kept = np.flatnonzero(~pays if by_staying else pays)
     sign = -1.0 if by_staying else 1.0
-    rows, task = np.zeros(len(kept), dtype=np.int64), placing.task[kept]
+    task = placing.task[kept]
     for budget in budgets:
         most = most_of(budget) - (float(budget.weight.sum()) if by_staying else 0.0)
         values = sign * budget.weight[task]
-        model.add_rows(budget.name, -np.inf, most, rows, placing.column[kept], values, num_rows=1)
+        model.add_rows(budget.name, -np.inf, most, 0, placing.column[kept], values, num_rows=1)
 
 
 def add_in_use(model: LinearModel, placing: Placing, used: Numbers) -> None:
@@ -300,12 +288,15 @@ def add_in_use(model: LinearModel, placing: Placing, used: Numbers) -> None:
         (N,) column of y of each node; -1 for nodes that are in use anyway.
     """
     held = np.flatnonzero(used[placing.node] >= 0)
-    row, node = np.arange(len(held)), placing.node[held]
-    model.add_rows(
-        "in_use", -np.inf, 0.0, np.concatenate([row, row]),
-        np.concatenate([placing.column[held], used[node]]), np.repeat([1.0, -1.0], len(held)),
-        num_rows=len(held), of={"task": placing.task[held], "node": node},
-    )  # fmt: skip
+    node = placing.node[held]
+    of = {"task": placing.task[held], "node": node}
+    add_at_most(model, "in_use", placing.column[held], used[node], of)
+
+
+def add_at_most(model: LinearModel, name: str, low: Any, high: Any, of: Mapping[str, Any]) -> None:
+    """low_r ≤ high_r: one column is at most another, in each row."""
+    row = np.arange(len(low))
+    model.add_sum(name, -np.inf, 0.0, len(low), (row, low, 1.0), (row, high, -1.0), of=of)
 
 
 def add_products(
@@ -319,12 +310,8 @@ def add_products(
 
     `of` says what each product is of.
     """
-    rows = np.arange(len(z))
-    for name, x in (("with_first", x_u), ("with_second", x_v)):
-        model.add_rows(
-            name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, x]),
-            np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z), of=of,
-        )  # fmt: skip
+    add_at_most(model, "with_first", z, x_u, of)
+    add_at_most(model, "with_second", z, x_v, of)
 
 
 class Staying(NamedTuple):
@@ -381,10 +368,11 @@ def add_staying(
         receivers[g, block.targets] = True
     may = column >= 0
     group, at = np.nonzero(receivers @ may)
+    first = receivers.argmax(axis=1)[group] if len(group) else group
+    of_groups = {"task": first, "node": at}
     near = model.add_variables(
-        "has_receiver", len(group), upper=1.0, integer=whole,
-        of={"task": receivers.argmax(axis=1)[group] if len(group) else group, "node": at},
-    ).indices  # fmt: skip
+        "has_receiver", len(group), upper=1.0, integer=whole, of=of_groups
+    ).indices
     of_near = np.full((len(known), may.shape[1]), -1, dtype=np.int64)
     of_near[group, at] = np.arange(len(group))
     # of which block, sender and node each column is
@@ -398,20 +386,13 @@ def add_staying(
     stays = model.add_variables(
         "stays", len(which), upper=1.0, integer=whole, of={"task": sender, "node": node}
     ).indices
-    row, every = np.arange(len(group)), np.arange(len(which))
     member, task_of = np.nonzero(receivers[group] & may.T[at])
-    model.add_rows(
-        "receiver_there", -np.inf, 0.0, np.concatenate([row, member]),
-        np.concatenate([near, column[task_of, at[member]]]),
-        np.concatenate([np.ones(len(row)), -np.ones(len(member))]), num_rows=len(row),
-        of={"task": receivers.argmax(axis=1)[group] if len(group) else group, "node": at},
+    model.add_sum(
+        "receiver_there", -np.inf, 0.0, len(group), (np.arange(len(group)), near, 1.0),
+        (member, column[task_of, at[member]], -1.0), of=of_groups,
     )  # fmt: skip
     for name, above in (("stays_with", column[sender, node]), ("stays_near", near[of])):
-        model.add_rows(
-            name, -np.inf, 0.0, np.concatenate([every, every]), np.concatenate([stays, above]),
-            np.repeat([1.0, -1.0], len(every)), num_rows=len(every),
-            of={"task": sender, "node": node},
-        )  # fmt: skip
+        add_at_most(model, name, stays, above, {"task": sender, "node": node})
     return Staying(receivers, group, at, near, sender, of, node, stays, rate[which])
 
 
@@ -467,11 +448,8 @@ def add_inside(
         row, columns = (np.concatenate(some) for some in zip(*ends, strict=True))
         bounds.append(("both", -1.0, np.inf, row, columns))
     for which, lower, upper, row, columns in bounds:
-        model.add_rows(
-            f"{name}_with_{which}", lower, upper, np.concatenate([every, row]),
-            np.concatenate([w, columns]),
-            np.concatenate([np.ones(len(w)), -np.ones(len(row))]), num_rows=len(w), of=of,
-        )  # fmt: skip
+        terms = (every, w, 1.0), (row, columns, -1.0)
+        model.add_sum(f"{name}_with_{which}", lower, upper, len(w), *terms, of=of)
     return Inside(inside, *pairs, w)
 
 
@@ -496,12 +474,10 @@ def add_stars(
     number, kept = np.cumsum(full) - 1, full[row]
     t, node = t[full], node[full]
     if len(t):
-        model.add_rows(
-            "star", -np.inf, 0.0, np.concatenate([number[row[kept]], np.arange(len(t))]),
-            np.concatenate([np.concatenate([z, z])[kept], column[t, node]]),
-            np.concatenate([value[kept], load[t] - room[node]]), num_rows=len(t),
-            of={"task": t, "node": node, "resource": r},
-        )  # fmt: skip
+        beside = number[row[kept]], np.concatenate([z, z])[kept], value[kept]
+        itself = np.arange(len(t)), column[t, node], load[t] - room[node]
+        of = {"task": t, "node": node, "resource": r}
+        model.add_sum("star", -np.inf, 0.0, len(t), beside, itself, of=of)
 
 
 class Crossings:
@@ -568,14 +544,12 @@ class Crossings:
 
 def add_links(crossings: Crossings) -> None:
     """Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l: what crosses a link with a capacity."""
-    instance = crossings.instance
+    instance, model = crossings.instance, crossings.model
     room, background = link_room(instance), instance.links.background
     for i in np.flatnonzero(np.isfinite(room)).tolist():
         columns, values = crossings.of(i)
-        crossings.model.add_rows(
-            "link", -np.inf, room[i] - background[i], np.zeros(len(columns), dtype=np.int64),
-            columns, values, num_rows=1, of={"link": i},
-        )  # fmt: skip
+        most = room[i] - background[i]
+        model.add_rows("link", -np.inf, most, 0, columns, values, num_rows=1, of={"link": i})
 
 
 def _on_node(

@@ -142,7 +142,7 @@ def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, made:
     Of two groups u[n] ≥ u'[n] + u''[n] − 1; with a limit of 0 these are u'[n] + u''[n] ≤ 1.
     """
     n, known = len(rules.most_in), {}
-    every, ones = np.arange(n), np.ones(n)
+    every = np.arange(n)
     for c, count in enumerate(rules.counts):
         used = []
         for tasks in count.groups:
@@ -151,21 +151,16 @@ def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, made:
                 made.counted.append((tasks, block))
             used.append(known[tasks.tobytes()].indices)
         if len(used) > 1 and count.limit <= 0:
-            model.add_rows(
-                f"count_{c}", -np.inf, 1.0, np.tile(every, 2), np.concatenate(used), 1.0, num_rows=n
-            )
+            model.add_sum(f"count_{c}", -np.inf, 1.0, n, *((every, some, 1.0) for some in used))
             continue
         both = used[0]
         if len(used) > 1:
             block = model.add_variables(f"both_{c}", n, upper=1.0, integer=True)
             both = block.indices
             made.shared.append((count.groups, block))
-            model.add_rows(
-                f"both_if_{c}", -np.inf, 1.0, np.tile(every, 3), np.concatenate([*used, both]),
-                np.concatenate([ones, ones, -ones]), num_rows=n,
-            )  # fmt: skip
-        zeros = np.zeros(n, np.int64)
-        model.add_rows(f"count_{c}", -np.inf, float(count.limit), zeros, both, 1.0, num_rows=1)
+            terms = ((every, some, 1.0) for some in used)
+            model.add_sum(f"both_if_{c}", -np.inf, 1.0, n, *terms, (every, both, -1.0))
+        model.add_rows(f"count_{c}", -np.inf, float(count.limit), 0, both, 1.0, num_rows=1)
 
 
 def _add_used(
@@ -187,11 +182,10 @@ def _add_used(
     some = np.unique(np.concatenate([rows, np.flatnonzero(constant)]))
     place = np.full(cells, -1, np.int64)
     place[some] = np.arange(len(some))
-    model.add_rows(
-        "used_if_there", -np.inf, -constant[some],
-        np.concatenate([place[rows], np.arange(len(some))]),
-        np.concatenate([where.column[kept], used.indices[some % num_nodes]]),
-        np.concatenate([where.value[kept], -np.ones(len(some))]), num_rows=len(some),
+    model.add_sum(
+        "used_if_there", -np.inf, -constant[some], len(some),
+        (place[rows], where.column[kept], where.value[kept]),
+        (np.arange(len(some)), used.indices[some % num_nodes], -1.0),
         of={"task": chosen[some // num_nodes], "node": some % num_nodes},
     )  # fmt: skip
     return used
@@ -236,17 +230,14 @@ def _add_together(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: in
     found, at = entries.of(tasks)
     where, base = entries.where, entries.where.base[tasks]
     spot, based = place[where.node[found]], np.flatnonzero(base >= 0)
-    right = np.zeros((links, width))
-    rows, columns, values = [], [], []
+    right, terms = np.zeros((links, width)), []
     for sign, shift, inside in ((1.0, 0, at < links), (-1.0, 1, at > 0)):
-        rows.append((at[inside] - shift) * width + spot[inside])
-        columns.append(where.column[found[inside]])
-        values.append(sign * where.value[found[inside]])
+        row = (at[inside] - shift) * width + spot[inside]
+        terms.append((row, where.column[found[inside]], sign * where.value[found[inside]]))
         some = based[(based >= shift) & (based < links + shift)]
         np.add.at(right, (some - shift, place[base[some]]), -sign)
-    model.add_rows(
-        f"together_{i}", right.ravel(), right.ravel(), np.concatenate(rows),
-        np.concatenate(columns), np.concatenate(values), num_rows=links * width,
+    model.add_sum(
+        f"together_{i}", right.ravel(), right.ravel(), links * width, *terms,
         of={
             "task": np.repeat(tasks[:-1], width),
             **{kind: np.tile(at, links) for kind, at in _places(rules, i, width).items()},
@@ -260,13 +251,10 @@ def _add_spread(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: int)
     width = len(constant)
     of = _places(rules, i, width)
     used = model.add_variables(f"used_{i}", width, upper=1.0, integer=True, of=of)
-    every = np.arange(width)
-    model.add_rows(
-        f"used_if_there_{i}", -np.inf, constant, np.concatenate([every, rows]),
-        np.concatenate([used.indices, columns]), np.concatenate([np.ones(width), -values]),
-        num_rows=width, of=of,
+    model.add_sum(
+        f"used_if_there_{i}", -np.inf, constant, width, (np.arange(width), used.indices, 1.0),
+        (rows, columns, -values), of=of,
     )  # fmt: skip
-    zeros = np.zeros(width, np.int64)
     least = float(rules.limit[i])
-    model.add_rows(f"spread_{i}", least, np.inf, zeros, used.indices, 1.0, num_rows=1)
+    model.add_rows(f"spread_{i}", least, np.inf, 0, used.indices, 1.0, num_rows=1)
     return used

@@ -606,11 +606,10 @@ class _Writer(RowWriter):
         """What does not stay, moves: what that takes of each budget, and onto each node."""
         for q, budget in self.paid if len(self.pair_group) else ():
             roof = budget.limit + (0.0 if budget.whole else float(proof_slack(budget.limit)))
-            rows = np.zeros(len(self.pair_group), np.int64)
+            least = float(self.size[q].sum()) - roof
             block = self.model.add_rows(
-                budget.name, float(self.size[q].sum()) - roof, np.inf, rows, self.stay[q], 1.0,
-                num_rows=1,
-            )  # fmt: skip
+                budget.name, least, np.inf, 0, self.stay[q], 1.0, num_rows=1
+            )
             self.made.own(block, self.held(budget.name)[0])
         ids, at = self.held("max_inflow")
         moving = np.unique(self.pair_group)

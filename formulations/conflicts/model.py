@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.model_rows import Crossings, add_links
+from formulations.model_rows import Crossings, add_at_most, add_links
 from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.place_rules import place_rules, slot_rules
@@ -255,11 +255,9 @@ class RowWriter(ABC):
             found = self.amounts(measure)
             some = found.topology >= 0
             rows = np.searchsorted(used, found.topology[some]) * n + found.node[some]
-            return model.add_rows(
-                name, lower, np.inf if lower == 0 else 0.0,
-                np.concatenate([rows, np.arange(s.size)]),
-                np.concatenate([found.column[some], s.ravel()]),
-                np.concatenate([found.value[some], np.broadcast_to(slot, s.size)]), s.size,
+            return model.add_sum(
+                name, lower, np.inf if lower == 0 else 0.0, s.size,
+                (rows, found.column[some], found.value[some]), (np.arange(s.size), s.ravel(), slot),
             )  # fmt: skip
 
         shared("a task in each slot", 0, 0.0, -1.0)
@@ -346,9 +344,8 @@ class _Writer(RowWriter):
             for atom, n in zip(*self.held("slot_capacity", r), strict=True):
                 columns = self.x[load > bound[n], n]
                 if len(columns):
-                    zeros = np.zeros(len(columns), np.int64)
                     self.made.own(
-                        self.model.add_rows("too large", -np.inf, 0.0, zeros, columns, 1.0, 1), atom
+                        self.model.add_rows("too large", -np.inf, 0.0, 0, columns, 1.0, 1), atom
                     )
 
     def budgets(self) -> None:
@@ -361,9 +358,9 @@ class _Writer(RowWriter):
             ids, _ = self.held(budget.name)
             if len(ids):
                 bound = budget.limit + float(proof_slack(float(budget.limit)))
-                where, paid = np.zeros(int(pays.sum()), np.int64), budget.weight[task[pays]]
+                paid = budget.weight[task[pays]]
                 block = self.model.add_rows(
-                    budget.name, -np.inf, bound, where, self.x.ravel()[pays], paid, num_rows=1
+                    budget.name, -np.inf, bound, 0, self.x.ravel()[pays], paid, num_rows=1
                 )
                 self.made.own(block, ids)
 
@@ -381,11 +378,7 @@ class _Writer(RowWriter):
         there = self.x[
             [t for w in running for t in w.tasks], [w.node for w in running for _ in w.tasks]
         ]
-        rows = np.arange(len(worker))
-        self.model.add_rows(
-            "goes on", -np.inf, 0.0, np.concatenate([rows, rows]),
-            np.concatenate([kept[worker], there]), np.repeat([1.0, -1.0], len(rows)), len(rows),
-        )  # fmt: skip
+        add_at_most(self.model, "goes on", kept[worker], there, {})
         new = self.model.add_variables("new", self.x.shape[1], upper=1.0, integer=True).indices
         at = np.array([w.node for w in running])
         now = np.bincount(at, minlength=len(new))
@@ -393,16 +386,12 @@ class _Writer(RowWriter):
         task, node = np.nonzero(come)
         rows = np.arange(len(task))
         own, worker = np.nonzero(node[:, None] == at)
-        self.model.add_rows(
-            "comes", -np.inf, now[node].astype(float), np.concatenate([rows, own, rows]),
-            np.concatenate([self.x[task, node], kept[worker], new[node]]),
-            np.repeat([1.0, 1.0, -1.0], [len(rows), len(own), len(rows)]), len(rows),
+        self.model.add_sum(
+            "comes", -np.inf, now[node].astype(float), len(rows), (rows, self.x[task, node], 1.0),
+            (own, kept[worker], 1.0), (rows, new[node], -1.0),
         )  # fmt: skip
-        both = np.concatenate([kept, new])
-        signs = np.repeat([-1.0, 1.0], [len(kept), len(new)])
         bound = float(most - len(running))
-        zeros = np.zeros(len(both), np.int64)
-        block = self.model.add_rows("restarts", -np.inf, bound, zeros, both, signs, num_rows=1)
+        block = self.model.add_sum("restarts", -np.inf, bound, 1, (0, kept, -1.0), (0, new, 1.0))
         self.made.own(block, np.array(ids))
 
     def sets(self) -> None:

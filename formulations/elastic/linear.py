@@ -96,11 +96,11 @@ class _Builder:
         for r in range(self.load.shape[1]):
             bound = empty[np.isfinite(self.room[empty, r])]
             on = np.isin(node, bound)
-            self.model.add_rows(
-                "capacity_in_use", -np.inf, 0.0, np.concatenate([node[on], bound]),
-                np.concatenate([x[on], self.used[bound]]),
-                np.concatenate([self.load[self.task[held[on]], r], -self.room[bound, r]]),
-                num_rows=n, of={"node": np.arange(n), "resource": r},
+            self.model.add_sum(
+                "capacity_in_use", -np.inf, 0.0, n,
+                (node[on], x[on], self.load[self.task[held[on]], r]),
+                (bound, self.used[bound], -self.room[bound, r]),
+                of={"node": np.arange(n), "resource": r},
             )  # fmt: skip
 
     def add_sides(self) -> None:
@@ -166,8 +166,7 @@ def build(
     made.model.set_objective(cols, -values / unit, -constant / unit)
     for name, most in caps:
         cols, values, constant = made.terms(name)
-        rows = np.zeros(len(cols), dtype=np.int64)
-        made.model.add_rows(f"level_{name}", -np.inf, most - constant, rows, cols, values, 1)
+        made.model.add_rows(f"level_{name}", -np.inf, most - constant, 0, cols, values, 1)
     return ProductModel(placement, made.used, made.sides)
 
 

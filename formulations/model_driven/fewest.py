@@ -519,34 +519,25 @@ def _add_slots(made: CountsModel, lent: NDArray[Any], size: NDArray[Any]) -> Non
     alone = np.flatnonzero(made.items.exclusive)
     shared = np.flatnonzero(~made.items.exclusive)
     machines = np.tile(np.arange(len(lent)), len(alone))
-    model.add_rows(
-        "slots", -np.inf, lent.astype(float), np.concatenate([made.machine, machines]),
-        np.concatenate([used, count[alone].ravel()]), 1.0, num_rows=len(lent),
-    )  # fmt: skip
+    shares, full = (made.machine, used, 1.0), (machines, count[alone].ravel(), 1.0)
+    model.add_sum("slots", -np.inf, lent.astype(float), len(lent), shares, full)
     slots = np.tile(np.arange(len(used)), len(shared))
     names = ("cpu", "memory")[-size.shape[1] :]
     for r in range(size.shape[1]):
         weight = np.repeat(size[shared, r], len(used))
-        model.add_rows(
-            names[r], -np.inf, 0.0, np.concatenate([slots, np.arange(len(used))]),
-            np.concatenate([held.ravel(), used]),
-            np.concatenate([weight, np.full(len(used), -ROOM)]), num_rows=len(used),
-        )  # fmt: skip
+        room = np.arange(len(used)), used, -ROOM
+        model.add_sum(names[r], -np.inf, 0.0, len(used), (slots, held.ravel(), weight), room)
     row = np.arange(len(shared) * len(lent)).reshape(len(shared), len(lent))
-    model.add_rows(
-        "on_machine", 0.0, 0.0, np.concatenate([row.ravel(), row[:, made.machine].ravel()]),
-        np.concatenate([count[shared].ravel(), held.ravel()]),
-        np.concatenate([np.ones(row.size), np.full(held.size, -1.0)]), num_rows=row.size,
+    model.add_sum(
+        "on_machine", 0.0, 0.0, row.size, (row, count[shared], 1.0),
+        (row[:, made.machine], held, -1.0),
         of={"item": np.repeat(shared, len(lent)), "machine": np.arange(row.size) % len(lent)},
     )  # fmt: skip
     if len(used) > 1:  # a machine's slots are used in their order
         same = np.flatnonzero(made.machine[1:] == made.machine[:-1])
         rows = np.arange(len(same))
-        model.add_rows(
-            "in_order", 0.0, np.inf, np.concatenate([rows, rows]),
-            np.concatenate([used[same], used[same + 1]]),
-            np.concatenate([np.ones(len(same)), -np.ones(len(same))]), num_rows=len(same),
-        )  # fmt: skip
+        following = rows, used[same + 1], -1.0
+        model.add_sum("in_order", 0.0, np.inf, len(same), (rows, used[same], 1.0), following)
 
 
 def leading_class(items: Items) -> int:
@@ -559,10 +550,8 @@ def _add_order(made: CountsModel, lent: NDArray[Any]) -> None:
     leader = leading_class(made.items)
     pairs = [(a, b) for a, b in pairwise(range(len(lent))) if lent[a] == lent[b]]
     for row, (a, b) in enumerate(pairs):
-        made.model.add_rows(
-            f"order_{row}", 0.0, np.inf, np.zeros(2, int), made.count[leader, [a, b]],
-            [1.0, -1.0], num_rows=1,
-        )  # fmt: skip
+        both = made.count[leader, [a, b]]
+        made.model.add_rows(f"order_{row}", 0.0, np.inf, 0, both, [1.0, -1.0], num_rows=1)
 
 
 def add_traffic(made: CountsModel, instance: Instance, *, whole: bool, most: int) -> bool:
@@ -612,18 +601,12 @@ def _add_products(
         z = model.add_variables(
             f"z {c} {b} {v}", len(digits), upper=float(most), integer=whole, objective=-gain
         ).indices
-        rows = np.arange(len(digits))
-        model.add_rows(
-            f"with digit {c} {b} {v}", -np.inf, 0.0, np.concatenate([rows, rows]),
-            np.concatenate([z, digits]),
-            np.concatenate([np.ones(len(z)), np.full(len(z), -float(most))]), num_rows=len(z),
-        )  # fmt: skip
-        model.add_rows(
-            f"with threads {c} {b} {v}", -np.inf, 0.0,
-            np.concatenate([rows, np.repeat(rows, len(cols_b))]),
-            np.concatenate([z, np.tile(cols_b, len(z))]),
-            np.concatenate([np.ones(len(z)), -np.tile(threads_b, len(z))]), num_rows=len(z),
-        )  # fmt: skip
+        rows, pair = np.arange(len(digits)), f"{c} {b} {v}"
+        own = rows, z, 1.0
+        # z ≤ U·β and z ≤ T
+        model.add_sum(f"with digit {pair}", -np.inf, 0.0, len(z), own, (rows, digits, -float(most)))
+        threads = rows[:, None], cols_b, -threads_b
+        model.add_sum(f"with threads {pair}", -np.inf, 0.0, len(z), own, threads)
         made.products += [_Digit(c, v, d, b, int(z[d])) for d in range(len(digits))]
 
 
@@ -634,11 +617,8 @@ def _digits(made: CountsModel, c: int, v: int) -> NDArray[Any]:
         columns = made.model.add_variables(
             f"digit {c} {v}", length, upper=1.0, integer=True
         ).indices
-        made.model.add_rows(
-            f"digits {c} {v}", 0.0, 0.0, np.zeros(length + 1, int),
-            np.append(columns, made.count[c, v]), np.append(2.0 ** np.arange(length), -1.0),
-            num_rows=1,
-        )  # fmt: skip
+        digits, whole = (0, columns, 2.0 ** np.arange(length)), (0, made.count[c, v], -1.0)
+        made.model.add_sum(f"digits {c} {v}", 0.0, 0.0, 1, digits, whole)
         made.bits[c, v] = columns
     return made.bits[c, v]
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.model_rows import add_order, add_products
+from formulations.model_rows import add_at_most, add_order, add_products
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.storm.problem import slot_keys
 from formulations.storm.split import in_order, in_order_now, split_all
@@ -214,23 +214,16 @@ def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel
     at = {"topology": np.arange(p)[:, None], "node": np.arange(n)}
     w = model.add_variables("workers", (p, n), upper=most, integer=True, of=at).indices
     job = jobs.job[task]
-    rows = np.arange(len(task))
-    model.add_rows(
-        "at_work", -np.inf, 0.0, np.concatenate([rows, rows]),
-        np.concatenate([x, w[job, node]]), np.repeat([1.0, -1.0], len(task)), len(task),
-        of={"task": task, "node": node},
-    )  # fmt: skip
-    cell = job * n + node
+    add_at_most(model, "at_work", x, w[job, node], {"task": task, "node": node})
     cells = np.arange(p * n)
-    rows = np.concatenate([cell, cells])
-    cols = np.concatenate([x, w.ravel()])
-    values = np.concatenate([np.ones(len(x)), -np.ones(p * n)])
     each = {"topology": cells // n, "node": cells % n}
-    model.add_rows("none_idle", 0.0, np.inf, rows, cols, values, p * n, of=each)
+    held, own = (job * n + node, x, 1.0), (cells, w.ravel())
+    # w_in ≤ Σ_t x_tn, and Σ_t x_tn ≤ limit · w_in
+    model.add_sum("none_idle", 0.0, np.inf, p * n, held, (*own, -1.0), of=each)
     limit = instance.limits.max_tasks_per_slot
     if limit is not None:
-        values = np.concatenate([np.ones(len(x)), np.full(p * n, -float(limit))])
-        model.add_rows("max_tasks_per_slot", -np.inf, 0.0, rows, cols, values, p * n, of=each)
+        most = (*own, -float(limit))
+        model.add_sum("max_tasks_per_slot", -np.inf, 0.0, p * n, held, most, of=each)
     least, wanted = jobs.fewest.astype(np.float64), jobs.workers.astype(np.float64)
     of = {"topology": np.arange(p)}
     model.add_rows("workers", least, wanted, cells // n, w.ravel(), 1.0, p, of=of)
@@ -260,23 +253,15 @@ def _add_slots(
     y = model.add_variables("in_slot", len(of_x), upper=1.0, integer=True, of=of_y).indices
     of_v = {"topology": np.arange(p)[:, None], **_of(places)}
     v = model.add_variables("runs", (p, len(places)), upper=1.0, integer=True, of=of_v).indices
-    model.add_rows(
-        "one_slot", 0.0, 0.0, np.concatenate([of_x, np.arange(len(task))]),
-        np.concatenate([y, np.arange(len(task))]),
-        np.concatenate([np.ones(len(y)), -np.ones(len(task))]), len(task),
-        of={"task": task, "node": node},
-    )  # fmt: skip
-    job = jobs.job[slot_task]
-    rows = np.arange(len(y))
-    model.add_rows(
-        "own_slot", -np.inf, 0.0, np.concatenate([rows, rows]),
-        np.concatenate([y, v[job, slot_place]]), np.repeat([1.0, -1.0], len(y)), len(y), of=of_y,
-    )  # fmt: skip
-    cells = np.arange(v.size)
-    model.add_rows(
-        "filled", 0.0, np.inf, np.concatenate([job * len(places) + slot_place, cells]),
-        np.concatenate([y, v.ravel()]),
-        np.concatenate([np.ones(len(y)), -np.ones(v.size)]), v.size,
+    # Σ_s y_tns = x_tn,  y_tns ≤ v_ins,  v_ins ≤ Σ_t y_tns
+    every, job, cells = np.arange(len(task)), jobs.job[slot_task], np.arange(v.size)
+    in_slot, on_node = (of_x, y, 1.0), (every, every, -1.0)
+    of_x_columns = {"task": task, "node": node}
+    model.add_sum("one_slot", 0.0, 0.0, len(task), in_slot, on_node, of=of_x_columns)
+    add_at_most(model, "own_slot", y, v[job, slot_place], of_y)
+    model.add_sum(
+        "filled", 0.0, np.inf, v.size, (job * len(places) + slot_place, y, 1.0),
+        (cells, v.ravel(), -1.0),
         of={"topology": cells // len(places), **_of(places[cells % len(places)])},
     )  # fmt: skip
     column = cells % len(places)
@@ -289,12 +274,12 @@ def _add_slots(
         np.split(np.arange(len(places)), first[1:-1]), now, strict=True)]  # fmt: skip
     add_order(model, [at for at in alike if len(at)], of_slot)
     n = instance.num_nodes
-    cell = cells // len(places) * n + places[column, 0]
-    model.add_rows(
-        "counted", 0.0, 0.0, np.concatenate([cell, np.arange(p * n)]),
-        np.concatenate([v.ravel(), made.workers.ravel()]),
-        np.concatenate([np.ones(v.size), -np.ones(p * n)]), p * n,
-        of={"topology": np.arange(p * n) // n, "node": np.arange(p * n) % n},
+    each_node = np.arange(p * n)
+    model.add_sum(
+        "counted", 0.0, 0.0, p * n,
+        (cells // len(places) * n + places[column, 0], v.ravel(), 1.0),
+        (each_node, made.workers.ravel(), -1.0),
+        of={"topology": each_node // n, "node": each_node % n},
     )  # fmt: skip
     _slot_limits(instance, model, slot_task, slot_place, y, places)
     entries = Whereabouts(
@@ -358,11 +343,9 @@ def _restarts(
             np.array(value), len(right),
         )  # fmt: skip
     new = np.setdiff1d(np.arange(len(places)), at)
-    columns = np.concatenate([k, v[:, new].ravel()])
-    values = np.concatenate([-np.ones(len(k)), np.ones(v[:, new].size)])
     ended = len(workers_of(instance.tasks.node, instance.tasks.slot))
-    model.add_rows("restarts", -np.inf, float(most - ended), np.zeros(len(columns), dtype=np.int64),
-                   columns, values, 1)  # fmt: skip
+    begun = (0, v[:, new].ravel(), 1.0)
+    model.add_sum("restarts", -np.inf, float(most - ended), 1, (0, k, -1.0), begun)
     return k
 
 
@@ -423,9 +406,9 @@ def _within_nodes(
     )
     cell, row = np.unique(wanted, return_inverse=True)
     product = len(placement.task) + np.searchsorted(known, cell)
-    placement.model.add_rows(
-        "slot_within_node", -np.inf, 0.0, np.concatenate([row, np.arange(len(cell))]),
-        np.concatenate([z, product]), np.repeat([1.0, -1.0], [len(z), len(cell)]), len(cell),
+    placement.model.add_sum(
+        "slot_within_node", -np.inf, 0.0, len(cell), (row, z, 1.0),
+        (np.arange(len(cell)), product, -1.0),
     )  # fmt: skip
 
 

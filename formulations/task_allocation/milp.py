@@ -297,7 +297,7 @@ class _Solve:
         least = (now if level.sense == "max" else -now) / self.figures.of(level).unit
         self.made.model.add_rows(
             "level", least - constant - _HELD * SCALED_TOTAL, np.inf,
-            np.zeros(len(column), np.int64), column, value, num_rows=1, of={"": [level.name]},
+            0, column, value, num_rows=1, of={"": [level.name]},
         )  # fmt: skip
 
     def vector(self, node: Ints) -> Floats:

@@ -350,8 +350,7 @@ def _share(instance: Instance) -> Floats:
 
 def _add_row(made: AllocationModel, chosen: Bools, least: float, most: float) -> None:
     columns = np.flatnonzero(chosen)
-    zeros = np.zeros(len(columns), dtype=np.int64)
-    made.model.add_rows("cut_off", least, most, zeros, columns, 1.0, num_rows=1)
+    made.model.add_rows("cut_off", least, most, 0, columns, 1.0, num_rows=1)
 
 
 # Figures of plans as linear expressions of a model that says where tasks are, each written once.
@@ -531,10 +530,9 @@ class FigureRows:
         if figure.name == "load_distance":
             self._add_load_distance(int(column[0]))
         for row in shares:
-            self.made.model.add_rows(
-                f"of_{figure.name}", -np.inf, -row.base, np.zeros(len(row.column) + 1, np.int64),
-                np.append(row.column, column), np.append(row.value, -1.0), num_rows=1, of=row.of,
-            )  # fmt: skip
+            shared, greatest = (0, row.column, row.value), (0, column, -1.0)
+            name = f"of_{figure.name}"
+            self.made.model.add_sum(name, -np.inf, -row.base, 1, shared, greatest, of=row.of)
         return Expression(column, np.ones(1), 0.0, _unit(size), 0.0)
 
     def _add_load_distance(self, column: int) -> None:

@@ -117,8 +117,7 @@ class RateModel:
     def forbid(self, node: Ints) -> None:
         """Cut off one placement."""
         columns = self.placing.column[node[self.placing.task] == self.placing.node]
-        zeros = np.zeros(len(columns), dtype=np.int64)
-        self.model.add_rows("cut_off", -np.inf, len(node) - 1, zeros, columns, 1.0, num_rows=1)
+        self.model.add_rows("cut_off", -np.inf, len(node) - 1, 0, columns, 1.0, num_rows=1)
 
 
 @dataclass
@@ -158,16 +157,12 @@ class _Builder:
         columns = self.column[:, np.flatnonzero(inside)]
         task, at = np.nonzero(columns >= 0)
         some = each[task] != 0
-        cols, values = [columns[task, at][some]], [each[task[some]]]
+        terms: list[Any] = [(0, columns[task, at][some], each[task[some]])]
         if product is not None:
-            cols.append(product[0])
-            values.append(-product[1])
+            terms.append((0, product[0], -product[1]))
         if highest is not None:
-            cols.append(np.array([highest[0]]))
-            values.append(np.array([-highest[1]]))
-        flat, value = np.concatenate(cols), np.concatenate(values)
-        zeros = np.zeros(len(flat), dtype=np.int64)
-        self.model.add_rows(name, lower, upper, zeros, flat, value, num_rows=1, of=of)
+            terms.append((0, highest[0], -highest[1]))
+        self.model.add_sum(name, lower, upper, 1, *terms, of=of)
 
 
 def build(

@@ -268,8 +268,7 @@ def cheapen(
     if now <= 0.0:
         return None
     built.set_objective(place, price)
-    rows = np.zeros(len(place), dtype=np.int64)
-    built.add_rows("cheaper", -np.inf, now * (1.0 - LESS), rows, place, price, num_rows=1)
+    built.add_rows("cheaper", -np.inf, now * (1.0 - LESS), 0, place, price, num_rows=1)
     answer = solve_small_milp(built, seconds, GAP, BRANCHES)
     return None if answer.x is None else _read(problem, placement, part, answer.x[place])
 
@@ -332,21 +331,20 @@ def _build(
     others = np.ones(problem.num_tasks, dtype=np.bool_)
     others[tasks] = False
     moved = others & problem.rules.migrates(placement)
-    zeros = np.zeros(t * s, dtype=np.int64)
     for budget, most in zip(problem.budgets, problem.budget.tolist(), strict=True):
         left = most - float(budget.weight[moved].sum())
         taken = away * np.repeat(budget.weight[tasks], s)
-        model.add_rows(budget.name, -np.inf, left, zeros, binaries, taken, num_rows=1)
+        model.add_rows(budget.name, -np.inf, left, 0, binaries, taken, num_rows=1)
     price = away * np.repeat(problem.cost[tasks], s)
     held = placement[others]
     fixed = problem.background + np.bincount(held, problem.load[others], problem.num_nodes)
     # (3) Σ load·x − d ≤ room and (4) Σ load·x + d ≥ room, of the chosen nodes
     room = (problem.share - fixed)[nodes]
     load = np.repeat(problem.load[tasks], s)
-    rows, cols = np.concatenate([column, np.arange(s)]), np.concatenate([binaries, [d.start] * s])
-    model.add_rows("above", -np.inf, room, rows, cols, np.append(load, [-1.0] * s), num_rows=s)
+    held_load, every = (column, binaries, load), np.arange(s)
+    model.add_sum("above", -np.inf, room, s, held_load, (every, d.start, -1.0))
     floor = np.where(problem.leaving[nodes], -np.inf, room)
-    model.add_rows("below", floor, np.inf, rows, cols, np.append(load, [1.0] * s), num_rows=s)
+    model.add_sum("below", floor, np.inf, s, held_load, (every, d.start, 1.0))
     # capacities and least loads of the chosen nodes, less what is there already
     for e in range(problem.num_resources):
         used = np.bincount(held, problem.usage[others, e], problem.num_nodes)[nodes]

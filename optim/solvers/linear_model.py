@@ -428,6 +428,28 @@ class LinearModel:
         self._frozen = None
         return block
 
+    def add_sum(
+        self,
+        name: str,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        num_rows: int,
+        *terms: tuple[ArrayLike, ArrayLike, ArrayLike],
+        of: Mapping[str, Any] | None = None,
+    ) -> RowBlock:
+        """Add a block of rows ``lower <= sum of some terms <= upper``.
+
+        Parameters
+        ----------
+        name, lower, upper, num_rows, of
+            As for `add_rows`.
+        terms
+            Rows, columns and values of each, broadcast against each other.
+        """
+        parts = [[x.ravel() for x in np.broadcast_arrays(*term)] for term in terms]
+        rows, cols, values = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return self.add_rows(name, lower, upper, rows, cols, values, num_rows, of)
+
     def add_matrix_rows(
         self, name: str, matrix: Any, lower: ArrayLike, upper: ArrayLike
     ) -> RowBlock:

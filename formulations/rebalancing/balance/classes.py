@@ -679,11 +679,8 @@ def build_class_model(problem: BalanceProblem, classes: Classes, distance: float
     node, number = np.repeat(np.arange(n), c), np.tile(np.arange(c), n)
     columns = arrives.indices.ravel()
     # Σ_i a_ic = Σ_(k in c) l_k: of each class as many arrive as leave
-    model.add_rows(
-        "as_many", 0.0, 0.0, np.concatenate([number, classes.of]),
-        np.concatenate([columns, leaves.indices]),
-        np.concatenate([np.ones(n * c), -np.ones(t)]), num_rows=c,
-    )  # fmt: skip
+    come, go = (number, columns, 1.0), (classes.of, leaves.indices, -1.0)
+    model.add_sum("as_many", 0.0, 0.0, c, come, go)
     _add_budgets(model, problem, leaves)
     built = ClassModel(problem, classes, model, leaves, arrives)
     if problem.has_leaving and not problem.into_leaving:
@@ -718,15 +715,14 @@ def _most(problem: BalanceProblem, classes: Classes) -> Floats:
 
 
 def _add_budgets(model: LinearModel, problem: BalanceProblem, leaves: VariableBlock) -> None:
-    zeros = np.zeros(problem.num_tasks, dtype=np.int64)
     if problem.most_moved is not None:
         roof = float(problem.most_moved)
-        model.add_rows("moves", -np.inf, roof, zeros, leaves.indices, 1.0, num_rows=1)
+        model.add_rows("moves", -np.inf, roof, 0, leaves.indices, 1.0, num_rows=1)
     for budget, price, most in zip(
         problem.budgets, problem.least(problem.price).T, problem.budget, strict=True
     ):
         roof = float(most) + GRANTED
-        model.add_rows(budget.name, -np.inf, roof, zeros, leaves.indices, price, num_rows=1)
+        model.add_rows(budget.name, -np.inf, roof, 0, leaves.indices, price, num_rows=1)
 
 
 def _add_leaving(built: ClassModel, node: Ints, number: Ints) -> None:
@@ -734,12 +730,9 @@ def _add_leaving(built: ClassModel, node: Ints, number: Ints) -> None:
     problem, classes = built.problem, built.classes
     onto = problem.leaving[node]
     off = problem.leaving[problem.home]
-    built.model.add_rows(
-        "onto_leaving", -np.inf, 0.0, np.concatenate([number[onto], classes.of[off]]),
-        np.concatenate([built.arrives.indices.ravel()[onto], built.leaves.indices[off]]),
-        np.concatenate([np.ones(int(onto.sum())), -np.ones(int(off.sum()))]),
-        num_rows=classes.count,
-    )  # fmt: skip
+    come = number[onto], built.arrives.indices.ravel()[onto], 1.0
+    go = classes.of[off], built.leaves.indices[off], -1.0
+    built.model.add_sum("onto_leaving", -np.inf, 0.0, classes.count, come, go)
 
 
 def _add_sums(

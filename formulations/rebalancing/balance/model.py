@@ -173,8 +173,7 @@ def add_left(
     if sign:
         model.set_objective(cols, sign * values, offset=sign * now)
     if np.isfinite(most):
-        rows = np.zeros(len(cols), np.int64)
-        model.add_rows("load_left", -np.inf, most - now, rows, cols, values, num_rows=1)
+        model.add_rows("load_left", -np.inf, most - now, 0, cols, values, num_rows=1)
 
 
 def add_forced_moves_rows(
@@ -421,7 +420,7 @@ def add_cuts(model: LinearModel, cuts: list[Cut], placing: Placing) -> None:
         entries = order[np.repeat(begin, counts) + within]
         constant = float((where.base[cut.task] == cut.node).sum())
         model.add_rows(
-            "cut", cut.least - constant, cut.most - constant, np.zeros(len(entries), np.int64),
+            "cut", cut.least - constant, cut.most - constant, 0,
             where.column[entries], where.value[entries], num_rows=1,
         )  # fmt: skip
 

@@ -27,11 +27,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from formulations.model_rows import Placing, add_budgets, add_capacity, add_load_distance
+from formulations.model_rows import (
+    Placing,
+    add_at_most,
+    add_budgets,
+    add_capacity,
+    add_load_distance,
+)
 from formulations.rebalancing.balance.model import (
     add_forced_moves_rows,
     add_left,
@@ -142,9 +148,8 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
     add_forced_moves_rows(model, balance, placing, problem.cap)
     add_left(model, balance, placing, problem.most_left, -1.0 if aim.goal == "left" else 0.0)
     if np.isfinite(aim.min_traffic):
-        rows = np.zeros(len(w.indices), np.int64)
         rate = problem.rate[columns.pair]
-        model.add_rows("traffic", aim.min_traffic, np.inf, rows, w.indices, rate, num_rows=1)
+        model.add_rows("traffic", aim.min_traffic, np.inf, 0, w.indices, rate, num_rows=1)
     rules = add_rule_rows(model, balance.rules, placing.where)
     return JointModel(problem, columns, model, placing, distance, rules)
 
@@ -175,17 +180,12 @@ def _add_once(
     model: LinearModel, problem: JointProblem, columns: Columns, y: Ints, w: Ints
 ) -> None:
     """Every key group moves at most once, alone or with its partner; exactly once where it must."""
-    task, column = [columns.task], [y]
+    terms: list[Any] = [(columns.task, y, 1.0)]
     for end in (problem.source[columns.pair], problem.target[columns.pair]):
         alone = problem.degree[end] <= 1
-        task.append(end[alone])
-        column.append(w[alone])
-    forced = problem.balance.must_move
-    model.add_rows(
-        "once", np.where(forced, 1.0, -np.inf), 1.0, np.concatenate(task),
-        np.concatenate(column), 1.0, num_rows=problem.balance.num_tasks,
-        of={"task": np.arange(problem.balance.num_tasks)},
-    )  # fmt: skip
+        terms.append((end[alone], w[alone], 1.0))
+    least, tasks = np.where(problem.balance.must_move, 1.0, -np.inf), problem.balance.num_tasks
+    model.add_sum("once", least, 1.0, tasks, *terms, of={"task": np.arange(tasks)})
 
 
 def _add_products(
@@ -206,21 +206,16 @@ def _add_products(
         away = np.flatnonzero(many & ~at_home)
         wanted = end[away] * balance.num_nodes + columns.pair_node[away]
         column = y[order[np.searchsorted(key[order], wanted)]] if len(away) else away
-        rows = np.arange(len(away))
-        model.add_rows(
-            f"{name}_there", -np.inf, 0.0, np.concatenate([rows, rows]),
-            np.concatenate([w[away], column]), np.repeat([1.0, -1.0], len(away)),
-            num_rows=len(away), of=_of_pairs(problem, columns, away),
-        )  # fmt: skip
+        of = _of_pairs(problem, columns, away)
+        add_at_most(model, f"{name}_there", w[away], column, of)
         stay = np.flatnonzero(at_home)
         counts = first[end[stay] + 1] - first[end[stay]]
         rows = np.repeat(np.arange(len(stay)), counts)
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         cols = y[order[np.repeat(first[end[stay]], counts) + within]]
-        model.add_rows(
-            f"{name}_stays", -np.inf, 1.0, np.concatenate([np.arange(len(stay)), rows]),
-            np.concatenate([w[stay], cols]), 1.0, num_rows=len(stay),
-            of=_of_pairs(problem, columns, stay),
+        model.add_sum(
+            f"{name}_stays", -np.inf, 1.0, len(stay), (np.arange(len(stay)), w[stay], 1.0),
+            (rows, cols, 1.0), of=_of_pairs(problem, columns, stay),
         )  # fmt: skip
 
 
