@@ -137,10 +137,8 @@ class _ByTask:
 
 
 def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, made: RuleRows) -> None:
-    """Σ_n u[n] ≤ limit where u[n] ≥ x[t, n] for the tasks t of a group.
-
-    Of two groups u[n] ≥ u'[n] + u''[n] − 1; with a limit of 0 these are u'[n] + u''[n] ≤ 1.
-    """
+    """Σ_n u[n] ≤ limit where u[n] ≥ x[t, n] for the tasks t of a group."""
+    # of two groups u[n] ≥ u'[n] + u''[n] − 1; with a limit of 0 these are u'[n] + u''[n] ≤ 1
     n, known = len(rules.most_in), {}
     every = np.arange(n)
     for c, count in enumerate(rules.counts):

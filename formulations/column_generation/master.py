@@ -199,11 +199,9 @@ class Master:
         return replace(first, bound=-np.inf, unplaced=-first.bound)
 
     def _priced(self, best: Root, solved: _Solved, gainless: bool) -> tuple[Root, int]:
-        """Price patterns at, or near, the master's prices: the best bound, and how many joined.
-
-        The master's own prices swing from one extreme to the other; patterns that are best at
-        prices between these and the best ones so far do more for it.
-        """
+        """Price patterns at, or near, the master's prices: the best bound, and how many joined."""
+        # the master's own prices swing from one extreme to the other; patterns that are best at
+        # prices between these and the best ones so far do more for it
         tiny = 0.5 * self.close / max(1, int(self.nodes.sum()))
         between = not gainless and np.isfinite(best.bound)
         for weight in self.pricer.weights if between else (0.0,):

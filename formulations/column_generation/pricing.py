@@ -283,10 +283,8 @@ def _stride(num_classes):  # type: ignore[no-untyped-def]
 
 @helper
 def _fractional_knapsack(profit, weight, most, room, taken):  # type: ignore[no-untyped-def]
-    """Upper bound on ``Σ profit_i x_i`` with ``Σ weight_i x_i <= room``, ``0 <= x_i <= most_i``.
-
-    Items with no profit are left out.  ``taken`` is scratch of the same length.
-    """
+    """Upper bound on ``Σ profit_i x_i`` with ``Σ weight_i x_i <= room``, ``0 <= x_i <= most_i``."""
+    # items with no profit are left out.  ``taken`` is scratch of the same length
     total = 0.0
     num_items = profit.shape[0]
     for i in range(num_items):

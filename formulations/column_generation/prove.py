@@ -69,11 +69,9 @@ def prove(incumbent: Incumbent, client: Client, backend: Backend) -> None:
 
 
 def _largest_pool(incumbent: Incumbent, client: Client, most: int) -> tuple[Pool | None, float]:
-    """List what can beat the incumbent, or a higher target if that is too much.
-
-    In an allocation better than a target every pattern p has ``value_p > highest - (UB - target)``
-    at the prices of the bound UB: fixing by reduced cost.
-    """
+    """List what can beat the incumbent, or a higher target if that is too much."""
+    # in an allocation better than a target every pattern p has ``value_p > highest - (UB -
+    # target)`` at the prices of the bound UB: fixing by reduced cost
     root, target = client.master.root, incumbent.value
     for _ in range(40):
         pool = client.within(root.bound - target + incumbent.rounding, most)
@@ -89,10 +87,8 @@ def _largest_pool(incumbent: Incumbent, client: Client, most: int) -> tuple[Pool
 def _close_pool(
     incumbent: Incumbent, client: Client, pool: Pool, target: float, backend: Backend
 ) -> bool:
-    """Prove the best allocation above a target, from patterns that contain all better ones.
-
-    Returns whether the program over all of them came to its end.
-    """
+    """Prove the best allocation above a target, from patterns that contain all better ones."""
+    # returns whether the program over all of them came to its end
     root = client.master.root
     reach = root.bound - root.loss(pool, client.rows)
     survivors = Survivors(incumbent, pool, reach, target)
@@ -114,10 +110,8 @@ def _stage(
     size: int,
     node_limit: int | None = None,
 ) -> tuple[bool, bool]:
-    """Solve the integer program over the patterns of greatest reach.
-
-    Returns whether it came to its end, and whether those were all patterns.
-    """
+    """Solve the integer program over the patterns of greatest reach."""
+    # returns whether it came to its end, and whether those were all patterns
     incumbent = survivors.incumbent
     survivors.cut()
     part, reach, goal = survivors.pool, survivors.reach, survivors.goal
@@ -250,10 +244,8 @@ def filter_passes(survivors: Survivors, price: Floats) -> Iterator[bool]:
 def _pass(
     survivors: Survivors, candidates: list[Counts], price: Floats, most_work: float
 ) -> tuple[Floats, list[Counts]]:
-    """Sharpen the bounds of many functionals a little, of the best few more.
-
-    Returns the prices of the best bound, and the weights, best first.
-    """
+    """Sharpen the bounds of many functionals a little, of the best few more."""
+    # returns the prices of the best bound, and the weights, best first
     clock = survivors.incumbent.clock
     merit = [(0.0, i, price) for i in range(len(candidates))]
     for kept, steps in HALVING:

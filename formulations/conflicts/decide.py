@@ -273,10 +273,8 @@ def elastic(made: RuleModel) -> dict[str, Any]:
 
 
 def _named(made: RuleModel, program: dict[str, Any], duals: Floats) -> Ids:
-    """Return the rule instances on which a proof by duals leans.
-
-    Of several that close a column one is enough: that which closes most.
-    """
+    """Return the rule instances on which a proof by duals leans."""
+    # of several that close a column one is enough: that which closes most
     rows, ids, _ = joined(made.owners)
     columns, shut_by, _ = joined(made.shut)
     active = np.abs(duals) > _ACTIVE

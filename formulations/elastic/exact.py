@@ -678,10 +678,8 @@ def _moves(problem: EoaProblem, columns: Columns, price: Floats) -> Floats:
 def _behind(
     problem: EoaProblem, columns: Columns, link: SharedLink
 ) -> tuple[Any, Floats, NDArray[np.float64]]:
-    """Rows of a link of several nodes: of its columns, their upper bounds, and of its products.
-
-    Crossing = all traffic of the tasks behind it − 2 × the traffic between two of them.
-    """
+    """Rows of a link of several nodes: of its columns, their upper bounds, and of its products."""
+    # crossing = all traffic of the tasks behind it − 2 × the traffic between two of them
     pairs = len(problem.u)
     inside = np.isin(columns.first, link.nodes)[columns.of]
     holds = csr_array((columns.counts > 0) * inside[:, None] * 1.0)  # groups are single tasks here

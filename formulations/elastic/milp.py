@@ -174,11 +174,9 @@ def _form(
 
 
 def _starts(problem: EoaProblem, request: Request, *, heuristics: bool) -> list[Ints]:
-    """Return the warm start and the current placement, where they are complete and feasible.
-
-    One at the edge of the tolerance is none: the models do not hold it. Heuristics of the family
-    run where the model is large.
-    """
+    """Return the warm start and the current placement, where they are complete and feasible."""
+    # one at the edge of the tolerance is none: the models do not hold it. Heuristics of the family
+    # run where the model is large
     instance = problem.instance
     given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if instance.has_current and not request.cold:

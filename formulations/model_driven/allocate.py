@@ -199,10 +199,8 @@ def _static(model: PerformanceModel) -> _Row:
 
 
 def _split(rate: float, unit: float) -> tuple[int, float]:
-    """Whole units in a rate, and what is left; rounding leaves nothing behind.
-
-    A unit of 0 comes with a rate of 0 only (`_check`).
-    """
+    """Whole units in a rate, and what is left; rounding leaves nothing behind."""
+    # A unit of 0 comes with a rate of 0 only (`_check`)
     if unit <= 0:
         return 0, 0.0
     whole = math.floor(rate / unit + _ROUNDING)

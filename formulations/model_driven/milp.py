@@ -298,11 +298,9 @@ class _Run:
             self.calls.tell(self.packed.num_slots, fewest.bound, "machines")
 
     def _packed_onto(self, nodes: tuple[AcquiredNode, ...]) -> tuple[Machines | None, bool]:
-        """Whether all items go onto some machines: a packing, or that there is none.
-
-        The plain model finds a packing fast, the patterns prove fast that there is none; so a short
-        try of the one, the other, and the first to its end.
-        """
+        """Whether all items go onto some machines: a packing, or that there is none."""
+        # the plain model finds a packing fast, the patterns prove fast that there is none; so a
+        # short try of the one, the other, and the first to its end
         sizes = [node.slots for node in nodes]
         made = build_counts(self.items, sizes, self._cores(nodes), pooled=self.pooled)
         for short in (True, False):

@@ -245,10 +245,8 @@ def _where(instance: Instance, bundles: Bundles, ids: list[str], row: int) -> st
 
 
 def _traffic(instance: Instance, bundles: Bundles) -> dict[str, Any]:
-    """Tuples/s between threads: in all, inside machines, between them, and between slots.
-
-    Every thread of the sender sends the same to every thread of the receiver.
-    """
+    """Tuples/s between threads: in all, inside machines, between them, and between slots."""
+    # every thread of the sender sends the same to every thread of the receiver
     rates = instance.operators.tuple_rate
     width = int(bundles.slots.max(initial=1))
     places = (bundles.node, bundles.node.astype(np.int64) * width + bundles.slot)

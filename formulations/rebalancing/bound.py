@@ -511,10 +511,8 @@ class _Counting:
         return any(self._best_price(distance, share, budget) > budget for share in SHARES)
 
     def _best_price(self, distance: float, share: float, enough: float) -> float:
-        """Return the greatest least spending over prices on load, by golden section.
-
-        It is concave in the price; any price gives a valid figure.
-        """
+        """Return the greatest least spending over prices on load, by golden section."""
+        # it is concave in the price; any price gives a valid figure
         reach = 2.0 * float(np.max(self.cost, initial=0.0)) / self._typical_load
         # golden section on a concave function of the price
         low, high = -reach, reach
@@ -794,10 +792,8 @@ def least_spent(instance: Instance, problem: BalanceProblem) -> Floats:
 
 
 def _cheapest_relief(load: Floats, cost: Floats, much: float) -> float:
-    """Return a least cost of being rid of that much load: the cheapest first, the last in part.
-
-    Where all cost the same, the last one costs as much as the others.
-    """
+    """Return a least cost of being rid of that much load: the cheapest first, the last in part."""
+    # where all cost the same, the last one costs as much as the others
     if np.ptp(cost) == 0:
         taken = np.cumsum(np.sort(load)[::-1])
         return float(cost[0]) * (int(np.searchsorted(taken, much * (1 - 1e-9))) + 1)

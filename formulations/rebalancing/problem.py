@@ -594,10 +594,8 @@ def binding_names(instance: Instance) -> dict[str, list[str]]:
 
 
 def _check_leaving(instance: Instance, method: str) -> None:
-    """Refuse key groups of staying nodes that may be on leaving ones only.
-
-    They would have to go where nothing else comes.
-    """
+    """Refuse key groups of staying nodes that may be on leaving ones only."""
+    # they would have to go where nothing else comes
     tasks, nodes = instance.tasks, instance.nodes
     stands = (tasks.node >= 0) & ~nodes.leaving[tasks.node]
     lost = np.flatnonzero(~instance.has_open_node & stands)
@@ -640,10 +638,8 @@ def with_homes(instance: Instance) -> Instance:
 
 
 def _listed(instance: Instance, unplaced: Any) -> NDArray[np.int32]:
-    """(T,) current nodes, and for tasks without one where a list schedule puts them.
-
-    Those that fit on no node are put where they are allowed, whatever fits.
-    """
+    """(T,) current nodes, and for tasks without one where a list schedule puts them."""
+    # those that fit on no node are put where they are allowed, whatever fits
     node = instance.tasks.node.copy()
     parts = [np.array([task], dtype=np.int64) for task in unplaced.tolist()]
     node[unplaced] = ListScheduler(instance, node).place(parts, instance.tasks.load[unplaced])

@@ -153,10 +153,8 @@ class Room:
         return self._links is None or self._links.fits(step, self.node)
 
     def _changes(self, step: Step) -> list[_Change]:
-        """Return, by node, what a step may add while it runs, take away, and adds in the end.
-
-        A node that one replica leaves and another of the step comes to never bears both.
-        """
+        """Return, by node, what a step may add while it runs, take away, and adds in the end."""
+        # A node that one replica leaves and another of the step comes to never bears both
         if len(step) == 1:
             ((task, source, target),) = step
             load = self._load[task]
@@ -174,10 +172,8 @@ class Room:
         ]
 
     def _breaks_any(self, step: Step) -> bool:
-        """Whether the step, on top of any of the batch's, breaks what no sums say.
-
-        What each node keeps by itself the step keeps beside others that are on other nodes.
-        """
+        """Whether the step, on top of any of the batch's, breaks what no sums say."""
+        # what each node keeps by itself the step keeps beside others that are on other nodes
         if self._by_node:
             return bool(self._verdict(step))
         return any(

@@ -530,10 +530,8 @@ def _check(between: Between, start: Ints, batches: list[tuple[Move, ...]]) -> No
 def _durations(
     instance: Instance, batches: list[Step], moves: list[Move], rate: float | None
 ) -> list[float | None]:
-    """Return how long the node that copies most takes, for each batch.
-
-    A switch to a copy takes no time, unless the replica that holds it there leaves before.
-    """
+    """Return how long the node that copies most takes, for each batch."""
+    # A switch to a copy takes no time, unless the replica that holds it there leaves before
     if rate is None:
         return [None] * len(batches)
     cost, copies = instance.tasks.migration_cost, instance.copy_nodes

@@ -312,11 +312,9 @@ def _restarts(
     places: Integers,
     v: Integers,
 ) -> Integers:
-    """Limit how many slots hold other executors than now; return the columns of k.
-
-    k_c ≤ y_tc for t in T_c, y_tc ≤ 1 − k_c for the others; Σ_c (1 − k_c) + Σ_(s new) Σ_i v_is ≤
-    limit. Slots of nodes that are left count as ended.
-    """
+    """Limit how many slots hold other executors than now; return the columns of k."""
+    # k_c ≤ y_tc for t in T_c, y_tc ≤ 1 − k_c for the others; Σ_c (1 − k_c) + Σ_(s new) Σ_i v_is ≤
+    # limit. Slots of nodes that are left count as ended
     most = most_restarts(instance)
     if most is None or not (instance.tasks.node >= 0).any():
         return _none()

@@ -138,13 +138,7 @@ def warm_up() -> float:
 def _why_not_patterns(
     instance: Instance, jobs: StormJobs, problem: StormProblem, request: Request
 ) -> str | None:
-    """Say why patterns cannot be listed; ``None`` when they can.
-
-    Raises
-    ------
-    UnsuitableMethod
-        They were asked for.
-    """
+    """Say why patterns cannot be listed; ``None`` when they can."""
     from formulations.storm.columns import MAX_TOPOLOGIES
 
     form = request.options["form"]
@@ -276,10 +270,8 @@ def _infeasible(instance: Instance, built: float, solver: str | None = None) -> 
 def _tell_levels(
     instance: Instance, outcome: Outcome, gain_bound: float | None, slot_bound: float | None
 ) -> None:
-    """Turn bounds on traffic that stays together into bounds on traffic between.
-
-    What little of much traffic is between is known to fewer digits than all of it.
-    """
+    """Turn bounds on traffic that stays together into bounds on traffic between."""
+    # what little of much traffic is between is known to fewer digits than all of it
     from formulations.storm.linear import interslot_of
 
     total = instance.total_traffic

@@ -128,10 +128,8 @@ def _client(
 
 
 def _search_order(problem: PatternProblem) -> Counts:
-    """Order of the classes in the search tree: small ones first, the largest last.
-
-    The last class costs nothing, as the value is convex in its count.
-    """
+    """Order of the classes in the search tree: small ones first, the largest last."""
+    # the last class costs nothing, as the value is convex in its count
     traffic = problem.rate @ problem.sizes
     return np.asarray(np.lexsort((-traffic, problem.sizes)))
 

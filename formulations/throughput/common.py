@@ -224,10 +224,8 @@ def emptied_first(run: Run) -> Run:
 
 
 def _done(instance: Instance, request: Request, outcome: Outcome) -> bool:
-    """Whether the plan carries the input, or all that its tasks can, or is asked to carry less.
-
-    And where no time is left.
-    """
+    """Whether the plan carries the input, or all that its tasks can, or is asked to carry less."""
+    # and where no time is left
     left = request.remaining()
     if outcome.termination is Termination.INTERRUPTED or (left is not None and left <= 0):
         return True

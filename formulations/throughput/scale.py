@@ -454,11 +454,9 @@ class _Search:
     def _fewer(
         self, part: Counts, names: list[str], annealed: Any, cost: float | None, boxed: Boxes | None
     ) -> tuple[Plan, Bounds]:
-        """Lower, or place best, the number of tasks found by annealing.
-
-        `boxed` is what is known of nodes that are alike; of others other nodes of the same cost
-        may take fewer tasks.
-        """
+        """Lower, or place best, the number of tasks found by annealing."""
+        # `boxed` is what is known of nodes that are alike; of others other nodes of the same cost
+        # may take fewer tasks
         n = annealed.sum(axis=0)
         tasks = float(self.low.sum() if boxed is None else min(boxed.least, int(n.sum())))
         if boxed is None:

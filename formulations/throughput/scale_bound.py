@@ -247,13 +247,7 @@ class _Unsolved(Exception):
 def _solve(
     objective: Floats, rows: Floats, sides: tuple[Any, Any], lower: Floats, upper: Floats
 ) -> LpSolution | None:
-    """Solve a linear program with rows between sides; ``None`` where it is infeasible.
-
-    Raises
-    ------
-    _Unsolved
-        Nothing is known of it.
-    """
+    """Solve a linear program with rows between sides; ``None`` where it is infeasible."""
     found = solve_lp(objective, rows, *sides, lower, upper, tolerance=1e-9)
     if found.termination is LinearTermination.INFEASIBLE:
         return None

@@ -159,10 +159,8 @@ class BoxSearch:
     def _refuted_alone(
         self, tasks: Counts64, kinds: Counts, sizes: Counts64, rows: list[Counts64]
     ) -> bool:
-        """Whether prices of a linear program refute numbers of tasks; they are remembered.
-
-        The nodes of each class are as many times as are there; how often at least?
-        """
+        """Whether prices of a linear program refute numbers of tasks; they are remembered."""
+        # the nodes of each class are as many times as are there; how often at least?
         of = np.repeat(np.arange(len(rows)), [len(x) for x in rows])
         columns = np.vstack(rows)
         matrix = np.zeros((len(sizes) + len(rows), len(columns) + 1))

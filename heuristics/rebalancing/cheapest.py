@@ -313,10 +313,8 @@ def _choose(
 def _build(
     problem: BalanceProblem, placement: Ints, part: Part, least: float, now: float
 ) -> tuple[LinearModel, Ints, Floats]:
-    """Minimise the greatest breach among the nodes of a part, between `least` and `now`.
-
-    Return the model, its binaries, and what each of these costs.
-    """
+    """Minimise the greatest breach among the nodes of a part, between `least` and `now`."""
+    # return the model, its binaries, and what each of these costs
     nodes, tasks = part
     t, s = len(tasks), len(nodes)
     model = LinearModel("rearrange")

@@ -179,10 +179,8 @@ def _round(
     tasks: NDArray[np.int64],
     planned: int,
 ) -> Ints:
-    """Anneal once, in chunks, so that clock and keyboard are heard; and offer the end.
-
-    With a time limit it cools down in what there is of it, at the speed it has had so far.
-    """
+    """Anneal once, in chunks, so that clock and keyboard are heard; and offer the end."""
+    # with a time limit it cools down in what there is of it, at the speed it has had so far
     from optim.figures.measures import imc_gain_of
 
     state, gain = state_of(instance, start), imc_gain_of(instance, start)

@@ -147,10 +147,8 @@ def _finished(instance: Instance, start: Ints) -> RepairOutcome:
 
 
 def _parts_to_nodes(instance: Instance, nodes: NDArray[np.int64], parts: NDArray[np.int64]) -> Ints:
-    """(T,) node indices: parts stay in the nodes' order unless allowed nodes speak for another.
-
-    With restricted tasks parts and nodes are matched so that least load stands where it may not.
-    """
+    """(T,) node indices: parts stay in the nodes' order unless allowed nodes speak for another."""
+    # with restricted tasks parts and nodes are matched so that least load stands where it may not
     target = nodes
     if len(instance.tasks.restricted) and len(nodes) > 1:
         from scipy.optimize import linear_sum_assignment

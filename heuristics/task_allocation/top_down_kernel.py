@@ -84,10 +84,8 @@ def _allocate_pair(state, u, v, k_rule):
 
 @helper
 def _shrunk(state, small, large, ratio):
-    """Return the largest smaller ratio whose split fits a node, and the node; -1 for none.
-
-    Loads are sums, so what fits with some ratio fits with every smaller one: bisection.
-    """
+    """Return the largest smaller ratio whose split fits a node, and the node; -1 for none."""
+    # loads are sums, so what fits with some ratio fits with every smaller one: bisection
     low, high = 0, ratio
     best = NONE
     while high - low > 1:
@@ -128,10 +126,8 @@ def _allocate_second(state, placed, other, weight):
 
 @helper
 def _heaviest_host(state, placed, weight):
-    """Return the host of `placed` not yet tried that holds most of it; ties by index.
-
-    Every task of the partner gains traffic in proportion to what stands there (line 14).
-    """
+    """Return the host of `placed` not yet tried that holds most of it; ties by index."""
+    # every task of the partner gains traffic in proportion to what stands there (line 14)
     best = NONE
     split = state.first_of_group[placed]
     while split != NONE:

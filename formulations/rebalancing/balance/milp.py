@@ -177,13 +177,7 @@ def _warm_up_classes() -> None:
 def _by_classes(
     problem: BalanceProblem, settings: Settings, form: str, starts: list[Ints]
 ) -> BalanceAnswer | None:
-    """Solve by counts of equal key groups, where asked for or where that is the smaller form.
-
-    Raises
-    ------
-    UnsuitableMethod
-        The form is asked for and there are too many classes, or it does not know an option.
-    """
+    """Solve by counts of equal key groups, where asked for or where that is the smaller form."""
     if form not in ("auto", "classes"):
         return None
     answer = solve_by_classes(problem, settings, starts)
@@ -714,11 +708,10 @@ def _run(
 
 
 def _in_our_terms(solution: LinearSolution, aim: Aim, built: BalanceModel) -> LinearSolution:
-    """Report the third level as the sum of both sides, which does not depend on d.
-
-    Its model minimises −(d_u + d_l) with d ≤ D, where d_u ≤ d − over and d_l ≤ d − under. Adding
-    2·D gives an upper estimate of over + under for a solution, and its minimum is that of the sum.
-    """
+    """Report the third level as the sum of both sides, which does not depend on d."""
+    # its model minimises −(d_u + d_l) with d ≤ D, where d_u ≤ d − over and d_l ≤ d − under. Adding
+    # 2·D gives an upper estimate of over + under for a solution, and its minimum is that of the
+    # sum
     if aim.goal != "sides":
         return solution
     shift = 2.0 * float(built.model.freeze().upper[built.sides.start])
@@ -741,13 +734,7 @@ def _believed(
     built: BalanceModel,
     answer: BalanceAnswer,
 ) -> LinearSolution:
-    """Compare a solver's claims with our own count; what a known plan refutes is not believed.
-
-    Raises
-    ------
-    SolverError
-        An objective our count does not give.
-    """
+    """Compare a solver's claims with our own count; what a known plan refutes is not believed."""
     if solution.x is not None and solution.objective is not None:
         placement = built.read(solution.x)
         value = value_of(problem.levels(placement), goal, settings.weights)

@@ -481,10 +481,8 @@ def _least_spending(
     moves: tuple[Ints, Ints],
     seconds: float | None,
 ) -> tuple[float, Floats] | None:
-    """Return the LP's least spending within the target, and the reduced cost of each move.
-
-    An infeasible LP spends infinitely much. ``None`` when the LP was not solved.
-    """
+    """Return the LP's least spending within the target, and the reduced cost of each move."""
+    # an infeasible LP spends infinitely much. ``None`` when the LP was not solved
     # least Σ price·move subject to all rows but the budgets
     free = replace(problem, budgets=())
     built = build_moves(free, Aim(max_distance=target), moves)

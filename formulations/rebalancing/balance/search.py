@@ -281,10 +281,8 @@ def _put_on_chosen(problem: BalanceProblem, movers: Ints) -> Ints:
 def _put_elsewhere(
     problem: BalanceProblem, placement: Ints, movers: Ints, chosen: Any = None
 ) -> Ints:
-    """Return a placement with each mover on its least loaded other node that no set bars.
-
-    `chosen` are (T, N) nodes that it may go to; all, if left out.
-    """
+    """Return a placement with each mover on its least loaded other node that no set bars."""
+    # `chosen` are (T, N) nodes that it may go to; all, if left out
     placement, rules = placement.copy(), problem.rules
     load = problem.base_load - problem.share
     by_task = np.argsort(rules.members, kind="stable")

@@ -134,11 +134,9 @@ def _is_tiny(instance: Instance, request: Request) -> bool:
 
 
 def _by_model(instance: Instance, request: Request) -> Outcome | None:
-    """Solve the model alone, by a bounded amount of work; ``None`` where that proves nothing.
-
-    No kernel is loaded or compiled. Where nodes are leaving, emptying them is a level of its own,
-    before or after, as the option says.
-    """
+    """Solve the model alone, by a bounded amount of work; ``None`` where that proves nothing."""
+    # no kernel is loaded or compiled. Where nodes are leaving, emptying them is a level of its own,
+    # before or after, as the option says
     made = prepare(instance, request, METHOD.name, searching=False)
     if made.impossible:
         return _impossible(made)

@@ -195,11 +195,9 @@ def _is_outside(problem: JointProblem, place: Ints) -> bool:
 
 
 def _levelled(problem: JointProblem, place: Ints, seed: int, deadline: float | None) -> Ints:
-    """Return where annealing ended, its loads brought within the cap where that can be done.
-
-    With a tight cap and few moves annealing mostly ends just outside: it may see no feasible
-    placement at all, though a few exchanges from its end there is one with most of the traffic.
-    """
+    """Return where annealing ended, its loads brought within the cap where that can be done."""
+    # with a tight cap and few moves annealing mostly ends just outside: it may see no feasible
+    # placement at all, though a few exchanges from its end there is one with most of the traffic
     watch, free = Watch(deadline=deadline), replace(problem.balance, max_distance=None)
     portfolio = Portfolio(free, seed, problem.cap, watch)
     portfolio.descend(place, TRIES)
