@@ -75,6 +75,13 @@ def test_duplicate_triplets_are_summed() -> None:
     assert matrix.toarray().tolist() == [[7.0, 3.5]]
 
 
+def test_terms_of_a_sum_are_broadcast_and_added() -> None:
+    model = LinearModel("sum")
+    x, y = (model.add_variables(name, 2).indices for name in "xy")
+    model.add_sum("at_most", -np.inf, [0.0, 1.0], 2, (np.arange(2), x, [1.0, 3.0]), (1, y, -2.0))
+    assert model.freeze().matrix.toarray().tolist() == [[1, 0, 0, 0], [0, 3, -2, -2]]
+
+
 def test_matrix_rows_may_span_the_first_columns_only() -> None:
     model = LinearModel("matrix")
     model.add_variables("x", 3)
