@@ -101,9 +101,7 @@ def _level(
     form: PatternForm, goal: Goal, caps: Sequence[tuple[Goal, float]]
 ) -> tuple[Level, LevelIncumbent]:
     """Set up a level and what is known of it: nothing."""
-    request = form.settings.request
-    deadline = None if request.time_limit is None else request.started + request.time_limit
-    level = Level(form, goal, caps, Clock(deadline))
+    level = Level(form, goal, caps, Clock(form.settings.request.deadline))
     incumbent = LevelIncumbent(form.columns.problem, level.clock, gap=form.settings.gap)
     incumbent.answer, incumbent.level = LevelAnswer(goal), level
     return level, incumbent

@@ -456,15 +456,8 @@ class Settings:
 
     def solve(self, model: LinearModel, start: Floats | None) -> LinearSolution:
         """Hand a model to the back end with the time that is left."""
-        return solve_linear(
-            model,
-            self.solver,
-            time_limit=self.request.remaining(),
-            gap=self.gap,
-            seed=self.request.seed,
-            threads=self.request.threads,
-            warm_start=start,
-        )
+        asked = {**self.request.solving(), "gap": self.gap}
+        return solve_linear(model, self.solver, warm_start=start, **asked)
 
     def solve_small(self, model: LinearModel, start: Floats | None) -> LinearSolution:
         """Solve a small model in this process; hand it to the back end where that has no end."""

@@ -664,12 +664,6 @@ class SolverCalls:
         self.recorder = ProgressRecorder("min", self.request.progress, self.request.started)
 
     @property
-    def deadline(self) -> float | None:
-        """`time.perf_counter` at which to stop; ``None`` for no limit."""
-        limit = self.request.time_limit
-        return None if limit is None else self.request.started + limit
-
-    @property
     def backend(self) -> Backend:
         """The solver, as the pattern engine takes it."""
         request = self.request
@@ -685,7 +679,7 @@ class SolverCalls:
 
     def clock(self, scale: float) -> Clock:
         """A clock for the pattern engine that reports to nobody: its values are no slots."""
-        return Clock(self.deadline, None, scale)
+        return Clock(self.request.deadline, None, scale)
 
     def steps(self, wanted: int) -> int:
         """Search nodes of one call, fewer where the time is short."""
@@ -712,16 +706,9 @@ class SolverCalls:
         limit = None if left is None else min(share * left, math.inf if most is None else most)
         limited = left is None and most is not None
         solver = request.solver or "highs"
-        answer = solve_linear(
-            model,
-            solver,
-            time_limit=limit,
-            gap=request.gap,
-            seed=request.seed,
-            threads=request.threads,
-            warm_start=start,
-            options=LIMITED_WORK[solver] if limited else None,
-        )
+        asked = {**request.solving(), "time_limit": limit}
+        options = LIMITED_WORK[solver] if limited else None
+        answer = solve_linear(model, solver, warm_start=start, options=options, **asked)
         self.solver = answer.solver
         self.handover += answer.build_seconds
         self.interrupted |= answer.termination == "interrupted"

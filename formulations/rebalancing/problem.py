@@ -15,7 +15,7 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.kernels.place_rules import PlaceRules
+    from optim.methods.registry import Request
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -731,6 +732,65 @@ def bottleneck_of(instance: Instance) -> str:
     used = np.full(len(known), -np.inf)
     used[known] = load[known] / capacity.sum(axis=0)[known]
     return instance.resources[int(used.argmax())]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """When to stop, the seed, and who hears of better placements.
+
+    Attributes
+    ----------
+    deadline, started
+        ``time.perf_counter()`` values: up to which to go on, ``None`` for no limit, and from which
+        the trace counts.
+    seed
+        Of the random choices.
+    offer
+        Given each better placement.
+    """
+
+    deadline: float | None = None
+    started: float = field(default_factory=time.perf_counter)
+    seed: int = 0
+    offer: Callable[[Any], None] | None = None
+
+    @classmethod
+    def of(cls, request: Request, **given: Any) -> Self:
+        """Return what a request asks for; what is given besides wins."""
+        asked = {"seed": request.seed, "offer": request.offer, "started": request.started}
+        return cls(**({"deadline": request.deadline} | asked | given))
+
+    def remaining(self) -> float | None:
+        """Seconds left, never negative; ``None`` without a limit."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.remaining() == 0.0
+
+
+@dataclass(frozen=True)
+class Solving(Timed):
+    """The same, and which solver is asked how.
+
+    Attributes
+    ----------
+    solver, threads
+        Back end, and its threads.
+    gap
+        At which to stop; proven optimal by default.
+    """
+
+    solver: str = "highs"
+    threads: int = 1
+    gap: float | None = None
+
+    @classmethod
+    def of(cls, request: Request, **given: Any) -> Self:
+        """Return what a request asks for; what is given besides wins."""
+        asked = {"solver": request.solver or "highs", "threads": request.threads}
+        return super().of(request, **(asked | {"gap": request.gap} | given))
 
 
 @dataclass

@@ -273,12 +273,6 @@ def _solve(
     )
     pool = replace(pool, gain=value, at=np.arange(len(pool)))
     model = pattern_model(problem.inner.sizes, problem.inner.nodes, pool, rows)
-    return solve_linear(
-        model,
-        request.solver or "highs",
-        time_limit=request.remaining(),
-        gap=0.0,  # of traffic inside; what is reported is a gap of traffic between
-        abs_gap=SAME / 2,
-        seed=request.seed,
-        threads=request.threads,
-    )
+    # a gap of traffic inside; what is reported is one of traffic between
+    asked = {**request.solving(), "gap": 0.0}
+    return solve_linear(model, request.solver or "highs", abs_gap=SAME / 2, **asked)

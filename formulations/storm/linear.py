@@ -222,8 +222,8 @@ def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel
     model.add_sum("none_idle", 0.0, np.inf, p * n, held, (*own, -1.0), of=each)
     limit = instance.limits.max_tasks_per_slot
     if limit is not None:
-        most = (*own, -float(limit))
-        model.add_sum("max_tasks_per_slot", -np.inf, 0.0, p * n, held, most, of=each)
+        capped = *own, -float(limit)
+        model.add_sum("max_tasks_per_slot", -np.inf, 0.0, p * n, held, capped, of=each)
     least, wanted = jobs.fewest.astype(np.float64), jobs.workers.astype(np.float64)
     of = {"topology": np.arange(p)}
     model.add_rows("workers", least, wanted, cells // n, w.ravel(), 1.0, p, of=of)
@@ -537,16 +537,8 @@ class Direct:
         start = model.write(self.jobs.job, node, slot) if known else None  # type: ignore[arg-type]
 
         def solve() -> LinearSolution:
-            left = request.remaining()
-            return solve_linear(
-                model.placement.model,
-                request.solver or "highs",
-                time_limit=None if left is None else left * share,
-                gap=request.gap,
-                seed=request.seed,
-                threads=request.threads,
-                warm_start=start,
-            )
+            asked, solver = request.solving(share), request.solver or "highs"
+            return solve_linear(model.placement.model, solver, warm_start=start, **asked)
 
         return solve_exactly(self.instance, model.placement, _KEPT, request, solve)[0]
 

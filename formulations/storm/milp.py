@@ -15,7 +15,7 @@ knows, that is solved.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -179,8 +179,7 @@ def _by_patterns(
 
     inner, total = problem.inner, instance.total_traffic
     recorder = ProgressRecorder("min", request.progress, request.started)
-    deadline = None if request.time_limit is None else request.started + request.time_limit
-    clock = Clock(deadline, recorder, -inner.scale, total)
+    clock = Clock(request.deadline, recorder, -inner.scale, total)
     gap = max(OPTIMAL, request.gap or 0.0)
     incumbent = Incumbent(inner, clock, gap=gap, whole=total / inner.scale)
     backend = Backend(request.solver or "highs", request.seed, request.threads)
@@ -204,7 +203,7 @@ def _by_patterns(
     recorder.finish()
     outcome = Outcome(incumbent.ended(interrupted=interrupted))
     if outcome.termination is Termination.INFEASIBLE:
-        return _infeasible(instance, built, incumbent.solver)
+        return Outcome(outcome.termination, times={"build": built}, solver=incumbent.solver)
     outcome.trace, outcome.times = recorder.trace, {"build": built}
     outcome.solver = incumbent.solver
     if outcome.termination is Termination.ITERATION_LIMIT:
@@ -224,12 +223,8 @@ def _by_patterns(
         outcome.node, outcome.slot = place(instance, jobs, problem, chosen, workers)
     elif start is not None:
         outcome.node, outcome.slot = start.node, start.slot
-    _tell_levels(
-        instance,
-        outcome,
-        incumbent.bound * inner.scale,
-        None if slot_bound is None else slot_bound * inner.scale,
-    )
+    inside = None if slot_bound is None else slot_bound * inner.scale
+    _tell_levels(instance, outcome, incumbent.bound * inner.scale, inside)
     return outcome
 
 
@@ -257,14 +252,6 @@ def _by_workers(
     bounds = [bound for bound in (direct.bound, known) if bound is not None]
     _tell_levels(instance, outcome, min(bounds, default=None), direct.slot_bound)
     return outcome
-
-
-def _infeasible(instance: Instance, built: float, solver: str | None = None) -> Outcome:
-    return Outcome(
-        Termination.INFEASIBLE,
-        times={"build": built},
-        solver=solver,
-    )
 
 
 def _tell_levels(
@@ -298,16 +285,6 @@ def _not_above(bound: float, value: float, total: float) -> float:
     return value if value < bound <= value + 1e-8 * total else bound
 
 
-_OPTIONS: tuple[Any, ...] = (
-    Option(
-        "form",
-        "str",
-        "auto",
-        "patterns of counts by column generation, or the linearised form (workers)",
-        choices=FORMS,
-    ),
-)
-
 METHOD = Method(
     name="storm-milp",
     family="storm",
@@ -319,7 +296,15 @@ METHOD = Method(
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),
     forms=KNOWN_FORMS | LINEAR_FORMS | {Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS},
-    options=_OPTIONS,
+    options=(
+        Option(
+            "form",
+            "str",
+            "auto",
+            "patterns of counts by column generation, or the linearised form (workers)",
+            choices=FORMS,
+        ),
+    ),
     constants={
         "second_level": True,
         "most_patterns": MOST_PATTERNS,

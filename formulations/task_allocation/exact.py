@@ -64,8 +64,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     problem = problem_of(instance, groups, classes)
     order = _search_order(problem)
     recorder = ProgressRecorder("max", request.progress, request.started)
-    deadline = None if request.time_limit is None else request.started + request.time_limit
-    clock = Clock(deadline, recorder, problem.scale)
+    clock = Clock(request.deadline, recorder, problem.scale)
     gap = max(OPTIMAL, request.gap or 0.0)
     incumbent = Incumbent(problem.reordered(order), clock, gap=gap)
     built = request.elapsed()

@@ -224,11 +224,11 @@ class _Solve:
         share = _SHARE if k + 1 < len(self.objective.levels) else 1.0
 
         def solve() -> LinearSolution:
-            left, gap = request.remaining(), request.gap
+            asked = request.solving(share)
+            if asked["gap"] is None and len(self.objective.levels) > 1:
+                asked["gap"] = 0.0
             return solve_linear(
-                made.model, self.solver, time_limit=None if left is None else share * left,
-                gap=0.0 if gap is None and len(self.objective.levels) > 1 else gap,
-                seed=request.seed, threads=request.threads,
+                made.model, self.solver, **asked,
                 warm_start=None if self.node is None else self.vector(self.node),
                 progress=_scaled_progress(request, sign, began) if k == 0 else None,
             )  # fmt: skip
@@ -339,10 +339,8 @@ def find_plan(instance: Instance, request: Request) -> Ints | None:
     made = build(instance, products=False, empties=False)
 
     def solve() -> LinearSolution:
-        return solve_linear(
-            made.model, "highs", time_limit=request.remaining(), seed=request.seed,
-            threads=request.threads, options={"mip_max_nodes": _PLAN_NODES},
-        )  # fmt: skip
+        asked = {**request.solving(), "gap": None}
+        return solve_linear(made.model, "highs", options={"mip_max_nodes": _PLAN_NODES}, **asked)
 
     try:
         answer, _ = solve_exactly(instance, made, kept_by(_HONOURS), request, solve)

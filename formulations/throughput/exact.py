@@ -65,8 +65,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         Links enclose several nodes, tasks are too unlike, or nodes have too many patterns.
     """
     request, compiled = request.warmed(warm_up)
-    deadline = None if request.time_limit is None else request.started + request.time_limit
-    clock = Clock(deadline, None)
+    clock = Clock(request.deadline, None)
     backend = Backend(request.solver or "highs", request.seed, request.threads)
     most = int(request.options["most_patterns"])
     if request.objective in (MOVES, NODES):

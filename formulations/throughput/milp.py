@@ -357,12 +357,9 @@ def _placed(
     """Solve a model until its placement keeps exactly what binds."""
 
     def solve() -> LinearSolution:
-        return solve_linear(
-            made.model, request.solver or "highs", time_limit=request.remaining(),
-            gap=request.gap or 0.0,
-            seed=request.seed, threads=request.threads, warm_start=vector,
-            progress=_told(request),
-        )  # fmt: skip
+        asked = {**request.solving(), "gap": request.gap or 0.0}
+        told, solver = _told(request), request.solver or "highs"
+        return solve_linear(made.model, solver, warm_start=vector, progress=told, **asked)
 
     def cut_off(x: Floats) -> bool:
         node = made.place(x)

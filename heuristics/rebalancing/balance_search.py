@@ -62,10 +62,9 @@ class Run:
     def __init__(
         self, problem: BalanceProblem, request: Request, recorder: ProgressRecorder
     ) -> None:
-        limit = request.time_limit
         self.problem, self.request, self.recorder = problem, request, recorder
         self.watch = Watch(
-            None if limit is None else request.started + limit,
+            request.deadline,
             lambda value: recorder.note(value, phase="search"),
             request.offer,
         )
@@ -215,8 +214,7 @@ def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Out
     from heuristics.rebalancing.cheapest import cost_bound, search_cheapest
 
     recorder = ProgressRecorder("min", request.progress, request.started)
-    limit = request.time_limit
-    watch = Watch(None if limit is None else request.started + limit)
+    watch = Watch(request.deadline)
     bound = cost_bound(problem)
     best: list[Ints] = []
     recorder.note(None, bound, phase="prove")

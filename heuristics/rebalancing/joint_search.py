@@ -42,13 +42,10 @@ def run(instance: Instance, request: Request) -> Outcome:
         return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
     drains = made.problem.balance.has_leaving and made.drain == "first"
     limit = request.time_limit
-    effort = Effort(
+    effort = Effort.of(
+        request,
         first=int(request.options["steps"]),
         relaxing=request.options["bound"] == "relaxation",
-        deadline=None if limit is None else request.started + limit,
-        started=request.started,
-        seed=request.seed,
-        offer=request.offer,
     )
     levels: list[Level] = []
     interrupted = False

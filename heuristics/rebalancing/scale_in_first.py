@@ -84,7 +84,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     earlier = read_received(request.options["received"], instance)
     emptied = spread_evenly(problem, earlier / float(request.scale.load[0]))
     after = _what_is_left(problem, emptied)
-    settings = Settings.of(request)
+    settings = Settings.of(request, progress=request.progress)
     prepared = prepare_balance(after, settings)
     starts = [*prepared.starts, emptied]
     if prepared.interrupted:

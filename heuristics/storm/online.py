@@ -73,14 +73,8 @@ def directed_pairs(instance: Instance) -> Pairs:
     InvalidInput
         There are more than `optim.format.traffic.MAX_PAIRS`.
     """
-    flows = instance.flows
     _ = instance.pairs.u  # refuses sizes that are too large, with words
-    parts = [(flows.source, flows.target, flows.rate)]
-    for block in flows.blocks:
-        a, b = len(block.sources), len(block.targets)
-        rate = np.full(a * b, block.pair_rate)
-        parts.append((np.repeat(block.sources, b), np.tile(block.targets, a), rate))
-    source, target, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
+    source, target, rate = instance.flows.directed()
     key, where = np.unique(
         source.astype(np.int64) * instance.num_tasks + target, return_inverse=True
     )

@@ -76,6 +76,11 @@ class GroupedJob:
         """(G,) processing cost of each whole group: load of the first resource."""
         return self.size * self.load[:, 0]
 
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What the published allocators are compiled for: groups, room and pairs of groups."""
+        return self.size, self.load, self.room, self.allowed, self.edge_u, self.edge_v
+
     def priority(self, rule: str) -> NDArray[np.int64]:
         """Return the pairs, most urgent first; ties by group index.
 

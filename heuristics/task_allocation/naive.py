@@ -26,16 +26,7 @@ def place_pairs(job: GroupedJob, uneven: UnevenPairs | None = None) -> Ints:
     """Run the naive algorithm on a grouped job; return (T,) nodes, -1 where a task found none."""
     from heuristics.task_allocation.task_level_kernel import naive
 
-    placed = naive(
-        job.size,
-        job.load,
-        job.room,
-        job.allowed,
-        job.edge_u,
-        job.edge_v,
-        pair_runs(job, uneven, "task_imc", "row", 0),
-    )
-    return job.to_tasks(placed)
+    return job.to_tasks(naive(*job.arrays, pair_runs(job, uneven, "task_imc", "row", 0)))
 
 
 def run(instance: Instance, request: Request) -> Outcome:

@@ -57,18 +57,8 @@ def place_pairs(
     from heuristics.task_allocation.task_level_kernel import task_level
 
     rule = "imc" if priority == "group_imc" else priority
-    placed = task_level(
-        job.size,
-        job.load,
-        job.room,
-        job.allowed,
-        job.edge_u,
-        job.edge_v,
-        pair_runs(job, uneven, rule, pair_order, seed),
-        PAIR_ORDERS.index(pair_order),
-        seed,
-    )
-    return job.to_tasks(placed)
+    runs = pair_runs(job, uneven, rule, pair_order, seed)
+    return job.to_tasks(task_level(*job.arrays, runs, PAIR_ORDERS.index(pair_order), seed))
 
 
 def run(instance: Instance, request: Request) -> Outcome:

@@ -49,16 +49,7 @@ def place_groups(job: GroupedJob, priority: str = "significance", k_rule: str = 
     from heuristics.task_allocation.state import COUNT, GROUP, NODE
     from heuristics.task_allocation.top_down_kernel import top_down
 
-    state = top_down(
-        job.size,
-        job.load,
-        job.room,
-        job.allowed,
-        job.edge_u,
-        job.edge_v,
-        job.priority(priority),
-        K_RULES.index(k_rule),
-    )
+    state = top_down(*job.arrays, job.priority(priority), K_RULES.index(k_rule))
     splits = state.splits[: state.filled[0]].astype(np.int64)
     return job.spread(splits[:, GROUP], splits[:, NODE], splits[:, COUNT])
 

@@ -314,6 +314,18 @@ class Request:
         """Seconds left, never below 0; ``None`` without a limit."""
         return None if self.time_limit is None else max(0.0, self.time_limit - self.elapsed())
 
+    @property
+    def deadline(self) -> float | None:
+        """`time.perf_counter` value at which the time is up; ``None`` without a limit."""
+        return None if self.time_limit is None else self.started + self.time_limit
+
+    def solving(self, share: float = 1.0) -> dict[str, Any]:
+        """Return what any back end is asked: a share of the time left, gap, seed and threads."""
+        left = self.remaining()
+        limit = None if left is None else share * left
+        asked = {"time_limit": limit, "gap": self.gap}
+        return {**asked, "seed": self.seed, "threads": self.threads}
+
     def apart(self) -> Request:
         """Return the request with a clock and incumbents of its own, for a run within the run."""
         return replace(self, started=time.perf_counter(), incumbents=Incumbents(), starter=None)

@@ -77,7 +77,7 @@ def heuristic(name: str) -> tuple[Callable[[Instance], Callable[[], Any]], Calla
 
     def prepare(instance: Instance) -> Callable[[], Any]:
         job = grouped_job(instance)
-        arrays = (job.size, job.load, job.room, job.allowed, job.edge_u, job.edge_v)
+        arrays = job.arrays
         if name == "TD":
             order = job.priority("significance")
             return lambda: top_down(*arrays, order, 0)

@@ -212,6 +212,7 @@ def _settings(request: Request) -> Settings:
         raise InvalidInput(Problem("--option w1", options["w1"], reason, "w1 is to be much larger"))
     return Settings.of(
         request,
+        progress=request.progress,
         form="full" if options["form"] == "full" else "moves",
         objective="weighted" if options["weighted"] else "lexicographic",
         weights=(float(options["w1"]), float(options["w2"])),

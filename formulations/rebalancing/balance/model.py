@@ -19,7 +19,6 @@ so the model without it has the same bound up to the target.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -34,6 +33,7 @@ from formulations.model_rows import (
     load_left,
 )
 from formulations.rebalancing.bound import Needs
+from formulations.rebalancing.problem import Solving
 from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem
 from optim.solvers.inprocess import solve_lp
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
     from formulations.rule_rows import RuleRows
-    from optim.methods.registry import Request
     from optim.solvers.linear_model import VariableBlock
     from optim.util.progress import Progress
 
@@ -502,13 +501,13 @@ def _least_spending(
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to solve.
+class Settings(Solving):
+    """How to solve; `gap` is a difference to the bound of a level.
+
+    Where it is wider than optimal, the sides get no model: what the search made of them stands.
 
     Attributes
     ----------
-    solver
-        Back end.
     form
         ``moves`` or ``full``.
     objective
@@ -519,57 +518,19 @@ class Settings:
         Whether load left on leaving nodes comes before the load distance, not after it.
     sides
         Whether both sides are tightened in the end.
-    gap
-        Difference to the bound at which a level may stop; optimal by default. Where it is wider,
-        the sides get no model: what the search made of them stands.
-    deadline
-        ``time.perf_counter()`` value; ``None`` for no limit.
-    seed, threads, options
+    options
         Passed to the solver.
     progress
         Receives the load distance and its bound.
-    offer
-        Given each better placement.
-    started
-        ``time.perf_counter()`` value from which the trace counts.
     """
 
-    solver: str = "highs"
     form: ModelForm = "moves"
     objective: Literal["lexicographic", "weighted"] = "lexicographic"
     weights: tuple[float, float] = (1e4, 1.0)
     drain_first: bool = False
     sides: bool = True
-    gap: float | None = None
-    deadline: float | None = None
-    seed: int = 0
-    threads: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[Progress], None] | None = None
-    offer: Callable[[Any], None] | None = None
-    started: float = field(default_factory=time.perf_counter)
-
-    @classmethod
-    def of(cls, request: Request, **given: Any) -> Settings:
-        """Return what a request asks for; what is given besides wins."""
-        limit = request.time_limit
-        asked: dict[str, Any] = {
-            "solver": request.solver or "highs",
-            "gap": request.gap,
-            "deadline": None if limit is None else request.started + limit,
-            "seed": request.seed,
-            "threads": request.threads,
-            "progress": request.progress,
-            "offer": request.offer,
-            "started": request.started,
-        }
-        return cls(**(asked | given))
-
-    def remaining(self) -> float | None:
-        """Seconds left, never negative; ``None`` without a limit."""
-        if self.deadline is None:
-            return None
-        return max(0.0, self.deadline - time.perf_counter())
 
     def gap_of(self, problem: BalanceProblem) -> float:
         """Difference to the bound at which a level may stop."""

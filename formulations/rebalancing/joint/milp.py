@@ -27,7 +27,7 @@ from formulations.rebalancing.joint.model import (
 )
 from formulations.rebalancing.joint.problem import Prepared, prepare
 from formulations.rebalancing.joint.search import KERNELS, Effort, find
-from formulations.rebalancing.problem import binding_names, none_within, not_emptied
+from formulations.rebalancing.problem import Solving, binding_names, none_within, not_emptied
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
@@ -167,17 +167,8 @@ def _by_model(instance: Instance, request: Request) -> Outcome | None:
 
 def settings_of(request: Request) -> JointSettings:
     """Read what the request says on how to solve."""
-    options, limit = request.options, request.time_limit
-    return JointSettings(
-        solver=request.solver or METHOD.default_solver or "highs",
-        weights=(float(options["w1"]), float(options["w2"])),
-        gap=request.gap,
-        deadline=None if limit is None else request.started + limit,
-        started=request.started,
-        seed=request.seed,
-        threads=request.threads,
-        offer=request.offer,
-    )
+    options = request.options
+    return JointSettings.of(request, weights=(float(options["w1"]), float(options["w2"])))
 
 
 def _solve(made: Prepared, settings: JointSettings, request: Request, goal: JointGoal) -> Answer:
@@ -190,10 +181,7 @@ def _solve(made: Prepared, settings: JointSettings, request: Request, goal: Join
 
     time_left = request.remaining()
     deadline = None if time_left is None else time.perf_counter() + SEARCH_SHARE * time_left
-    effort = Effort(
-        kernels=(*KERNELS, PROVING), deadline=deadline, started=request.started,
-        seed=request.seed, offer=request.offer,
-    )  # fmt: skip
+    effort = Effort.of(request, kernels=(*KERNELS, PROVING), deadline=deadline)
     known: Known = find(made.problem, made.starts, effort, for_left=left, told=told)
     settings = replace(settings, goal=goal, told=told)
     return solve_joint(made.problem, settings, known, made.starts)
@@ -363,39 +351,24 @@ FLOOR = 1e-7
 
 
 @dataclass(frozen=True)
-class JointSettings:
-    """How to solve.
+class JointSettings(Solving):
+    """How to solve; `gap` is relative.
 
     Attributes
     ----------
-    solver, seed, threads
-        Back end and its options.
     goal, weights, min_traffic
         As in `JointAim`.
-    gap
-        Relative gap at which to stop; ``None`` for proven optimal.
-    deadline, started
-        ``time.perf_counter()`` values.
     time_share
         Share of the time left for one solve.
     told
         Called with value and bound.
-    offer
-        Given each better placement.
     """
 
-    solver: str = "highs"
     goal: JointGoal = "traffic"
     weights: tuple[float, float] = (1.0, 1.0)
     min_traffic: float = -math.inf
-    gap: float | None = None
-    deadline: float | None = None
-    started: float = 0.0
-    seed: int = 0
-    threads: int = 1
     time_share: float = 1.0
     told: Callable[[float | None, float | None], None] | None = None
-    offer: Callable[[Any], None] | None = None
 
     @property
     def weighted(self) -> bool:
@@ -583,10 +556,7 @@ def _run_kept(
         answer.cuts += cuts_of(problem.balance, placement)
         return True
 
-    def over() -> bool:
-        return settings.deadline is not None and time.perf_counter() >= settings.deadline
-
-    solution, _ = solve_kept(solve, cut_off, over)
+    solution, _ = solve_kept(solve, cut_off, lambda: settings.over)
     return built[0], solution
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from formulations.rebalancing.joint.model import (
     columns_of,
     pruned_places,
 )
-from formulations.rebalancing.problem import Watch, writable
+from formulations.rebalancing.problem import Timed, Watch, writable
 from optim.solvers.duals import dual_bound
 from optim.solvers.inprocess import solve_lp, solve_small_milp
 from optim.util.compiled import warming
@@ -353,7 +353,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(Timed):
     """How much to do.
 
     Attributes
@@ -365,33 +365,12 @@ class Effort:
     relaxing
         Whether relaxations are solved at all; without, pairs by their traffic say what is worth
         trying, there are no small models, and counting bounds.
-    deadline
-        ``time.perf_counter()`` value up to which to go on; ``None`` for none.
-    started
-        The same, from which the trace counts.
-    seed
-        Of the random choices.
-    offer
-        Given each better placement.
     """
 
     rounds: int = 1
     first: int = 30_000
     kernels: tuple[tuple[int, int, float, int], ...] = KERNELS
     relaxing: bool = True
-    deadline: float | None = None
-    started: float = 0.0
-    seed: int = 0
-    offer: Callable[[Any], None] | None = None
-
-    def left(self) -> float | None:
-        """Seconds left, never negative; ``None`` without a deadline."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
-
-    @property
-    def over(self) -> bool:
-        """Whether the time is up."""
-        return self.deadline is not None and time.perf_counter() >= self.deadline
 
 
 def find(
@@ -478,7 +457,7 @@ class _Finding:
         known = self.known
         columns = columns_of(self.core, all_places(self.core.balance))
         built = self.backbone.build(columns, self.aim())
-        relaxed = relax(built, self.effort.left())
+        relaxed = relax(built, self.effort.remaining())
         if relaxed is None:
             return
         if relaxed.bound == -math.inf:
@@ -498,7 +477,7 @@ class _Finding:
         if len(columns) > LP_PLACES:
             return
         built = self.backbone.build(columns, self.aim())
-        relaxed = relax(built, self.effort.left())
+        relaxed = relax(built, self.effort.remaining())
         if relaxed is not None and relaxed.bound > -math.inf:
             self.known.built, self.known.relaxed = built, relaxed
 
@@ -567,7 +546,7 @@ class _Finding:
 
     def solve_small(self, size: int, gap: float, nodes: int) -> None:
         """Solve the model over the most promising columns."""
-        built, relaxed, left = self.known.built, self.known.relaxed, self.effort.left()
+        built, relaxed, left = self.known.built, self.known.relaxed, self.effort.remaining()
         assert built is not None
         assert relaxed is not None
         if left is not None and self.is_poor:

@@ -121,7 +121,6 @@ class UnitSolver:
             request,
             gap=GAP if gap is None else float(gap),
             offer=lambda placement: request.offer(units.spread(placement).astype(np.int32)),
-            progress=None,
         )
         prepared = prepare_balance(problem, settings)
         starts = [*prepared.starts, problem.home]

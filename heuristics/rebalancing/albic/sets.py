@@ -110,7 +110,7 @@ def _check_size(count: int) -> None:
 
 
 def merge_pairs(pairs: DirectedPairs, num_tasks: int) -> list[Indices]:
-    """Return the sets that pairs merge into, by union–find.
+    """Return the sets that pairs merge into: the connected components.
 
     Parameters
     ----------
@@ -125,21 +125,17 @@ def merge_pairs(pairs: DirectedPairs, num_tasks: int) -> list[Indices]:
         Members of each set in ascending order; sets by their first member. Every set has at least
         two members; key groups of no pair are in none.
     """
-    parent = list(range(num_tasks))
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(task: int) -> int:
-        while parent[task] != task:
-            parent[task] = parent[parent[task]]
-            task = parent[task]
-        return task
-
-    for source, target in zip(pairs.source.tolist(), pairs.target.tolist(), strict=True):
-        one, other = root(source), root(target)
-        parent[max(one, other)] = min(one, other)
-    members: dict[int, list[int]] = {}
-    for task in np.union1d(pairs.source, pairs.target).tolist():
-        members.setdefault(root(task), []).append(task)
-    return [np.array(group, dtype=np.int64) for _, group in sorted(members.items())]
+    ends = pairs.source, pairs.target
+    joined = coo_array((np.ones(len(pairs.rate)), ends), shape=(num_tasks, num_tasks))
+    label = connected_components(joined, directed=False)[1]
+    tasks = np.union1d(*ends)
+    _, first, of = np.unique(label[tasks], return_index=True, return_inverse=True)
+    order = np.argsort(of, kind="stable")
+    sets = np.split(tasks[order], np.cumsum(np.bincount(of))[:-1]) if len(tasks) else []
+    return [sets[k] for k in np.argsort(first)]
 
 
 @dataclass
