@@ -14,7 +14,6 @@ knows, that is solved.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -122,17 +121,15 @@ def _check_places(instance: Instance) -> None:
         raise UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
 
 
-def warm_up() -> float:
-    """Compile the kernels, or load them from the cache; return the seconds it took."""
+def warm_up() -> None:
+    """Compile the kernels, or load them from the cache."""
     from formulations.column_generation import driver
     from formulations.column_generation.bound import warm_up as warm_up_covers
     from formulations.storm.split import warm_up as warm_up_splits
 
-    began = time.perf_counter()
     driver.warm_up()
     warm_up_splits()
     warm_up_covers()
-    return time.perf_counter() - began
 
 
 def _why_not_patterns(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -299,24 +298,12 @@ def _check_size(instance: Instance, groups: TaskGroups, classes: NodeClasses) ->
 
 
 def _too_many(count: str) -> UnsuitableMethod:
-    return UnsuitableMethod(
-        Problem(
-            "imc-brute",
-            None,
-            f"would try {count} assignments",
-            "use imc-exact",
-        )
-    )
-
-
-def _warm_up() -> float:
-    began = time.perf_counter()
-    _compile()
-    return time.perf_counter() - began
+    reason = f"would try {count} assignments"
+    return UnsuitableMethod(Problem("imc-brute", None, reason, "use imc-exact"))
 
 
 @warming
-def _compile() -> None:
+def _warm_up() -> None:
     one, number = np.ones((1, 1)), np.zeros(1, dtype=np.int64)
     walk = Walk(
         number - 1, one - 1, number.copy(), np.zeros(2), np.zeros((2, 1)),

@@ -256,8 +256,7 @@ def fewest(
     problem = grouped(instance, instance, method, moves=objective == MOVES)
     listed = problem.patterns(FULL, most, 10 * most)
     if listed is None:
-        reason = f"would list more than {most:,} patterns of nodes"
-        raise UnsuitableMethod(Problem(method, None, reason, "use throughput-search"))
+        raise _too_many(most)
     usable, least = problem.classes.node_class >= 0, request.options["min_imc_gain"]
     for node in good_starts(instance, request, searched=False):
         if least is None or imc_gain_of(instance, node) >= least * (1 - SAME):

@@ -160,11 +160,10 @@ def overloaded(instance: Instance) -> list[str]:
     ]
 
 
-def warm_up() -> float:
-    """Compile the kernels, or load them from the cache, on a tiny job; return the seconds."""
+def warm_up() -> None:
+    """Compile the kernels, or load them from the cache, on a tiny job."""
     from optim.format.instance import Instance
 
-    began = time.perf_counter()
     tiny = Instance.from_dict(
         {
             "format": "streamplace.instance/1",
@@ -178,7 +177,6 @@ def warm_up() -> float:
         allocation = Allocation(tiny, board_of(tiny), code)
         allocation.run_pass()
         allocation.classes()
-    return time.perf_counter() - began
 
 
 _CODES = {"used_capacity": 0, "cpu_deviation": 1, "resource_deviation": 2}

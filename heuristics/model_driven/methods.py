@@ -62,14 +62,14 @@ def place_threads(instance: Instance, allocation: str, mapping: str, request: Re
     from heuristics.model_driven.mapping import Job, map_with_further_slots
     from optim.format.threads import ThreadPlacement
 
-    compiling = _warm_up() if mapping == "rsm" else 0.0
+    request, compiling = request.warmed(*((_warm_up,) if mapping == "rsm" else ()))
     began = time.perf_counter()
     allocated = allocate(instance, allocation)
     job = Job.of(instance, allocated, request.options)
     building = time.perf_counter() - began
     placed = map_with_further_slots(instance, job, _mapper(mapping))
     outcome = Outcome(Termination.HEURISTIC, times={"build": building})
-    if compiling:
+    if mapping == "rsm":
         outcome.times["compile"] = compiling
     outcome.notes += _notes(instance, job, placed)
     if placed.mapped.failed < 0:
@@ -79,10 +79,10 @@ def place_threads(instance: Instance, allocation: str, mapping: str, request: Re
     return outcome
 
 
-def _warm_up() -> float:
+def _warm_up() -> None:
     from heuristics.model_driven.resource_aware import warm_up
 
-    return warm_up()
+    warm_up()
 
 
 def _notes(instance: Instance, job: Job, placed: Placed) -> list[str]:

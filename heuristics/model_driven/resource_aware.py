@@ -8,7 +8,6 @@ which the job may use fewer slots. Shares of a slot, not percent (the algorithm'
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,28 +50,18 @@ def map_resource_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
     weights = tuple(float(options[name]) for name in ("w_memory", "w_cpu", "w_network"))
     rule = SLOT_RULES.index(options["slot_rule"])
     node, slot, failed = map_threads(
-        job.order,
-        job.allocation.threads,
-        job.first,
-        cpu,
-        memory,
-        sizes,
-        cores,
-        weights,
-        rule,
+        job.order, job.allocation.threads, job.first, cpu, memory, sizes, cores, weights, rule,
         _FITS,
-    )
+    )  # fmt: skip
     most_cpu = max(job.cores.values()) + _FITS
     hopeless = failed >= 0 and bool(memory[failed] > 1 + _FITS or cpu[failed] > most_cpu)
     return Mapped(node, slot, int(failed), hopeless)
 
 
-def warm_up() -> float:
-    """Compile the kernel, or load it from the cache, on a tiny job; return the seconds it took."""
+def warm_up() -> None:
+    """Compile the kernel, or load it from the cache, on a tiny job."""
     from heuristics.model_driven.resource_aware_kernel import map_threads
 
-    began = time.perf_counter()
     one, share = np.ones(1, dtype=np.int64), np.full(1, 0.5)
     zero = np.zeros(1, dtype=np.int64)
     map_threads(zero, one, zero, share, share, one, one, (1.0, 1.0, 1.0), 0, _FITS)
-    return time.perf_counter() - began

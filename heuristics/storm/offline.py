@@ -10,8 +10,6 @@ The scheduler overloads nodes where it must: the plan is returned, and the refer
 
 Source: Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, section
 3.1, doi:10.1145/2488222.2488267.
-
-The graph of components, and an order in which everyone stands after those that feed it.
 """
 
 from __future__ import annotations

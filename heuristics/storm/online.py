@@ -12,8 +12,6 @@ capacity gives way, all is tried again with less γ, down to 1, so that slots ar
 Source: Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, section
 3.2, doi:10.1145/2488222.2488267; the part of 3.2.3 that our text lacks after the description of the
 authors' published scheduler.
-
-Traffic between executors as the online scheduler walks it: directed pairs, heaviest first.
 """
 
 from __future__ import annotations
@@ -187,7 +185,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         A component is in no topology, though the instance has some.
     """
-    compiling = warm_up()
+    request, compiling = request.warmed(warm_up)
     began = time.perf_counter()
     jobs = scheduled_jobs(instance, METHOD.name)
     pairs = directed_pairs(instance)
@@ -331,28 +329,21 @@ def _node_limits(
     return np.array(most, dtype=np.int64), np.array(places, dtype=np.int64)
 
 
-def warm_up() -> float:
-    """Compile the kernels, or load them from the cache, on a tiny job; return the seconds."""
+def warm_up() -> None:
+    """Compile the kernels, or load them from the cache, on a tiny job."""
     from heuristics.storm import online_kernel
 
-    began = time.perf_counter()
     u, v, rate = np.array([0, 1]), np.array([1, 2]), np.array([2.0, 1.0])
     load, inf = np.ones((3, 1)), np.full(1, np.inf)
     executors_into_slots(load, Pairs(u, v, rate), 2, 2, 1.5, inf)
+    two = np.full(1, 2)
     state = new_state(
-        load,
-        np.zeros(3, np.int64),
-        np.full(2, 2),
-        np.full((3, 2, 1), np.inf),
-        np.zeros(2),
-        np.full(1, 2),
-        np.full(1, 2),
-        np.ones((1, 2), dtype=np.bool_),
-    )
+        load, np.zeros(3, np.int64), np.full(2, 2), np.full((3, 2, 1), np.inf), np.zeros(2), two,
+        two, np.ones((1, 2), dtype=np.bool_),
+    )  # fmt: skip
     around: Neighbours = neighbours(3, u, v, rate)
     online_kernel.place_pairs(state, around, u, v)
     online_kernel.put_the_rest(state, np.arange(3))
-    return time.perf_counter() - began
 
 
 METHOD = Method(

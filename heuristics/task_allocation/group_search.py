@@ -41,7 +41,7 @@ def search_groups(
     instance: Instance, groups: TaskGroups, classes: NodeClasses, incumbent: Incumbent
 ) -> None:
     """Search on counts until the iteration limit or the time limit; results go to the incumbent."""
-    incumbent.compiled(warm_up())
+    incumbent.warm(warm_up)
     problem = problem_of(instance, groups, classes)
     near = instance.tasks.node
     if incumbent.request.warm_start is not None:
@@ -110,9 +110,7 @@ def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
     from optim.kernels.repair import repair
     from optim.kernels.warm import warm_up as warm_up_repair
 
-    began = time.perf_counter()
-    warm_up_repair()
-    incumbent.compiled(time.perf_counter() - began)
+    incumbent.warm(warm_up_repair)
     candidates = [*incumbent.given_starts()]
     if incumbent.partial is not None:
         candidates.append(incumbent.partial)
@@ -127,17 +125,11 @@ def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
 
 
 @warming
-def _warm_up_once() -> None:
+def warm_up() -> None:
+    """Compile the kernels, or load them from the cache."""
     place_groups(tiny_job())
     rate = [[0.0, 1.0], [1.0, 0.0]]
     _search(make_problem([1, 1], [[1.0], [1.0]], rate, [2], [[2.0]]), SHARES, [], 1, 0)
-
-
-def warm_up() -> float:
-    """Compile the kernels, or load them from the cache; return the seconds it took."""
-    began = time.perf_counter()
-    _warm_up_once()
-    return time.perf_counter() - began
 
 
 MOST_PATTERNS = 4000

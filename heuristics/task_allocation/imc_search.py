@@ -10,7 +10,6 @@ start it is given, nor than staying.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from optim.methods.reduce import lowered
@@ -76,9 +75,15 @@ TRIES = 3
 
 def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
     """Search task by task; results go to the incumbent."""
-    from heuristics.task_allocation.annealing import anneal_in_rounds, by_table
+    from heuristics.task_allocation.annealing import (
+        anneal_in_rounds,
+        by_table,
+        warm_up_rows,
+        warm_up_table,
+    )
+    from optim.kernels.warm import warm_up
 
-    incumbent.compiled(_warm_up(instance))
+    incumbent.warm(warm_up, warm_up_table if by_table(instance) else warm_up_rows)
     # by table the annealing finds more in the time that a descent along long rows takes
     hasty = incumbent.request.remaining() is not None and by_table(instance)
     for node in _starts(instance, incumbent, 1 if hasty else TRIES):
@@ -103,17 +108,6 @@ def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[In
         yield first_fit_decreasing(instance)
         return
     yield from cuts(instance, incumbent.request, engine=chosen, tries=tries)
-
-
-def _warm_up(instance: Instance) -> float:
-    """Compile the kernels, or load them from the cache; return the seconds it took."""
-    from heuristics.task_allocation import annealing
-    from optim.kernels.warm import warm_up
-
-    began = time.perf_counter()
-    warm_up()
-    (annealing.warm_up_table if annealing.by_table(instance) else annealing.warm_up_rows)()
-    return time.perf_counter() - began
 
 
 METHOD = Method(

@@ -5,8 +5,6 @@ stay so: they move as indivisible units, split where a unit would be too heavy o
 move. Of those apart the one with most traffic is pinned to one node. Then the MILP balances the
 units; where that fails the load balance asked for, units are split finer, down to single key
 groups.
-
-Step 4 of ALBIC: the MILP over the units of a round.
 """
 
 from __future__ import annotations
