@@ -757,8 +757,8 @@ class Timed:
     @classmethod
     def of(cls, request: Request, **given: Any) -> Self:
         """Return what a request asks for; what is given besides wins."""
-        asked = {"seed": request.seed, "offer": request.offer, "started": request.started}
-        return cls(**({"deadline": request.deadline} | asked | given))
+        asked: dict[str, Any] = {"deadline": request.deadline, "started": request.started}
+        return cls(**(asked | {"seed": request.seed, "offer": request.offer} | given))
 
     def remaining(self) -> float | None:
         """Seconds left, never negative; ``None`` without a limit."""
