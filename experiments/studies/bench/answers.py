@@ -13,6 +13,7 @@ import selectors
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -63,34 +64,47 @@ def _limited(seconds: float) -> Iterator[None]:
 @contextlib.contextmanager
 def _stdout_aside() -> Iterator[None]:
     """Send what a method prints to standard error: standard output is for the results."""
-    import sys
-
     with contextlib.redirect_stdout(sys.stderr):
         yield
+
+
+def guarded(work: Callable[[Instance, str, Asked, float], None]) -> Asker:
+    """Ask by a function that adds answers, given when it began; what it raises is the problem."""
+
+    def ask(instance: Instance, objective: str) -> Asked:
+        found, began = Asked(), time.perf_counter()
+        try:
+            with _stdout_aside():
+                work(instance, objective, found, began)
+        except Exception as error:  # a method of others may fail in any way
+            found.problem = words(error)
+            found.unsuitable = isinstance(error, UnsuitableMethod)
+        found.seconds = found.seconds or time.perf_counter() - began
+        return found
+
+    return ask
 
 
 def function_asker(function: Callable[[dict[str, Any]], Any], limit: float) -> Asker:
     """Ask a function; one that yields is asked until it ends or the limit is reached."""
 
-    def ask(instance: Instance, _: str) -> Asked:
-        found, document = Asked(), instance.to_dict()
-        began = time.perf_counter()
+    def work(instance: Instance, _: str, found: Asked, began: float) -> None:
+        document = instance.to_dict()
+        began = time.perf_counter()  # the dictionary is made on our time
         try:
-            with _stdout_aside(), _limited(limit):
+            with _limited(limit):
                 answer = function(document)
                 for one in answer if isinstance(answer, Iterator) else (answer,):
                     kept = dict(one) if isinstance(one, Mapping) else one  # it may go on with it
                     found.answers.append((time.perf_counter() - began, kept))
         except _Over:
             found.stopped, found.problem = True, f"stopped after {limit:g} s"
-        except Exception as error:  # a method of others may fail in any way
-            found.problem = words(error)
         except SystemExit as error:
             found.problem = f"left by sys.exit({error.code!r})"
-        found.seconds = time.perf_counter() - began
-        return found
+        finally:
+            found.seconds = time.perf_counter() - began
 
-    return ask
+    return guarded(work)
 
 
 def command_asker(command: str, limit: float) -> Asker:
@@ -213,23 +227,17 @@ def method_asker(method: Method | str, limit: float, **options: Any) -> Asker:
     name = method if isinstance(method, str) else method.name
     given = None if name == "default" else name
 
-    def ask(instance: Instance, objective: str) -> Asked:
+    def work(instance: Instance, objective: str, found: Asked, _: float) -> None:
         from optim import solve
         from optim.certificates.grade import affordable
         from optim.referee.result import Termination
 
         optimised = isinstance(method, str) or objective in method.objectives
-        found, began = Asked(), time.perf_counter()
-        try:
-            with _stdout_aside():
-                result = solve(
-                    instance, given, objective=objective if optimised else None,
-                    time_limit=limit, explain=0.0, **options,
-                )  # fmt: skip
-        except Exception as error:  # methods of other packages may fail in any way
-            found.seconds, found.problem = time.perf_counter() - began, words(error)
-            found.unsuitable = isinstance(error, UnsuitableMethod)
-            return found
+        began = time.perf_counter()
+        result = solve(
+            instance, given, objective=objective if optimised else None, time_limit=limit,
+            explain=0.0, **options,
+        )  # fmt: skip
         # kernels are compiled once a machine, and not on the method's clock
         spent = time.perf_counter() - began - result.times.get("compile", 0.0)
         if result.termination is Termination.INTERRUPTED:
@@ -244,6 +252,5 @@ def method_asker(method: Method | str, limit: float, **options: Any) -> Asker:
             found.said = [Point(s, value) for s, value, _ in result.trace if value is not None]
             result = affordable(result, lambda: instance.to_json().encode())
         found.result = result
-        return found
 
-    return ask
+    return guarded(work)

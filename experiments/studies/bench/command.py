@@ -93,8 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run a method on the cases and print how far it is from what was proved."""
+    from experiments.studies.bench.rows import opened, store
     from experiments.studies.bench.table import Lines, summary_text
-    from streamplace.present.streams import write_stdout
+    from streamplace.present.streams import print_json, write_stdout
 
     cases = chosen(args)
     if args.rows is not None and args.peers is None:
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     tell = (lambda _: None) if args.json else write_stdout
     folder = _folder(args.output)
     interrupted = False
-    with nullcontext() if folder is None else _opened(folder):
+    with nullcontext() if folder is None else opened(folder):
         try:
             tell(lines.head() + "\n")
             for case in cases:
@@ -126,8 +127,6 @@ def run(args: argparse.Namespace) -> int:
                     args.plans.mkdir(parents=True, exist_ok=True)
                     found.plan.save(args.plans / f"{case.name}.json")
                 if folder is not None:
-                    from experiments.studies.bench.rows import store
-
                     store(folder, contestant, found)
                 tell(lines.of(found.row) + "\n")
         except KeyboardInterrupt:
@@ -139,8 +138,6 @@ def run(args: argparse.Namespace) -> int:
 
         write_atomic(args.output, json.dumps(document, indent=1) + "\n")
     if args.json:
-        from streamplace.present.streams import print_json
-
         print_json(document)
     elif rows:
         tell("\n" + summary_text(rows))
@@ -309,12 +306,6 @@ def _folder(output: str | None) -> Any:
     from experiments.sweep.store import ResultFolder
 
     return ResultFolder(Path(output))
-
-
-def _opened(folder: Any) -> Any:
-    from experiments.studies.bench.rows import opened
-
-    return opened(folder)
 
 
 def _document(contestant: Contestant, rows: list[dict[str, Any]]) -> dict[str, Any]:

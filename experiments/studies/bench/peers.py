@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.studies.bench import rebalancer_process, textbook
-from experiments.studies.bench.answers import method_asker
+from experiments.studies.bench.answers import guarded, method_asker
 from experiments.studies.bench.cases import read
-from experiments.studies.bench.scores import Asked, judged, scores, words
+from experiments.studies.bench.scores import judged, scores
 from experiments.studies.bench.table import summary
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.catalogue import OBJECTIVES
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from experiments.studies.bench.answers import Asker
     from experiments.studies.bench.cases import Case
+    from experiments.studies.bench.scores import Asked
     from optim import Instance
     from optim.format.tables import Ints
 
@@ -135,22 +136,16 @@ def _is_installed(module: str) -> bool:
 def mended(place: Callable[[Instance], Ints], limit: float) -> Asker:
     """Ask for a placement that knows of traffic and loads, and repair what breaks other rules."""
 
-    def ask(instance: Instance, _: str) -> Asked:
+    def work(instance: Instance, _: str, found: Asked, began: float) -> None:
         from optim import Plan
         from optim.kernels.repair import repair
 
-        found, began = Asked(), time.perf_counter()
-        try:
-            node = place(instance)
-            deadline = max(began + limit, time.perf_counter() + REPAIR)  # one may use all its time
-            node = repair(instance, node, deadline).node
-            found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
-        except Exception as error:  # one that fails, or an answer that cannot be mended
-            found.problem = words(error)
-        found.seconds = time.perf_counter() - began
-        return found
+        node = place(instance)
+        deadline = max(began + limit, time.perf_counter() + REPAIR)  # one may use all its time
+        node = repair(instance, node, deadline).node
+        found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
 
-    return ask
+    return guarded(work)
 
 
 def partitioned(engine: str, limit: float) -> Asker:
@@ -171,23 +166,17 @@ def _parts(instance: Instance, engine: str) -> Ints:
 def rebalancer(limit: float) -> Asker:
     """Ask Meta's `rebalancer`, balance goal `ideal`, which knows loads and the budget of moves."""
 
-    def ask(instance: Instance, _: str) -> Asked:
+    def work(instance: Instance, _: str, found: Asked, began: float) -> None:
         from optim import Plan
 
-        found, began = Asked(), time.perf_counter()
-        try:
-            python = rebalancer_process.find_peer()
-            if python is None:
-                raise RuntimeError(f"{rebalancer_process.PYTHON} names no Python with rebalancer")
-            answer = rebalancer_process.run_peer(python, instance, "ideal", limit)
-            plan = Plan.from_indices(instance, np.array(answer["place"], dtype=np.int32))
-            found.answers.append((time.perf_counter() - began, plan))
-        except Exception as error:  # what it cannot read, or does not answer in time
-            found.problem = words(error)
-        found.seconds = time.perf_counter() - began
-        return found
+        python = rebalancer_process.find_peer()
+        if python is None:
+            raise RuntimeError(f"{rebalancer_process.PYTHON} names no Python with rebalancer")
+        answer = rebalancer_process.run_peer(python, instance, "ideal", limit)
+        plan = Plan.from_indices(instance, np.array(answer["place"], dtype=np.int32))
+        found.answers.append((time.perf_counter() - began, plan))
 
-    return ask
+    return guarded(work)
 
 
 def timefold_python() -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,6 @@ from optim.methods.registry import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
     from experiments.studies.bench.cases import Case
     from experiments.studies.bench.scores import Run
@@ -52,20 +52,15 @@ class Contestant:
     limit: float
 
 
-def opened(folder: ResultFolder) -> AbstractContextManager[ResultFolder]:
+@contextmanager
+def opened(folder: ResultFolder) -> Iterator[ResultFolder]:
     """Keep others from writing while the block runs, and put the rows into one file at its end."""
-    from contextlib import contextmanager
-
-    @contextmanager
-    def writing() -> Iterator[ResultFolder]:
-        with folder.writing(SWEEP):
-            folder.write_marker({"name": SWEEP, "runs": []})
-            try:
-                yield folder
-            finally:
-                folder.compact()
-
-    return writing()
+    with folder.writing(SWEEP):
+        folder.write_marker({"name": SWEEP, "runs": []})
+        try:
+            yield folder
+        finally:
+            folder.compact()
 
 
 def store(folder: ResultFolder, contestant: Contestant, run: Run) -> None:

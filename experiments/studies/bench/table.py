@@ -101,15 +101,16 @@ def _or_infinite(row: dict[str, Any], which: str) -> float:
 def summary_text(rows: Sequence[dict[str, Any]]) -> str:
     """Return the summary as a table, what its columns mean, and what is to be done about news."""
     heads = ("cases", "feasible", "at bound", "median gap", "to best", "p. integral", "certified")
-    widths = (7, 10, 11, 12, 11, 13, 11)
-    lines = ["family".ljust(14) + "".join(map(str.rjust, heads, widths))]
-    for part in summary(rows):
-        cells = (
-            str(part["cases"]), str(part["feasible"]), f"{part['at_bound']}/{part['bounded']}",
-            _percent(part["median_gap_percent"]), _percent(part["median_gap_to_best_percent"]),
-            _number(part["mean_primal_integral"]), f"{part['own_certificates']}/{part['cases']}",
-        )  # fmt: skip
-        lines.append(part["family"].ljust(14) + "".join(map(str.rjust, cells, widths)))
+    rows_of = [
+        (
+            part["family"], part["cases"], part["feasible"],
+            f"{part['at_bound']}/{part['bounded']}", _percent(part["median_gap_percent"]),
+            _percent(part["median_gap_to_best_percent"]), _number(part["mean_primal_integral"]),
+            f"{part['own_certificates']}/{part['cases']}",
+        )
+        for part in summary(rows)
+    ]  # fmt: skip
+    lines = [_plain(("family", *heads), rows_of, ("family",))]
     lines += [
         "",
         "gap: to the certified bound, ~ to the best known value where none is certified; medians "
@@ -146,7 +147,7 @@ KNOWN = (
     "case", "tasks × nodes", "objective", "best known", "by", "claimed bound", "by",
     "certified bound", "gap",
 )  # fmt: skip
-_KNOWN_LEFT = (0, 2, 4, 6)
+_LEFT = ("case", "objective", "by")
 """Columns of words."""
 
 
@@ -161,9 +162,7 @@ def cells(case: Case) -> tuple[str, ...]:
 
 def known_text(cases: Iterable[Case]) -> str:
     """Return the table for a terminal, columns as wide as they need be."""
-    lines = [KNOWN, *map(cells, cases)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "".join("  ".join(_padded(line, widths)).rstrip() + "\n" for line in lines)
+    return _plain(KNOWN, [cells(case) for case in cases], _LEFT) + "\n"
 
 
 def page_table(cases: Iterable[Case]) -> str:
@@ -177,11 +176,13 @@ def page_table(cases: Iterable[Case]) -> str:
     return markdown(heads, lines, [heads[1], heads[3], *heads[5:]])
 
 
-def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [
-        cell.ljust(width) if k in _KNOWN_LEFT else cell.rjust(width)
-        for k, (cell, width) in enumerate(zip(line, widths, strict=True))
-    ]
+def _plain(heads: Sequence[str], rows: Sequence[Sequence[object]], left: Sequence[str]) -> str:
+    """Return columns for a terminal, as wide as they need be."""
+    from tabulate import tabulate
+
+    align = ["left" if head in left else "right" for head in heads]
+    form: dict[str, Any] = {"tablefmt": "plain", "disable_numparse": True, "colalign": align}
+    return "\n".join(map(str.rstrip, tabulate(rows, heads, **form).splitlines()))
 
 
 def _number7(value: float | None) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.bench.scores import Asked, Point, words
+from experiments.studies.bench.answers import guarded
+from experiments.studies.bench.scores import Point
 from formulations.task_allocation.model import build
 from optim import Plan
 from optim.figures.measures import node_loads
@@ -25,6 +26,7 @@ from optim.solvers import capabilities, solve_linear
 
 if TYPE_CHECKING:
     from experiments.studies.bench.answers import Asker
+    from experiments.studies.bench.scores import Asked
     from formulations.task_allocation.model import AllocationModel
     from optim import Instance
     from optim.format.tables import Ints
@@ -43,17 +45,11 @@ _FIRST, _CLOSE = 1.0, 1e-6
 def asker(solver: str, limit: float) -> Asker:
     """Ask a solver by the textbook's model of the objective."""
 
-    def ask(instance: Instance, objective: str) -> Asked:
-        found, began = Asked(), time.perf_counter()
-        try:
-            solved = _bisected if objective == "sustainable_rate" else _solved
-            solved(instance, objective, solver, limit, began, found)
-        except Exception as error:  # a model that is too large, a solver that fails: no plan
-            found.problem = words(error)
-        found.seconds = time.perf_counter() - began
-        return found
+    def work(instance: Instance, objective: str, found: Asked, began: float) -> None:
+        solved = _bisected if objective == "sustainable_rate" else _solved
+        solved(instance, objective, solver, limit, began, found)
 
-    return ask
+    return guarded(work)
 
 
 def objectives(solver: str) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> Compa
     ended: dict[Path, set[int]] = {HERE: set(), other: set()}
     for number in range(repeats):
         for checkout in (HERE, other) if number % 2 else (other, HERE):
-            spent = spend(lambda c=checkout: _run(c, words))  # type: ignore[misc]
+            spent = spend(_run, checkout, words)
             best[checkout] = min(best.get(checkout, float("inf")), spent.cpu)
             ended[checkout].add(spent.value)
     same = "0" if ended[HERE] == ended[other] == {0} else f"{ended[other]} and {ended[HERE]}"

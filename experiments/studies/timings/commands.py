@@ -101,7 +101,7 @@ def processes(repeats: int = 3, only: str = "") -> Rows:
     with tempfile.TemporaryDirectory() as folder:
         for name, words in processes_of(Path(folder)).items():
             if only in name:
-                runs = [spend(lambda w=words: run(w)) for _ in range(repeats)]  # type: ignore[misc]
+                runs = [spend(run, words) for _ in range(repeats)]
                 yield name, f"{min(one.cpu for one in runs):.2f}", runs[-1].value
 
 
@@ -121,7 +121,7 @@ def seconds_of(method: str, root: Path, bytecode: Path) -> float:
     """Return the CPU seconds of one run, its solvers' included."""
     limit = ["--time-limit", "1"] if method in LIMITED else []
     words = (*CLI, "solve", str(INSTANCE), "--method", method, "--quiet", *limit)
-    return spend(lambda: run(words, root, root, bytecode)).cpu
+    return spend(run, words, root, root, bytecode).cpu
 
 
 @timing(
@@ -206,7 +206,7 @@ def dead_broker(brokers: int = 200, partitions: int = 33_334) -> Rows:
         folder = Path(name)
         write_cluster(folder, brokers, partitions)
         for words in DEAD_BROKER:
-            first, again = (spend(lambda w=words: run((*CLI, *w, "-q"), folder)) for _ in range(2))  # type: ignore[misc]
+            first, again = (spend(run, (*CLI, *words, "-q"), folder) for _ in range(2))
             if first.value:
                 raise RuntimeError(f"{' '.join(words)} ended with {first.value}")
             count = None

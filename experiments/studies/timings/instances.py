@@ -54,14 +54,14 @@ def write_instance(path: Path, tasks: int) -> None:
 
 def read_once(path: str) -> dict[str, float]:
     """Read one file and evaluate a plan on it; return seconds, and peak memory in MB."""
-    read = spend(lambda: Instance.load(path))
+    read = spend(Instance.load, path)
     instance, peak = read.value, peak_megabytes()
     plan = Plan.from_indices(instance, (np.arange(instance.num_tasks) * 7) % instance.num_nodes)
     return {
         "read and validate, s (≤ 2)": read.wall,
         "peak memory, MB (≤ 1,000)": peak,
-        "referee, first call, s (≤ 0.05)": spend(lambda: evaluate(instance, plan)).wall,
-        "referee, further calls, s": least(lambda: evaluate(instance, plan)).wall,
+        "referee, first call, s (≤ 0.05)": spend(evaluate, instance, plan).wall,
+        "referee, further calls, s": least(evaluate, instance, plan).wall,
         "write, read again and hash, s": spend(
             lambda: instance.replace(name=instance.name).sha256
         ).wall,
@@ -157,7 +157,7 @@ def model_building(nodes: int = 60, key_groups: int = 1200, pairs: int = 7) -> R
         for way, build in ways.items():
             # arrays and scipy are short: one disturbance must not decide a pair
             runs = 1 if way == "PuLP" else 5
-            seconds[way].append(least(lambda b=build: b(problem), runs).wall)  # type: ignore[misc]
+            seconds[way].append(least(build, problem, repeats=runs).wall)
     for way, spent in seconds.items():
         ratios = (
             median(a / b for a, b in zip(spent, seconds[other], strict=True))

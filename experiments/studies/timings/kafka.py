@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.statistics import median_interval
 from experiments.studies.bench.cases import cluster_of
 from experiments.studies.timings.cruise_control import (
     DISK_ALONE,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
     from experiments.studies.timings.registry import Rows
     from streamplace.clusters.kafka.cluster import Cluster
-
-RESAMPLED = 10_000
 
 
 @dataclass(frozen=True)
@@ -106,14 +105,6 @@ def fewest_bytes(instance: Instance, seed: int) -> tuple[float | None, float]:
     return value, float(result.bound or 0.0)
 
 
-def interval(values: Sequence[float]) -> str:
-    """Return the 95 % interval of the median by a seeded bootstrap."""
-    rng = np.random.default_rng(0)
-    drawn = rng.choice(np.array(values), (RESAMPLED, len(values)))
-    low, high = np.percentile(np.median(drawn, axis=1), (2.5, 97.5))
-    return f"{low:.1f} … {high:.1f}"
-
-
 @timing(
     "Bytes copied beside Cruise Control's goals, within 9 % of the mean", "goals", "clusters",
     "number", "no more bytes than greedy", "fewer bytes, median %", "95 % interval", "least … most",
@@ -139,10 +130,12 @@ def bytes_copied(clusters: int = 36) -> Rows:
 def summary(pairs: Sequence[Pair]) -> list[object]:
     """Return the cells of a row over clusters."""
     saved = [p.saving for p in pairs]
+    found = median_interval(saved)
     possible = [100.0 * (1.0 - p.bound / p.theirs) for p in pairs]
     as_good = sum(p.ours is not None and p.ours <= p.theirs for p in pairs)
     return [
-        len(pairs), f"{as_good} of {len(pairs)}", f"{median(saved):.1f}", interval(saved),
+        len(pairs), f"{as_good} of {len(pairs)}", f"{found.value:.1f}",
+        f"{found.low:.1f} … {found.high:.1f}",
         f"{min(saved):.1f} … {max(saved):.1f}", f"{median(possible):.1f}",
         median(p.seconds for p in pairs),
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -26,7 +27,7 @@ from optim.methods.registry import Request, get_method, method_names
 from optim.referee.evaluate import evaluate_indices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from experiments.studies.timings.registry import Rows
     from optim.figures.figure import Figure
@@ -89,7 +90,7 @@ def storm_online(executors: int = 10_000, pairs: int = 100_000) -> Rows:
         chosen: tuple[dict[str, Any], ...] = ({}, {"alpha": 0.05, "gamma": 3.0})
         for options in chosen:
             solve(made, "storm-online", **options)
-            run = least(lambda: solve(made, "storm-online", **options), 3)  # noqa: B023
+            run = least(solve, made, "storm-online", repeats=3, **options)
             shown = ", ".join(f"{k} {v:g}" for k, v in options.items()) or "defaults"
             yield topologies, shown, run.wall, between_nodes(run.value)
 
@@ -124,7 +125,7 @@ def gma(nodes: int = 1_000, operators: int = 10_000, racks: Sequence[int] = (0, 
         for objective in ("used_capacity", "cpu_deviation"):
             request = Request(objective=objective, options=method.read_options({}))
             method.run(instance, request)  # compiles, and derives the instance's arrays
-            run = least(lambda: method.run(instance, request), 3)  # noqa: B023
+            run = least(method.run, instance, request, repeats=3)
             result = solve(instance, "gma", objective=objective)
             yield count, objective, run.wall, result.notes[0]
 
@@ -139,10 +140,8 @@ def eoa_milp(seeds: int = 10) -> Rows:
     for racks in (0, 2):
         made = [generate("eoa_random", seed=seed, racks=racks) for seed in range(seeds)]
         for objective in ("used_capacity", "cpu_deviation", "mean_absolute_deviation"):
-            runs = [
-                spend(lambda i=i: solve(i, "eoa-milp", objective=objective, time_limit=60))  # type: ignore[misc]  # noqa: B023
-                for i in made
-            ]
+            given = {"objective": objective, "time_limit": 60.0}
+            runs = [spend(solve, instance, "eoa-milp", **given) for instance in made]
             closed = sum(run.value.termination in ("optimal", "infeasible") for run in runs)
             times = [run.wall for run in runs]
             yield racks, objective, median(times), max(times), f"{closed} of {seeds}"
@@ -166,7 +165,7 @@ def model_driven(tasks: int = 1_000) -> Rows:
         instance = generate("model_dag", tasks=tasks, rate=rate, largest_vm="D4")
         for method in (f"{allocation}+{mapping}" for mapping in ("dsm", "sam", "rsm")):
             options: dict[str, Any] = STEPS.get(method, {})
-            runs = [spend(lambda: solve(instance, method, **options)) for _ in range(4)]  # noqa: B023
+            runs = [spend(solve, instance, method, **options) for _ in range(4)]
             best = min(run.wall - run.value.times.get("compile", 0.0) for run in runs)
             mapping_s = min(run.value.times["solve"] for run in runs)
             result = runs[-1].value
@@ -215,7 +214,7 @@ def rate_cases(only: str = "") -> Rows:
         if only not in instance.name:
             continue
         solve(instance, "throughput-exact")
-        exact = spend(lambda: solve(instance, "throughput-exact"))  # noqa: B023
+        exact = spend(solve, instance, "throughput-exact")
         found = solve(instance, "throughput-search", time_limit=1.0)
         best = value_of(exact.value) or 0.0
         yield (
@@ -259,7 +258,7 @@ def rate_pipelines(
     asked.append((pipeline(*large), "throughput-search", limit / 3))
     for instance, method, seconds in asked:
         solve(pipeline(4, 4), method, time_limit=1.0)
-        run = spend(lambda: solve(instance, method, time_limit=seconds))  # noqa: B023
+        run = spend(solve, instance, method, time_limit=seconds)
         result = run.value
         size = f"{instance.num_operators} × {instance.num_tasks} on {instance.num_nodes}"
         cells = (value_of(result), result.bound, result.gap, str(result.termination))
@@ -312,20 +311,23 @@ def singles(instance: Instance, objective: str) -> Iterator[str]:
     "`solve` without a method beside every single method that suits, each with the same time",
     "instance", "objective", "portfolio", "ended", "best single", "its value", "methods",
     "portfolio is worse by", aim="never worse",
-    quick={"seconds": 0.5, "sets": ("sweep",), "most": 1},
+    quick={"seconds": 0.5, "sets": ("sweep",), "most": 1, "rivals": 2},
 )  # fmt: skip
 def portfolio(
-    seconds: float = 5.0, sets: Sequence[str] = ("examples", "sweep"), most: int = 100
+    seconds: float = 5.0,
+    sets: Sequence[str] = ("examples", "sweep"),
+    most: int = 100,
+    rivals: int = 100,
 ) -> Rows:
     """Paired: a plan that leaves tasks on leaving nodes is worse than one that leaves fewer, then
-    the objective decides, by the referee.
+    the objective decides, by the referee. So many instances of each set, and methods of each.
     """
-    made: dict[str, Callable[[], Iterable[Instance]]] = {
-        "examples": lambda: map(Instance.load, sorted(EXAMPLES.glob("*.json"))),
-        "sweep": lambda: bench_instances("collocation-q"),
+    made: dict[str, Iterable[Instance]] = {
+        "examples": map(Instance.load, sorted(EXAMPLES.glob("*.json"))),
+        "sweep": bench_instances("collocation-q"),
     }
     warm_up()
-    for instance in (i for which in sets for i in islice(made[which](), most)):
+    for instance in (i for which in sets for i in islice(made[which], most)):
         try:
             ours = solve(instance, PORTFOLIO, time_limit=seconds)
         except StreamplaceError as error:
@@ -336,15 +338,12 @@ def portfolio(
         figure = OBJECTIVES[ours.objective.name]
         mine = reached(ours, figure)
         best, name, tried = None, "", 0
-        for single in singles(instance, figure.name):
-            try:
+        for single in islice(singles(instance, figure.name), rivals):
+            with suppress(StreamplaceError):
                 result = solve(instance, single, time_limit=seconds, objective=figure.name)
-            except StreamplaceError:
-                continue
-            found = reached(result, figure)
-            tried += 1
-            if found is not None and (best is None or behind(best, found, figure) > 0):
-                best, name = found, single
+                tried, found = tried + 1, reached(result, figure)
+                if found is not None and (best is None or behind(best, found, figure) > 0):
+                    best, name = found, single
         yield (
             instance.name, figure.name, mine and mine.value, str(ours.termination), name,
             best and best.value, tried, f"{100 * behind(mine, best, figure):.3f} %",

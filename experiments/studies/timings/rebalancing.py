@@ -19,13 +19,11 @@ from experiments.generators import generate
 from experiments.generators.rebalancing import CLUSTER, SCALE_IN
 from experiments.studies.bench.rebalancer_process import (
     FORMULAS,
-    PYTHON,
     find_peer,
     peak_megabytes,
     run_peer,
 )
 from experiments.studies.timings.registry import (
-    LeftOut,
     apart,
     collocated,
     spend,
@@ -40,7 +38,7 @@ from optim.format.instance import Instance
 from optim.solvers import SOLVERS, capabilities, solve_linear
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from experiments.studies.timings.registry import Rows
     from optim.referee.result import Result
@@ -212,27 +210,36 @@ def _proved(result: Result) -> float:
 
 
 @timing(
-    "Flux, the paper's full model cold by each solver, and ours", "instance", "by", "d", "bound",
-    "s", quick={"cases": 1, "limit": 1.0},
+    "Flux, the paper's full model cold by each solver, Meta's rebalancer (if installed), and ours",
+    "instance", "by", "d", "bound", "s", quick={"cases": 1, "limit": 1.0},
 )  # fmt: skip
 def solvers(cases: int = 3, limit: float = 30.0) -> Rows:
-    """At most 30 s each."""
+    """At most 30 s each; `rebalancer` is what ``STREAMPLACE_REBALANCER`` names the Python of."""
     compiled()
+    python = find_peer()
     for case in CASES[:cases]:
         instance = case.given() or case.made(0)
         for method in ("balance-search", "balance-milp", "flux"):
             most = None if method == "flux" else limit
-            run = spend(lambda: solve(instance, method, time_limit=most))  # noqa: B023
+            run = spend(solve, instance, method, time_limit=most)
             spent = run.wall - run.value.times.get("compile", 0.0)
             yield case.name, method, value_of(run.value), run.value.bound, spent
         problem = balance_problem(instance)
         built = build_full(problem)
         built.model.freeze()
         for solver in (name for name in SOLVERS if not capabilities(name).integer_only):
-            run = spend(lambda: solve_linear(built.model, solver, time_limit=limit))  # noqa: B023
+            run = spend(solve_linear, built.model, solver, time_limit=limit)
             x, bound = run.value.x, run.value.bound
             value = None if x is None else problem.levels(built.read(x)).distance
             yield case.name, f"the paper's model, {solver}", value, bound, run.wall
+        for formula in FORMULAS if python else ():
+            assert python is not None
+            answer = run_peer(python, instance, formula, limit)
+            placement = np.array(answer["place"], dtype=np.int64)
+            fits = problem.is_feasible(placement)
+            reached = problem.levels(placement).distance if fits else "above the budget"
+            spent = answer["build"] + answer["solve"]
+            yield case.name, f"rebalancer, {formula}", reached, None, spent
 
 
 @timing("Flux with a budget of all key groups, varies 60", "seed", "Flux", "ours", "bound",
@@ -244,32 +251,6 @@ def flux(seeds: int = 10) -> Rows:
         instance = case.made(seed)
         theirs, ours = solve(instance, "flux"), solve(instance, "balance-search", time_limit=2.0)
         yield seed, value_of(theirs), value_of(ours), ours.bound
-
-
-@timing(
-    "Meta's rebalancer (PyPI), local search by moves and swaps", "instance", "by", "d", "s",
-    "memory, MB", quick={"cases": 1, "limit": 1.0},
-)  # fmt: skip
-def peer(cases: int = 5, limit: float = 10.0) -> Rows:
-    """What it reaches with its formulas, beside ours."""
-    python = find_peer()
-    if python is None:
-        raise LeftOut(f"{PYTHON} names no Python that has it (pip install rebalancer)")
-    for case in CASES[:cases]:
-        found = searched(case, None) or searched(case, 0)
-        assert found is not None
-        looks, value, _, gigabytes = found
-        for d, at in ((looks[0], case.looks[0]), (value, case.limit)):
-            yield case.name, "balance-search", d, at, 1024 * gigabytes
-        instance = case.given() or case.made(0)
-        problem = balance_problem(instance)
-        for formula in FORMULAS:
-            answer = run_peer(python, instance, formula, limit)
-            placement = np.array(answer["place"], dtype=np.int64)
-            fits = problem.is_feasible(placement)
-            reached = problem.levels(placement).distance if fits else "above the budget"
-            seconds = answer["build"] + answer["solve"]
-            yield case.name, f"rebalancer, {formula}", reached, seconds, answer["megabytes"]
 
 
 SIZES = ((20, 400, 20), (60, 1_200, 50))
@@ -295,61 +276,50 @@ def _spent(result: Result) -> float:
 
 
 @timing(
-    "Collocation under a load distance of 1 point", "instance", "method", "collocated %", "bound %",
-    "gap", "load distance", "moves", "s", quick={"sizes": ((4, 40, 4),), "limit": 1.0},
-)  # fmt: skip
-def joint(sizes: Sequence[tuple[int, int, int]] = SIZES, limit: float = MILP_SECONDS) -> Rows:
-    """`albic`, `joint-search` and `joint-milp`."""
-    solve(joint_instance(4, 40, 4, 1), "joint-search", max_load_distance=5.0)
-    for nodes, key_groups, budget in sizes:
-        made = joint_instance(nodes, key_groups, budget, 0)
-        asked: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("albic", {"ignore": ("max_load_distance",)}),
-            ("joint-search", {"time_limit": 2.0}),
-            ("joint-search", {"time_limit": None if limit > 10 else limit}),
-            ("joint-milp", {"time_limit": limit, "gap": MILP_GAP if nodes > 20 else None}),
-        )
-        for method, given in asked:
-            result = solve(made, method, **given)
-            found, bound = result.evaluation, result.bound
-            limited = given.get("time_limit")
-            label = method if limited is None else f"{method}, {limited:g} s"
-            if found is None or found.collocation_factor is None:
-                yield made.name, label, *(None,) * 5, _spent(result)
-                continue
-            share = None if bound is None else f"{100 * bound / (found.total_traffic or 1):.2f}"
-            gap = None if result.gap is None else f"{100.0 * result.gap:.2f} %"
-            cells = (f"{collocated(result):.2f}", share, gap, found.load_distance, found.migrations)
-            yield made.name, label, *cells, _spent(result)
-
-
-@timing(
-    "Collocation under a load distance: medians of generated instances", "kind", "size", "method",
-    "with a plan", "ended within its gap", "collocated %", "gap %", "s", "s (most)",
+    "Collocation under a load distance of 1 point: the study's instances, and medians of generated "
+    "ones", "instances", "method", "with a plan", "ended within its gap", "collocated %", "bound %",
+    "gap %", "load distance", "moves", "s", "s (most)",
     quick={"sizes": ((4, 40, 4),), "seeds": 1, "limit": 1.0},
 )  # fmt: skip
-def joint_seeds(
+def joint(
     sizes: Sequence[tuple[int, int, int]] = SIZES, seeds: int = 10, limit: float = MILP_SECONDS
 ) -> Rows:
-    """Ten instances each; of the kind ``joint`` the other half is fully partitioned."""
-    for kind, method, most in (
-        ("cluster", "joint-search", 2.0), ("cluster", "joint-milp", limit),
-        ("joint", "joint-search", 2.0), ("joint", "joint-search", min(limit, 20.0)),
-    ):  # fmt: skip
+    """`albic`, `joint-search` and `joint-milp`; of the kind ``joint`` half of the key groups is
+    fully partitioned.
+    """
+    solve(joint_instance(4, 40, 4, 1), "joint-search", max_load_distance=5.0)
+    short, longer, whole = min(limit, 2.0), min(limit, 20.0), None if limit > 10 else limit
+    generated = range(1, seeds + 1)
+    asked: tuple[tuple[str, Sequence[int], str, float | None], ...] = (
+        ("cluster", (0,), "albic", None), ("cluster", (0,), "joint-search", short),
+        ("cluster", (0,), "joint-search", whole), ("cluster", (0,), "joint-milp", limit),
+        ("cluster", generated, "joint-search", short), ("cluster", generated, "joint-milp", limit),
+        ("joint", generated, "joint-search", short), ("joint", generated, "joint-search", longer),
+    )  # fmt: skip
+    for kind, chosen, method, most in asked:
         for nodes, key_groups, budget in sizes:
-            gap = MILP_GAP if method == "joint-milp" and nodes > 20 else None
-            runs = [
-                solve(
-                    joint_instance(nodes, key_groups, budget, seed, kind), method, time_limit=most,
-                    gap=gap,
-                )
-                for seed in range(1, seeds + 1)
-            ]  # fmt: skip
-            shares = [collocated(run) for run in runs if run.evaluation]
-            gaps = [100.0 * run.gap for run in runs if run.gap is not None]
+            given: dict[str, Any] = {} if method != "albic" else {"ignore": ("max_load_distance",)}
+            if method == "joint-milp" and nodes > 20:
+                given["gap"] = MILP_GAP
+            made = [joint_instance(nodes, key_groups, budget, seed, kind) for seed in chosen]
+            runs = [solve(instance, method, time_limit=most, **given) for instance in made]
+            found = [run.evaluation for run in runs if run.evaluation]
             met = sum(str(run.termination) in ("optimal", "gap_reached") for run in runs)
             spent = [_spent(run) for run in runs]
-            size = f"{nodes} × {key_groups}, {budget} moves"
-            counts = (f"{len(shares)} of {seeds}", f"{met} of {seeds}")
-            cells = (median(shares or [0.0]), median(gaps or [0.0]), median(spent), max(spent))
-            yield kind, size, f"{method}, {most:g} s", *counts, *cells
+            yield (
+                made[0].name if len(made) == 1 else f"{kind}, {nodes} × {key_groups}, m{budget}",
+                method if most is None else f"{method}, {most:g} s",
+                f"{len(found)} of {len(made)}", f"{met} of {len(made)}",
+                _median(collocated(run) for run in runs if run.evaluation),
+                _median(
+                    100 * run.bound / (instance.total_traffic or 1.0)
+                    for instance, run in zip(made, runs, strict=True) if run.bound is not None
+                ),
+                _median(100 * run.gap for run in runs if run.gap is not None),
+                _median(one.load_distance for one in found if one.load_distance is not None),
+                _median(one.migrations or 0 for one in found), median(spent), max(spent),
+            )  # fmt: skip
+
+
+def _median(values: Iterable[float]) -> float | None:
+    return median(known) if (known := list(values)) else None

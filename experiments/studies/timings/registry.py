@@ -147,16 +147,16 @@ class Spent(NamedTuple):
     wall: float
 
 
-def spend(work: Callable[[], Any]) -> Spent:
+def spend(work: Callable[..., Any], *arguments: Any, **given: Any) -> Spent:
     """Call, and measure."""
     began, used = time.perf_counter(), processor_seconds()
-    value = work()
+    value = work(*arguments, **given)
     return Spent(value, processor_seconds() - used, time.perf_counter() - began)
 
 
-def least(work: Callable[[], Any], repeats: int = 5) -> Spent:
+def least(work: Callable[..., Any], *arguments: Any, repeats: int = 5, **given: Any) -> Spent:
     """Return the least of several calls: the least disturbed one on a shared machine."""
-    runs = [spend(work) for _ in range(repeats)]
+    runs = [spend(work, *arguments, **given) for _ in range(repeats)]
     return Spent(runs[-1].value, min(run.cpu for run in runs), min(run.wall for run in runs))
 
 

@@ -137,7 +137,7 @@ def random_graphs_exact(graphs: int = 2_000) -> Rows:
     """Time proofs."""
     instances = random_graphs_of(graphs)
     solve(instances[0], "imc-exact")  # compiled before the clock starts
-    runs = [spend(lambda i=i: solve(i, "imc-exact")) for i in instances]  # type: ignore[misc]
+    runs = [spend(solve, instance, "imc-exact") for instance in instances]
     proved = sum(run.value.termination == "optimal" for run in runs)
     method = [run.value.times["solve"] for run in runs]
     for what, times in (("method, wall", method), ("solve, CPU", [run.cpu for run in runs])):
@@ -159,7 +159,7 @@ def random_job(number: int) -> Instance:
 
 def proof(instance: Instance, limit: float = LIMIT) -> Spent:
     """Solve by `imc-exact`."""
-    return spend(lambda: solve(instance, "imc-exact", time_limit=limit))
+    return spend(solve, instance, "imc-exact", time_limit=limit)
 
 
 def closed(run: Spent) -> str:
@@ -170,47 +170,32 @@ def closed(run: Spent) -> str:
 
 
 @timing(
-    "imc-exact, pipelines of 4 × 100 tasks, group cost 200 %", "nodes", "traffic", "slack",
-    "closed", "CPU s", aim="each ≤ 10 s", quick={"nodes": (8,)},
+    "imc-exact: equal groups (4 × 100 tasks, cost 200 %), unequal groups (80/120/90/110 tasks, "
+    "costs 200/350/220/130 %), random jobs", "instance", "groups × tasks on nodes",
+    "utilisation, %", "closed", "CPU s", "optimum", "bound", "plan of first-fit decreasing",
+    aim="all closed; equal groups ≤ 10 s, others ≤ 60 s", quick={"nodes": (8,), "jobs": 1},
 )  # fmt: skip
-def pipelines(nodes: Sequence[int] = (8, 20, 100)) -> Rows:
-    """Equal groups."""
+def exact(nodes: Sequence[int] = (8, 20, 100), jobs: int = JOBS) -> Rows:
+    """Proofs of each kind of instance."""
     proof(generate("pipeline", nodes=8))  # compiled before the clock starts
-    for count in nodes:
-        for rates in ("15,15,15", "15,14,16"):
-            for slack in (1.0, 1.1, 1.5):
-                run = proof(generate("pipeline", nodes=count, slack=slack, rates=rates))
-                yield count, rates.replace(",", "/"), slack, closed(run), f"{run.cpu:.2f}"
-
-
-@timing(
-    "imc-exact, groups of 80/120/90/110 tasks, costs 200/350/220/130 %, slack 1.2", "nodes",
-    "closed", "optimum, MB/s", "bound", "CPU s", aim="each ≤ 60 s", quick={"nodes": (8,)},
-)  # fmt: skip
-def unequal_groups(nodes: Sequence[int] = (8, 20, 100)) -> Rows:
-    """Unequal groups."""
-    for count in nodes:
-        job = generate(
-            "pipeline", nodes=count, tasks="80,120,90,110", costs="200,350,220,130",
-            rates="30,45,12", slack=1.2,
-        )  # fmt: skip
+    made: list[tuple[str, Instance]] = [
+        (f"{rates}, slack {slack}", generate("pipeline", nodes=n, slack=slack, rates=rates))
+        for n in nodes for rates in ("15,15,15", "15,14,16") for slack in (1.0, 1.1, 1.5)
+    ]  # fmt: skip
+    unequal: dict[str, Any] = {
+        "tasks": "80,120,90,110",
+        "costs": "200,350,220,130",
+        "rates": "30,45,12",
+    }
+    made += [("unequal", generate("pipeline", nodes=n, slack=1.2, **unequal)) for n in nodes]
+    made += [(f"job {number}", random_job(number)) for number in range(jobs)]
+    for name, job in made:
         run = proof(job)
-        yield count, closed(run), value_of(run.value), run.value.bound, f"{run.cpu:.2f}"
-
-
-@timing(
-    "imc-exact, random jobs", "job", "groups × tasks on nodes", "utilisation, %", "closed", "CPU s",
-    "gap", "plan of first-fit decreasing", aim="all closed, each ≤ 60 s", quick={"jobs": 1},
-)  # fmt: skip
-def random_jobs(jobs: int = JOBS) -> Rows:
-    """Jobs of five or six unlike groups."""
-    for number in range(jobs):
-        job = random_job(number)
-        run = proof(job)
-        load = 100 * job.tasks.load.sum() / job.nodes.capacity.sum()
         size = f"{job.num_operators} × {job.num_tasks} on {job.num_nodes}"
+        load = 100 * job.tasks.load.sum() / job.nodes.capacity.sum()
         fits = bool((first_fit_decreasing(job) >= 0).all())
-        yield number, size, load, closed(run), f"{run.cpu:.2f}", run.value.gap, fits
+        cells = (closed(run), f"{run.cpu:.2f}", value_of(run.value), run.value.bound, fits)
+        yield name, size, load, *cells
 
 
 @timing(
@@ -283,7 +268,7 @@ def graphs(tasks: int = 10_000, nodes: int = 100, repeats: int = 3) -> Rows:
         for name, given in methods.items():
             method = name.partition(",")[0]
             solve(small, method, **{k: v for k, v in given.items() if k != "warm_start"})
-            run = least(lambda: solve(instance, method, seed=SEED, **given), repeats)  # noqa: B023
+            run = least(solve, instance, method, repeats=repeats, seed=SEED, **given)
             share, bad = collocated(run.value), len(run.value.evaluation.violations)
             away = "" if reference is None else f"{share - reference:+.2f}"
             yield kind, name, f"{share:.2f}", away, f"{run.cpu:.2f}", bad
@@ -293,7 +278,7 @@ def large_row(kind: str, tasks: int, nodes: int) -> list[object]:
     """Solve a large graph; the peak of memory is this process's."""
     instance = generate(kind, seed=SEED, tasks=tasks, nodes=nodes)
     solve(generate("community", tasks=200, nodes=4), "imc-search")
-    run = spend(lambda: solve(instance, "imc-search", seed=SEED))
+    run = spend(solve, instance, "imc-search", seed=SEED)
     bad = len(run.value.evaluation.violations)
     peak = peak_megabytes() / 1024
     return [kind, f"{collocated(run.value):.2f}", run.cpu, run.wall, f"{peak:.2f}", bad]
@@ -328,10 +313,7 @@ def dense(limits: Sequence[float] = (5.0, 60.0), sizes: int = len(DENSE)) -> Row
         made = generate(kind, seed=1, tasks=tasks, nodes=nodes)
         asked: list[tuple[str, float | None, int]] = [("partition", None, 0)]
         asked += [("imc-search", limit, seed) for limit in limits for seed in range(2)]
-        runs = [
-            spend(lambda m=m, t=t, s=s: solve(made, m, seed=s, time_limit=t))  # type: ignore[misc]  # noqa: B023
-            for m, t, s in asked
-        ]
+        runs = [spend(solve, made, m, seed=seed, time_limit=limit) for m, limit, seed in asked]
         gains = [run.value.evaluation.imc_gain for run in runs]
         for (method, limit, seed), gain, run in zip(asked, gains, runs, strict=True):
             below = f"{100 * (1 - gain / max(gains)):.2f}"
