@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.studies.lab.maven import maven_jars
 from experiments.studies.lab.runner import (
     HOST,
     LONG,
@@ -49,16 +50,6 @@ _SETTINGS = {  # small enough for two cores; what plans depend on is as Kafka ha
     "log.index.size.max.bytes": 64 << 10, "broker.session.timeout.ms": 6000,
     "leader.imbalance.check.interval.seconds": 5, "offsets.topic.replication.factor": 1,
 }  # fmt: skip
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>lab</groupId><artifactId>lab</artifactId><version>1</version><packaging>pom</packaging>
-<dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
-<version>{VERSION}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId>
-<version>1.7.36</version></dependency>
-</dependencies></project>
-"""
 Lists = dict[tuple[str, int], list[int]]
 
 
@@ -71,19 +62,8 @@ def kafka_jars() -> Path:
         Java, Maven or Maven Central is not there.
     """
     folder = Path.home() / ".cache" / "streamplace-lab" / f"kafka-{VERSION}"
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            raise LabError(f"{tool} is not there: Kafka {VERSION} needs Java 17, and Maven once")
-    if not (folder / "complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(_POM)
-        words = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies"]
-        words.append(f"-DoutputDirectory={folder / 'jars'}")
-        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode:
-            raise LabError(f"Maven Central does not give Kafka's jars: {done.stdout[-300:]}")
-        (folder / "complete").touch()
-    return folder / "jars"
+    wanted = f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36"
+    return maven_jars(folder, *wanted)
 
 
 class KafkaCluster(Cluster):

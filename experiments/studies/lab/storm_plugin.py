@@ -16,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 import streamplace.clusters.storm
+from experiments.studies.lab.maven import maven_jars
 
 FOLDER = Path(streamplace.clusters.storm.__file__).parent / "plugin"
 JAR = FOLDER / "streamplace-storm.jar"
@@ -25,29 +26,13 @@ OLDER = "2.1.1"
 JDK = "17"
 """The JDK that the jar in the package is built with; others may write other bytes."""
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>lab</groupId><artifactId>storm-home</artifactId><version>1</version>
-  <packaging>pom</packaging>
-  <dependencies><dependency>
-    <groupId>org.apache.storm</groupId><artifactId>storm-server</artifactId><version>{}</version>
-  </dependency></dependencies>
-</project>
-"""
 MANIFEST = f"Manifest-Version: 1.0\r\nBuild-Jdk-Spec: {JDK}\r\n\r\n"
 _BEGIN = (1980, 1, 1, 0, 0, 0)
 
 
 def fetch(folder: Path, version: str = STORM) -> Path:
-    """Fetch Storm and all that it needs from Maven Central into ``folder/lib``; return that."""
-    lib = folder / "lib"
-    if not (lib / "complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(POM.format(version))
-        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-        subprocess.run(command, cwd=folder, check=True, timeout=300)
-        (lib / "complete").touch()
-    return lib
+    """Fetch Storm and all that it needs into ``folder/lib``; return that."""
+    return maven_jars(folder, f"org.apache.storm:storm-server:{version}")
 
 
 def jdk() -> str | None:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster, build_jar
-from experiments.studies.lab.runner import Cluster
+from experiments.studies.lab.maven import maven_jars
+from experiments.studies.lab.runner import Cluster, LabError
 from streamplace.cli.main import main
 from streamplace.clusters.flink.exporter import Group, Sheet
 
@@ -61,6 +62,25 @@ def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
     while not all(map(_is_dead, members)):
         time.sleep(0.05)
     assert processes.ended() == {}
+
+
+def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools, folder = tmp_path / "bin", tmp_path / "jars"
+    tools.mkdir()
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    monkeypatch.setattr("shutil.which", lambda tool: None if tool == "mvn" else tool)
+    with pytest.raises(LabError, match="mvn is not there: a:b:1 needs"):
+        maven_jars(folder, "a:b:1")
+    monkeypatch.setattr("shutil.which", lambda tool: tool)
+    mvn = tools / "mvn"
+    mvn.write_text("#!/bin/sh\necho no such artifact; exit 1\n")
+    mvn.chmod(0o755)
+    with pytest.raises(LabError, match="does not give a:b:1: no such artifact"):
+        maven_jars(folder, "a:b:1")
+    mvn.write_text("#!/bin/sh\ngrep -c '<artifactId>[bd]<' pom.xml >> calls; mkdir lib\n")
+    for _ in range(2):
+        assert maven_jars(folder, "a:b:1", "c:d:2") == folder / "lib"
+    assert (folder / "calls").read_text() == "2\n"
 
 
 @pytest.mark.live

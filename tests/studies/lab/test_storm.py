@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments.studies.lab import storm_plugin
+from experiments.studies.lab.runner import LabError
 from optim import Instance, Plan
 from streamplace.cli.main import main
 
@@ -45,12 +45,12 @@ SPEC = {
 
 def fetched(folder: Path, version: str = storm_plugin.STORM) -> Path:
     """Return the jars of a Storm, or skip."""
-    if storm_plugin.jdk() is None or shutil.which("mvn") is None:
-        pytest.skip("needs a JDK and Maven")
+    if storm_plugin.jdk() is None:
+        pytest.skip("needs a JDK")
     try:
         return storm_plugin.fetch(folder, version)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-        pytest.skip(f"Maven Central does not give Storm {version}")
+    except LabError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
