@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster, build_jar
 from experiments.studies.lab.maven import maven_jars
-from experiments.studies.lab.runner import Cluster, LabError
+from experiments.studies.lab.runner import Cluster, LabError, run_lab
 from streamplace.cli.main import main
 from streamplace.clusters.flink.exporter import Group, Sheet
 
@@ -62,6 +63,24 @@ def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
     while not all(map(_is_dead, members)):
         time.sleep(0.05)
     assert processes.ended() == {}
+
+
+def test_the_last_line_says_how_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(folder: Path, args: Namespace) -> tuple[str, bool]:
+        if args.plans == 0:
+            raise LabError(f"no plans: see {folder.name}")
+        return f"{args.plans} plans", args.plans > 1
+
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        for plans, code, told in ((2, 0, "2 plans"), (1, 1, "1 plans"), (0, 1, "failed: no plans")):
+            monkeypatch.setattr("sys.argv", ["x", "--folder", str(tmp_path), "--plans", str(plans)])
+            assert run_lab("lab-x", "", work, ("--plans", {"type": int})) == code
+            assert capsys.readouterr().out.startswith(f"lab-x: {told}")
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
