@@ -206,7 +206,12 @@ def _saved(figure: Figure, kind: str, title: str = "") -> bytes:
         about["Title"] = title
     buffer = io.BytesIO()
     with context(["default", {**_STYLE, "svg.hashsalt": "streamplace"}]):
-        figure.savefig(buffer, format=kind, dpi=150 if kind == "png" else 72, metadata=about)
+        if kind == "svg":  # `savefig` would draw twice, for the layout first
+            from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+            FigureCanvasSVG(figure).print_svg(buffer, metadata=about)
+        else:
+            figure.savefig(buffer, format=kind, dpi=150 if kind == "png" else 72, metadata=about)
     found = buffer.getvalue()
     return b"\n".join(line.rstrip() for line in found.splitlines()) if kind == "svg" else found
 
