@@ -75,14 +75,17 @@ class _Columns:
         for operator, size in zip(self.document.operators, self.sizes, strict=True):
             names.extend(f"{operator.id}/{i}" for i in range(size))
         self.members = {name: t for t, name in enumerate(names)} if self.document.tasks else {}
-        entries = self.document.tasks
-        row_of = [self.members.get(e["id"], NO_INDEX) for e in entries]
-        self.rows = np.array(row_of, dtype=np.int64)
-        extra = np.flatnonzero(self.rows < 0)
-        self.rows[extra] = len(names) + np.arange(len(extra))
-        names.extend(entries[i]["id"] for i in extra)
+        listed = [entry["id"] for entry in self.document.tasks]
+        self.rows = np.arange(len(listed))
+        extra = self.rows
+        if names:
+            self.rows = np.array([self.members.get(i, NO_INDEX) for i in listed], dtype=np.int64)
+            extra = np.flatnonzero(self.rows < 0)
+            self.rows[extra] = len(names) + np.arange(len(extra))
+            listed = [listed[i] for i in extra.tolist()]
+        names += listed
         self.ids = tuple(names)
-        self._check_ids(extra)
+        self._check_ids()
         count = len(names)
         self.load = np.zeros((count, len(self.document.resources)))
         self.given = np.zeros((count, len(self.document.resources)), dtype=np.bool_)
@@ -98,8 +101,8 @@ class _Columns:
         self.operator[: self.first[-1]] = np.repeat(np.arange(len(self.sizes)), self.sizes)
         self._spread_shares()
 
-    def _check_ids(self, extra: Any) -> None:
-        if len(set(self.ids)) == len(self.ids) and len(np.unique(self.rows)) == len(self.rows):
+    def _check_ids(self) -> None:
+        if len(set(self.ids)) == len(self.ids) and np.bincount(self.rows).max(initial=0) <= 1:
             return
         seen: dict[str, int] = {}
         for i, entry in enumerate(self.document.tasks):

@@ -104,7 +104,9 @@ class Instance:
 
         refuse_other_kind(value, "streamplace.instance")
         with collection_paused():
-            return cls(**build(validate(INSTANCE_ADAPTER, value)))
+            document = validate(INSTANCE_ADAPTER, value)
+            del value  # the document is a copy
+            return cls(**build(document))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Instance:
@@ -129,9 +131,14 @@ class Instance:
         InvalidInput
             The file cannot be read, or its content cannot be taken.
         """
+        from optim.format.read import parse_json
+
         data = read_bytes(path)
         try:
-            return cls.from_json(data)
+            with collection_paused():
+                value = [parse_json(data)]
+                del data  # a large file is given back before its content is checked
+                return cls.from_dict(value.pop())
         except InvalidInput as error:
             raise error.within(str(path)) from None
 
