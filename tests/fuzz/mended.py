@@ -31,6 +31,7 @@ from tests.fuzz.certificates import changed, run_seeds, tampered, tightened
 from tests.fuzz.mending import DROPS, EVERY, EXACT, Rows, broken_instance
 from tests.fuzz.product import Calls, InvalidInput, Setting
 from tests.fuzz.reading import Document, Reading
+from tests.fuzz.rules import TIGHT
 
 CLOSE = 1e-6
 """Of the excess: what a level counts as closed."""
@@ -45,13 +46,10 @@ class Truth:
         self.reading, self.name = Reading(document, dropped), name
         self.space = Space(self.reading)
         self.sign = 1 if check.SENSES[name] == "min" else -1
-        self.rows = Rows(self)  # type: ignore[arg-type]
-        amounts, sizes = self.rows.amounts
-        worse = (amounts > self.rows.now() * (1 + 1e-9) + 1e-12 * sizes).any(axis=1)
-        self.valid = self.rows.valid & ~worse
-        self.excess = self.rows.excess
+        self.rows = Rows(self, TIGHT)  # type: ignore[arg-type]
+        self.valid, self.excess = self.rows.valid, self.rows.excess
         values = self.space.figures.by_name.get(name)
-        self.values = np.full(len(worse), np.inf) if values is None else self.sign * values
+        self.values = np.full(len(self.valid), np.inf) if values is None else self.sign * values
         scale = {"load_distance": float(self.reading.totals[0])}
         self.noise = 1e-9 * max(
             scale.get(name, self.reading.total_traffic if "traffic" in name + "imc" else 0.0), 1e-3

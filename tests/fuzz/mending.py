@@ -19,7 +19,7 @@ from tests.fuzz.generate import Draw, generate
 from tests.fuzz.newer import add_max_load
 from tests.fuzz.product import known_fields
 from tests.fuzz.reading import Document, Reading
-from tests.fuzz.rules import LOOSE, dealer, kept
+from tests.fuzz.rules import LOOSE, TIGHT, dealer, kept
 
 EXACT = (
     "balance-milp", "joint-milp", "imc-milp", "imc-exact", "imc-brute", "eoa-milp", "storm-milp",
@@ -97,9 +97,14 @@ def _sums(reading: Reading) -> np.ndarray:
 
 @dataclass(eq=False)
 class Rows:
-    """(M, K) amounts by which placements break rows, and (K,) all there is of each."""
+    """(M, K) amounts by which placements break rows, and (K,) all there is of each.
+
+    `slack` is what of a row counts as kept: `TIGHT` for what a method has to find, `LOOSE` for what
+    it may return.
+    """
 
     claim: Claim
+    slack: float
 
     @cached_property
     def amounts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -114,19 +119,20 @@ class Rows:
         flat = np.broadcast_to(totals, room.shape).ravel()
         count = float(max(1, at.shape[1]))
         parts = [
-            (np.maximum(figures.loads - room, 0.0).reshape(len(at), -1), flat),
-            (np.maximum(least - figures.loads, 0.0).reshape(len(at), -1), flat),
+            (self._above(figures.loads, room).reshape(len(at), -1), flat),
+            (self._above(least, figures.loads).reshape(len(at), -1), flat),
             (np.maximum(figures.counts - reading.max_tasks, 0.0), np.full(room.shape[0], count)),
         ]
         parts.append(self._threads(len(at), totals, rate=rate))
         for link, load in zip(reading.links, figures.links, strict=True):
             room_of = np.inf if rate else link.room
             total = (reading.total_traffic + sum(x.background for x in reading.links)) or 1.0
-            parts.append((np.maximum(load - room_of, 0.0)[:, None], np.array([total])))
+            parts.append((self._above(load, np.array(room_of))[:, None], np.array([total])))
         most = reading.limits.get("max_load_distance")
         if most is not None and "load_distance" in figures.by_name:
-            far = figures.by_name["load_distance"] - most
-            parts.append((np.maximum(far, 0.0)[:, None], totals[:1]))
+            far = np.maximum(figures.by_name["load_distance"] - most, 0.0)
+            far[far <= self.slack * max(most, reading.means[1])] = 0.0
+            parts.append((far[:, None], totals[:1]))
         most = reading.limits.get("max_nodes_used")
         if most is not None:
             more = figures.by_name["nodes_used"] - most
@@ -152,8 +158,13 @@ class Rows:
             parts.append((amount, np.full(amount.shape[1], count)))
         amounts = np.concatenate([part for part, _ in parts], axis=1)
         sizes = np.concatenate([size for _, size in parts])
-        amounts[amounts <= 1e-9 * np.maximum(sizes, 0.0)] = 0.0
         return amounts, sizes
+
+    def _above(self, value: np.ndarray, limit: np.ndarray) -> np.ndarray:
+        """Return what values exceed limits by, 0 within the slack of the greater of both."""
+        bound = np.where(np.isfinite(limit), limit, 0.0)
+        over = np.maximum(value - limit, 0.0)
+        return np.where(over <= self.slack * np.maximum(value, bound), 0.0, over)
 
     def _threads(
         self, count: int, totals: np.ndarray, *, rate: bool
@@ -163,8 +174,7 @@ class Rows:
         A ceiling of an operator is told once, by the task that is most above it.
         """
         reading = self.claim.reading
-        over = np.maximum(reading.load - reading.max_load, 0.0)
-        over[over <= 1e-9 * np.maximum(reading.load, reading.max_load)] = 0.0
+        over = self._above(reading.load, reading.max_load)
         if rate:  # a ceiling of what is measured
             over[:, reading.rate_driven] = 0.0
         owned = [tasks for tasks in reading.members.values() if tasks]
@@ -193,28 +203,29 @@ class Rows:
             if self.claim.name == _RATE:
                 room[:, reading.rate_driven] = np.inf
             least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
-            above, below = np.maximum(loads - room, 0.0), np.maximum(least - loads, 0.0)
+            above, below = self._above(loads, room), self._above(least, loads)
             found = np.concatenate([above.ravel(), below.ravel()])
             return np.pad(found, (0, self.amounts[0].shape[1] - len(found)))
         if home is not None:
             return np.asarray(self.amounts[0][home])
         space = _One(reading)
-        return np.asarray(Rows(_OneClaim(self.claim, space)).amounts[0][0])  # type: ignore[arg-type]
+        return np.asarray(Rows(_OneClaim(self.claim, space), self.slack).amounts[0][0])  # type: ignore[arg-type]
 
     @cached_property
     def valid(self) -> np.ndarray:
         """(M,) which keep the budgets and are nowhere worse than the current placement."""
         amounts, sizes = self.amounts
-        worse = (amounts > self.now() * (1 + 1e-6) + 1e-8 * sizes).any(axis=1)
+        relative, of_all = (1e-6, 1e-8) if self.slack == LOOSE else (1e-9, 1e-12)
+        worse = (amounts > self.now() * (1 + relative) + of_all * sizes).any(axis=1)
         space = self.claim.space
-        rules = kept(self.claim.reading, space.at, space.figures, LOOSE)
+        rules = kept(self.claim.reading, space.at, space.figures, self.slack)
         hard = [
             rules[f"max_{name}"]
             for name in ("migrations", "migration_cost", "migration_state")
             if f"max_{name}" in rules
         ]
         if self.claim.reading.slots_matter:  # the tasks of today fit the slots: so must others
-            hard.append(dealer(self.claim.reading, LOOSE).possible(space.at))
+            hard.append(dealer(self.claim.reading, self.slack).possible(space.at))
         return np.logical_and.reduce([~worse, rules["max_inflow"], *hard])
 
 
@@ -233,33 +244,38 @@ class _OneClaim:
         self.reading, self.space, self.name = claim.reading, space, claim.name
 
 
-def comparable(claim: Claim) -> Rows | None:
-    """Return the rows that all placements break; ``None`` where not every rule has such a row.
+def comparable(claim: Claim) -> bool:
+    """Whether every rule has a row here, or is kept by the tasks of today.
 
     What slots are exceeded by is not reckoned: the tasks of today have to fit them.
     """
     reading = claim.reading
     if not claim.space.complete or claim.name is None:
-        return None
-    if reading.slots_matter and (
-        (reading.home < 0).any() or not dealer(reading, LOOSE).possible(reading.home[None])[0]
-    ):
-        return None
-    return Rows(claim)
+        return False
+    if not reading.slots_matter:
+        return True
+    home = reading.home
+    return bool((home >= 0).all() and dealer(reading, TIGHT).possible(home[None])[0])
+
+
+_CLOSE = 1e-8
+"""Of excesses, in shares of all there is: what tolerances of rows add up to."""
 
 
 def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
     """Yield (kind, detail) of what is wrong with an answer for a broken start."""
-    rows = comparable(claim)
-    if rows is None or (rows.valid & (rows.excess <= 1e-9)).any():
+    if not comparable(claim):
+        return
+    tight, loose = Rows(claim, TIGHT), Rows(claim, LOOSE)
+    if (loose.valid & (loose.excess <= _CLOSE)).any():
         return  # the other probes have it
     exact, mending = claim.declared["kind"] == "exact", claim.result.mending
-    if not rows.valid.any():
-        if mending is not None:
-            yield "mend-impossible", "no placement is nowhere worse, and there is an answer"
+    if mending is not None and not loose.valid.any():
+        yield "mend-impossible", "no placement is nowhere worse, and there is an answer"
+    if not tight.valid.any():
         return
     if claim.termination == "infeasible":
-        yield "mend-infeasible", f"{int(rows.valid.sum())} placements are nowhere worse"
+        yield "mend-infeasible", f"{int(tight.valid.sum())} placements are nowhere worse"
         return
     if claim.node is None or mending is None:
         if claim.declared["promises_feasibility"]:
@@ -271,24 +287,24 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
             yield "mend-outside", f"{claim.node} breaks allowed or leaving"
         return
     m = int(same[0])
-    if not rows.valid[m]:
-        amounts, now = rows.amounts[0][m], rows.now()
+    if not loose.valid[m]:
+        amounts, now = loose.amounts[0][m], loose.now()
         yield "mend-worse", f"rows {np.flatnonzero(amounts > now).tolist()}: {amounts} now {now}"
         return
-    mine, least = float(rows.excess[m]), float(rows.excess[rows.valid].min())
+    mine, least = float(loose.excess[m]), float(tight.excess[tight.valid].min())
     if abs(mine - mending.excess) > 1e-6 * max(mine, 1e-3):
         yield "mend-figure", f"excess {mending.excess!r}, ours {mine!r}"
     level = claim.result.objective_levels[0]
-    if level.name != "excess" or (level.bound or 0.0) > least * (1 + 1e-6) + 1e-9:
+    if level.name != "excess" or (level.bound or 0.0) > least * (1 + 1e-6) + _CLOSE:
         yield "mend-bound", f"{level}, least excess {least!r}"
-    if mine > least * (1 + 1e-6) + 1e-9:
+    if mine > least * (1 + 1e-6) + _CLOSE:
         if exact or claim.termination == "optimal":
             yield "mend-more-excess", f"{mine!r}, least {least!r} ({claim.termination})"
         return
     values = claim.space.figures.by_name.get(claim.name)
     if values is None or claim.value is None:
         return
-    among = rows.valid & (rows.excess <= least * (1 + 1e-6) + 1e-9)
+    among = tight.valid & (tight.excess <= least * (1 + 1e-6) + 1e-9)
     if claim.reading.leaving.any() and claim.termination != "optimal":
         return
     best = float(values[among].max() if claim.sense == "max" else values[among].min())

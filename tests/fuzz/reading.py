@@ -285,7 +285,7 @@ class Reading:
                 self.running[n].append(tasks)
 
     def _totals(self) -> None:
-        crossing = self.document.get("crossing_cost") or {}
+        crossing = {} if "crossing_cost" in self.dropped else self.document.get("crossing_cost", {})
         self.crossing = {
             side: np.array([(crossing.get(r) or {}).get(side, 0.0) for r in self.resources])
             for side in ("out", "in")
