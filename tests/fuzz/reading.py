@@ -232,12 +232,15 @@ class Reading:
             if not rate or (stream["from"], stream["to"]) in told:
                 continue
             left, right = self.members[stream["from"]], self.members[stream["to"]]
-            if stream.get("pattern") == "local_first":
+            pattern = stream.get("pattern", "full")
+            if pattern == "local_first" and "local_first" in self.dropped:
+                pattern = "full"
+            if pattern == "local_first":
                 weights = stream.get("sender_weights") or [1] * len(left)
                 self.near += [(i, rate * w / sum(weights), right)
                               for i, w in zip(left, weights, strict=True) if w]  # fmt: skip
                 continue
-            for i, j, share in shares(stream.get("pattern", "full"), len(left), len(right)):
+            for i, j, share in shares(pattern, len(left), len(right)):
                 found[left[i], right[j]] += rate * share
         self.pairs = {pair: rate for pair, rate in found.items() if rate > 0}
         self.total_traffic = math.fsum([*self.pairs.values(), *(rate for _, rate, _ in self.near)])
