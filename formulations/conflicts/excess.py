@@ -100,23 +100,30 @@ def least_excess(
     whole = {atom for atom in paid if atoms.rule_of(atom) in WHOLE}
     arrays, _ = with_raises(made, paid, whole, most)
     best, least, known, stalled = None, np.inf, 0.0, 0
+    presolve = True
     columns = np.arange(instance.num_tasks) * instance.num_nodes
     for _ in range(_ROUNDS):
         limit = None if ends is None else max(ends - time.perf_counter(), 0.1)
-        answer = solve_small_milp(arrays, time_limit=limit, gap=1e-9, node_limit=nodes)
+        answer = solve_small_milp(
+            arrays, time_limit=limit, gap=1e-9, node_limit=nodes, presolve=presolve
+        )
         before = known, least
         if answer.termination is LinearTermination.INFEASIBLE:  # none is left
             known = np.inf
         elif answer.bound is not None:
             known = max(known, size * answer.bound * (1 - 1e-9))
-        if answer.x is None:
-            break
-        node = made.place(answer.x)
-        excess = judged(node)
-        if best is None or excess < least:
-            best, least = node, excess
+        if answer.x is not None:
+            node = made.place(answer.x)
+            excess = judged(node)
+            if best is None or excess < least:
+                best, least = node, excess
         stalled = stalled + 1 if (known, least) == before else 0
         late = stalled == _STALLED or (ends is not None and time.perf_counter() >= ends)
+        if presolve and not late and known >= least * (1 - _SAME):
+            known, presolve = 0.0, False  # what HiGHS' presolve makes of a row is no proof
+            continue
+        if answer.x is None:
+            break
         # a model that was not solved to its end has no better bound without one placement
         if known >= least * (1 - _SAME) or late or answer.termination is not SOLVED:
             break

@@ -156,6 +156,8 @@ def solve_small_milp(
     time_limit: float | None = None,
     gap: float = 1e-6,
     node_limit: int | None = None,
+    *,
+    presolve: bool = True,
 ) -> SmallMilpSolution:
     """Solve a small model in this process; no warm start, no progress.
 
@@ -169,6 +171,9 @@ def solve_small_milp(
         Relative gap at which to stop.
     node_limit
         Branch-and-bound nodes at which to stop: work that repeats, where seconds do not.
+    presolve
+        Whether HiGHS reduces the model first. In rows with numbers below its tolerance (1e-7) that
+        can lose the optimum: a proof that matters is repeated without.
     """
     from scipy import optimize
 
@@ -181,7 +186,7 @@ def solve_small_milp(
         "bounds": optimize.Bounds(asked.lower, asked.upper),
         "constraints": rows if arrays.num_rows else (),
     }  # fmt: skip
-    options = {"mip_rel_gap": gap, "node_limit": node_limit}
+    options = {"mip_rel_gap": gap, "node_limit": node_limit, "presolve": presolve}
     # HiGHS refuses an optimum of its own that lies its tolerance, 1e-6, beyond a row: the same
     # rows in other numbers come out otherwise
     twice: Any = (2.0 * part for part in (asked.matrix, asked.row_lower, asked.row_upper))

@@ -403,3 +403,15 @@ def test_notes_of_a_plan_that_is_not_taken_are_not_told() -> None:
     result = solve(instance, "throughput-milp", time_limit=8.0)
     assert "throughput-milp found no plan: that of least excess is taken" in result.notes
     assert not any("the plan carries" in note for note in result.notes)
+
+
+def test_the_least_excess_is_not_lost_in_presolve() -> None:
+    """`g4/0` fills n1 exactly; a load of 1e-9 of the capacity made HiGHS' presolve exclude that."""
+    instance = Instance.load(BROKEN / "least-excess-lost-in-presolve.json")
+    result = solve(instance, "throughput-exact")
+    assert result.mending is not None
+    assert result.mending.excess == pytest.approx(
+        83.9774981202469 / 337.6111789982206
+        + 6525.40734025729 / 151182.31465327332
+        + 16.488528557469266 / 337.6111789982206
+    )
