@@ -14,12 +14,16 @@ with executors T_c (k_c: it goes on as it is), and the others new:
 
     k_c ≤ y_tc for t in T_c,   Σ_(t not in T_c) y_tc ≤ M (1 − k_c),
     Σ_c (1 − k_c) + Σ_(s new) Σ_i v_is ≤ limit
+
+Solvers know sums to some digits of all traffic, which is too few where hardly any is between nodes.
+Beside a plan of b between nodes, none that is better has a pair of more than b between nodes: such
+pairs are held together, and the others are all traffic there is.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,9 +33,9 @@ from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.storm.problem import slot_keys
 from formulations.storm.split import in_order, in_order_now, split_all
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
-from formulations.task_allocation.model import build, solve_exactly
+from formulations.task_allocation.model import SCALED_TOTAL, build, solve_exactly
 from optim.errors import UnsuitableMethod
-from optim.figures.measures import imc_gain_of, slot_places
+from optim.figures.measures import imc_gain_of, internode_of, slot_places
 from optim.kernels.place_rules import slot_rules
 from optim.kernels.room import slot_room
 from optim.methods.registry import Outcome
@@ -165,6 +169,7 @@ def build_workers(
     with_slots: bool,
     whole_products: bool,
     least_gain: float | None = None,
+    between: float = math.inf,
 ) -> WorkerModel:
     """Build the model of one level.
 
@@ -177,6 +182,9 @@ def build_workers(
     least_gain
         Second level: traffic inside nodes that must be reached, in the instance's unit; the
         objective is then the traffic inside slots.
+    between
+        First level: traffic between nodes of a plan. Pairs of more stay together, and only the
+        others are in the objective.
 
     Raises
     ------
@@ -193,6 +201,11 @@ def build_workers(
     if with_slots:
         made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
     z, rate = placement.traffic()
+    total = instance.total_traffic
+    if math.isfinite(between):
+        total, rate = _hold_together(instance, placement, between)
+        placement = replace(placement, scale=total / SCALED_TOTAL)
+        made = replace(made, placement=placement)
     scale = placement.scale
     if least_gain is None:
         placement.model.set_objective(z, rate / scale)
@@ -200,8 +213,30 @@ def build_workers(
         least = least_gain / scale
         placement.model.add_rows("first_level", least, np.inf, 0 * z, z, rate / scale, 1)
     # less the total: the figure is what does not stay together, and gaps are parts of that
-    placement.model.set_objective([], [], offset=-instance.total_traffic / placement.scale)
+    placement.model.set_objective([], [], offset=-total / scale)
     return made
+
+
+def lighter(instance: Instance, between: float) -> float:
+    """Return the traffic of the pairs that may be apart where no more than that is."""
+    rate = instance.pairs.rate
+    return float(rate[rate <= between * (1 + _SAME)].sum())
+
+
+def _hold_together(
+    instance: Instance, placement: AllocationModel, between: float
+) -> tuple[float, Floats]:
+    """Hold pairs of more traffic together, x_un = x_vn; return total and rates of the others."""
+    pairs = instance.pairs
+    heavy = np.flatnonzero(pairs.rate > between * (1 + _SAME))
+    column = np.full((instance.num_tasks, instance.num_nodes), -1, dtype=np.int64)
+    column[placement.task, placement.node] = np.arange(len(placement.task))
+    either = np.stack([column[pairs.u[heavy]], column[pairs.v[heavy]]], axis=-1).reshape(-1, 2)
+    row, side = np.nonzero(either >= 0)
+    placement.model.add_rows("held_together", 0.0, 0.0, row, either[row, side],
+                             np.array([1.0, -1.0])[side], len(either))  # fmt: skip
+    light = placement.rate <= between * (1 + _SAME)
+    return lighter(instance, between), np.where(light, placement.rate, 0.0)
 
 
 def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel) -> Integers:
@@ -417,6 +452,10 @@ _GIVEN_UP = 1e-7
 """Part of all traffic that the row of the first level leaves to the solver's tolerance."""
 _SAME = 1e-9
 """Part of all traffic below which two plans are the same."""
+DIGITS = 1e-9
+"""Of all traffic: to so much solvers know what stays together."""
+_FEW = 1e-2
+"""Part of all traffic below which what is between nodes is sought again, alone."""
 _KEPT = kept_by(HONOURS | LINEAR_ONLY)
 """What a placement must keep exactly; slots are made for it afterwards."""
 
@@ -430,6 +469,9 @@ class Direct:
         What came of it, without figures; its trace reports traffic between nodes.
     bound, slot_bound
         Proven upper bounds of the traffic inside nodes and inside slots; ``None`` for none.
+    of
+        The traffic of which `bound` leaves `DIGITS` open: all there is, or that of the pairs which
+        may be apart.
     """
 
     def __init__(
@@ -444,6 +486,7 @@ class Direct:
         self.outcome = Outcome(Termination.TIME_LIMIT)
         self.bound: float | None = None
         self.slot_bound: float | None = None
+        self.of = instance.total_traffic
         if start is not None:
             self._take(*start)
 
@@ -460,7 +503,34 @@ class Direct:
         self._first_level(model)
         proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
         if proven:
+            self.sharpen()
             self._second_level()
+
+    def sharpen(self) -> None:
+        """Bound the little that is between nodes to its own digits, from the incumbent.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The model would be too large.
+        """
+        instance, outcome = self.instance, self.outcome
+        if outcome.node is None or self.request.remaining() == 0.0:
+            return
+        between = internode_of(instance, outcome.node.astype(np.int32))
+        rest = lighter(instance, between)
+        if between <= 0 or between >= _FEW * self.of or rest >= _FEW * self.of:
+            return
+        model = build_workers(
+            instance, self.jobs, with_slots=distinguishes_slots(instance, self.jobs),
+            whole_products=self.request.solver == "cp-sat", between=between,
+        )  # fmt: skip
+        solution = self._ask(model)
+        if solution.termination != "optimal" or solution.bound is None:
+            return
+        self.bound = instance.total_traffic + min(0.0, solution.bound * model.placement.scale)
+        self.of = rest
+        self._read(model, solution)
 
     def _take(self, node: Any, slot: Any) -> None:
         self.outcome.node, self.outcome.slot = node.astype(np.int64), slot
@@ -482,8 +552,13 @@ class Direct:
             return None if value is None else -value * scale
 
         outcome.trace = [(s + built, between(v), between(b)) for s, v, b in solution.trace]
-        if solution.x is None:
-            return
+        if solution.x is not None:
+            self._read(model, solution)
+
+    def _read(self, model: WorkerModel, solution: LinearSolution) -> None:
+        """Take a solution's plan if it is better than the incumbent."""
+        instance, outcome = self.instance, self.outcome
+        assert solution.x is not None
         node, slot = model.read(solution.x, instance.num_tasks)
         if slot is None:
             slot = split_all(instance, self.jobs, node, model.read_workers(solution.x))

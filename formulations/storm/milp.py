@@ -54,13 +54,14 @@ MOST_PATTERNS = 4_000_000
 _WORKERS_ONLY = LINEAR_ONLY | rules_of({Form.SLOT_SETS, Form.RESTARTS})
 """Rules that only the linearised form knows."""
 
+_SMALL = 20_000
+"""Pairs × nodes up to which the digits of a proof by patterns are completed by the other form."""
+
 _AT_ONCE = 50_000
 """Patterns up to which the first plan is there as soon as a heuristic's would be."""
 
 _BOUND_SHARE = 0.2
 """Most of the time that the bound by densities may take: a tenth of a second is usual."""
-_DIGITS = 1e-9
-"""Of all traffic: to so much solvers know what stays together."""
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -221,8 +222,30 @@ def _by_patterns(
     elif start is not None:
         outcome.node, outcome.slot = start.node, start.slot
     inside = None if slot_bound is None else slot_bound * inner.scale
-    _tell_levels(instance, outcome, incumbent.bound * inner.scale, inside)
+    gain_bound, of = incumbent.bound * inner.scale, total
+    if outcome.termination is Termination.OPTIMAL:
+        gain_bound, of = _sharpened(instance, jobs, request, outcome, gain_bound)
+    _tell_levels(instance, outcome, gain_bound, inside, of)
     return outcome
+
+
+def _sharpened(
+    instance: Instance, jobs: StormJobs, request: Request, outcome: Outcome, bound: float
+) -> tuple[float, float]:
+    """Return the bound of traffic inside nodes, and of what it leaves digits open.
+
+    Patterns count traffic inside nodes; where nearly all is, the linearised form bounds the rest.
+    """
+    from formulations.storm.linear import Direct
+
+    total = instance.total_traffic
+    if len(instance.pairs.rate) * instance.num_nodes > _SMALL or outcome.node is None:
+        return bound, total
+    direct = Direct(instance, jobs, request, None)
+    direct.outcome.node, direct.outcome.slot = outcome.node, outcome.slot
+    direct.sharpen()
+    outcome.node, outcome.slot = direct.outcome.node, direct.outcome.slot
+    return (bound, total) if direct.bound is None else (direct.bound, direct.of)
 
 
 def _by_workers(
@@ -247,28 +270,36 @@ def _by_workers(
     if left is None and outcome.termination not in (Termination.OPTIMAL, Termination.INTERRUPTED):
         known = density_bound(instance, problem, np.inf)
     bounds = [bound for bound in (direct.bound, known) if bound is not None]
-    _tell_levels(instance, outcome, min(bounds, default=None), direct.slot_bound)
+    _tell_levels(instance, outcome, min(bounds, default=None), direct.slot_bound, direct.of)
     return outcome
 
 
 def _tell_levels(
-    instance: Instance, outcome: Outcome, gain_bound: float | None, slot_bound: float | None
+    instance: Instance,
+    outcome: Outcome,
+    gain_bound: float | None,
+    slot_bound: float | None,
+    of: float | None = None,
 ) -> None:
-    """Turn bounds on traffic that stays together into bounds on traffic between."""
-    # what little of much traffic is between is known to fewer digits than all of it
-    from formulations.storm.linear import interslot_of
+    """Turn bounds on traffic that stays together into bounds on traffic between.
+
+    What little of much traffic is between is known to fewer digits than all of it; `of` is the
+    traffic of which the first bound leaves digits open.
+    """
+    from formulations.storm.linear import DIGITS, interslot_of
 
     total = instance.total_traffic
+    of = total if of is None else of
     between = slots = None
     if outcome.node is not None:
         between = internode_of(instance, outcome.node.astype(np.int32))
         slots = interslot_of(instance, outcome.node, outcome.slot)
         outcome.claimed = between
     if gain_bound is not None and np.isfinite(gain_bound):
-        outcome.bound = max(0.0, total - gain_bound - _DIGITS * total)
+        outcome.bound = max(0.0, total - gain_bound - DIGITS * of)
         if between is not None:
-            outcome.bound = _not_above(outcome.bound, between, total)
-    least = None if slot_bound is None else max(0.0, total - slot_bound - _DIGITS * total)
+            outcome.bound = _not_above(outcome.bound, between, of)
+    least = None if slot_bound is None else max(0.0, total - slot_bound - DIGITS * total)
     if least is not None and slots is not None:
         least = _not_above(least, slots, total)
     outcome.levels = (
