@@ -322,8 +322,13 @@ def _settled(
     # a model's first bound may not see what no plan is better than
     bound = min(bound, expression.best) if level.sense == "max" else max(bound, expression.best)
     off = abs(bound - value) / expression.unit
-    same = off <= (_TOLERANCE if level.better(value, bound) else ABSOLUTE_ZERO)
-    return value if same else bound
+    known = ABSOLUTE_ZERO
+    if level.better(value, bound):
+        known = _TOLERANCE
+    elif not value:  # what is more than nothing is at least half of a term
+        terms = np.abs(expression.value[expression.value != 0]) / expression.unit
+        known = max(known, min(_TOLERANCE, *(terms / 2)))
+    return value if off <= known else bound
 
 
 def find_plan(instance: Instance, request: Request) -> Ints | None:

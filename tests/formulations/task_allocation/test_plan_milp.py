@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.task_allocation.model import CONTINUOUS, LINEAR, NONLINEAR
+from formulations.task_allocation.milp import _settled
+from formulations.task_allocation.model import CONTINUOUS, LINEAR, NONLINEAR, Expression
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.methods.registry import get_method
@@ -238,3 +239,18 @@ def test_the_model_of_an_expression_is_written(tmp_path: Path) -> None:
     assert result.termination is Termination.OPTIMAL
     text = path.read_text()
     assert "imc_gain-0.5*load_distance-2*nodes_used: largest" in text.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("bound", "settled"),
+    [
+        (3e-8, 0.0),  # less than half of the smallest term, and than what a solver distinguishes
+        (0.3, 0.3),
+        (1e-5, 1e-5),
+    ],
+)
+def test_a_bound_of_next_to_nothing_is_nothing(bound: float, settled: float) -> None:
+    terms = Expression(np.arange(2), np.array([1.0, 7.0]), 0.0, 1.0, 8.0)
+    assert _settled(find_objective("imc_gain"), terms, 0.0, bound) == settled
+    tiny = terms._replace(value=np.array([4e-8, 7.0]))
+    assert _settled(find_objective("imc_gain"), tiny, 0.0, 3e-8) == 3e-8
