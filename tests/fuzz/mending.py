@@ -115,7 +115,8 @@ class Rows:
         if rate:
             room[:, reading.rate_driven] = np.inf
         least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
-        totals = np.where(reading.totals > 0, reading.totals, 1.0)
+        totals = reading.load.sum(axis=0) + reading.background.sum(axis=0)  # no costs of crossing
+        totals = np.where(totals > 0, totals, 1.0)
         flat = np.broadcast_to(totals, room.shape).ravel()
         count = float(max(1, at.shape[1]))
         parts = [
