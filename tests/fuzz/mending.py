@@ -248,15 +248,26 @@ class _OneClaim:
 def comparable(claim: Claim) -> bool:
     """Whether every rule has a row here, or is kept by the tasks of today.
 
-    What slots are exceeded by is not reckoned: the tasks of today have to fit them.
+    What slots are exceeded by is not reckoned: the tasks of today have to fit them. Where some have
+    no node, rows are those of nodes; where none has one, there is nothing to mend.
     """
-    reading = claim.reading
-    if not claim.space.complete or claim.name is None:
+    reading, limits = claim.reading, claim.reading.limits
+    if not claim.space.complete or claim.name is None or not (reading.home >= 0).any():
+        return False
+    whole = bool((reading.home >= 0).all())
+    if not whole and (
+        reading.sets
+        or reading.links
+        or reading.exclusive
+        or reading.crossing["out"].any()
+        or reading.crossing["in"].any()
+        or np.isfinite(reading.max_tasks).any()
+        or {"max_nodes_used", "max_load_distance"} & set(limits)
+    ):
         return False
     if not reading.slots_matter:
         return True
-    home = reading.home
-    return bool((home >= 0).all() and dealer(reading, TIGHT).possible(home[None])[0])
+    return whole and bool(dealer(reading, TIGHT).possible(reading.home[None])[0])
 
 
 _CLOSE = 1e-8

@@ -233,7 +233,7 @@ class Reading:
                 continue
             left, right = self.members[stream["from"]], self.members[stream["to"]]
             pattern = stream.get("pattern", "full")
-            if pattern == "local_first" and "local_first" in self.dropped:
+            if pattern == "local_first" and {"local_first", "local_first_links"} & self.dropped:
                 pattern = "full"
             if pattern == "local_first":
                 weights = stream.get("sender_weights") or [1] * len(left)
