@@ -68,13 +68,14 @@ def put(url: str, body: str) -> None:
 
 
 def wait_for_slots(lab: FlinkCluster, job: str, slots: int) -> float:
-    """Wait until all vertices run with so many subtasks, and return the seconds that it took."""
+    """Wait until all subtasks run, so many of the widest vertex, and return the seconds it took."""
 
     def run() -> bool:
         vertices = lab.web.get(f"jobs/{job}")["vertices"]
-        return bool(vertices) and all(one["tasks"]["RUNNING"] == slots for one in vertices)
+        running = all(one["tasks"]["RUNNING"] == one["parallelism"] for one in vertices)
+        return running and max((one["parallelism"] for one in vertices), default=0) == slots
 
-    return wait_until(run, f"{slots} subtasks of each vertex run", pause=0.2)
+    return wait_until(run, f"all subtasks run, {slots} of a vertex", pause=0.2)
 
 
 def rates(folder: Path, seconds: float) -> tuple[float, float, float]:
