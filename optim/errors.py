@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
-
-from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,6 +83,17 @@ def expect(name: str, value: object, kind: type, remedy: str) -> None:
     if not isinstance(value, kind):
         reason = f"is of type {type(value).__name__}, not {kind.__name__}"
         raise InvalidInput(Problem(name, value, reason, remedy))
+
+
+class ExitCode(IntEnum):
+    """Exit status of ``streamplace``; the same numbers live on every error class."""
+
+    OK = 0  # a feasible, checked plan
+    INTERNAL = 1  # internal error, or the referee refused a plan
+    USAGE = 2  # usage or invalid input
+    INFEASIBLE = 3  # no plan can exist
+    NO_PLAN = 4  # no feasible plan: a limit was reached, or a heuristic fell short
+    INTERRUPTED = 130
 
 
 class StreamplaceError(Exception):

@@ -17,10 +17,10 @@ from optim.methods.registry import get_method as get_method
 from optim.methods.solve import solve as solve
 from optim.options import Option as Option
 from optim.referee.evaluate import evaluate as evaluate
-from optim.referee.evaluation import Evaluation as Evaluation
 from optim.referee.frames import to_frames as to_frames
+from optim.referee.result import Evaluation as Evaluation
 from optim.referee.result import Result as Result
 from optim.referee.result import Termination as Termination
-from optim.rules.violation import Violation as Violation
+from optim.rules.base import Violation as Violation
 
 __version__: str

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from experiments.modelling.algorithm import as_document, model_task
 from experiments.modelling.trials import SlotTask, callable_trial, queueing_trial
-from optim.errors import InvalidInput, Problem, meant, raise_any
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem, meant, raise_any
 from optim.plugins import loaded
 from optim.util.files import write_atomic
 from streamplace.present.arguments import add_json, count, positive, seconds, whole

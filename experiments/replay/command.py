@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.replay.periods import day_periods, find_files, load_periods, load_trace
 from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run_replay
 from formulations.rebalancing.problem import bottleneck_of, resource_first
-from optim.errors import InvalidInput, Problem
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem
 from streamplace.policies.deployment import CostModel
 from streamplace.policies.scaling import ScalingChoice
 from streamplace.present.arguments import (

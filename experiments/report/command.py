@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         write_report,
     )
     from experiments.spark.remote import files_at, input_at
-    from optim.exit_codes import ExitCode
+    from optim.errors import ExitCode
     from optim.util.process import collection_paused
     from streamplace.present.console import answer_console
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from streamplace.present.arguments import add_json, assignment, seconds, whole
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
 
         return run_trace(job, output, **tracing, append=args.append)
     from experiments.traces.stream import Planning, follow
-    from optim.util.signals import sigterm_as_interrupt
+    from optim.util.process import sigterm_as_interrupt
 
     placement = args.placement or (job.cluster.placement if job.cluster else "")
     planning = Planning(placement, args.carry, args.seed or 0)

@@ -25,8 +25,7 @@ from optim.rules import COUNTING, SLOTS, broken, budgets
 from optim.rules.base import labelled
 from optim.rules.capacity import proof_slack
 from optim.rules.placement import Placement
-from optim.solvers.duals import dual_bound
-from optim.solvers.inprocess import solve_lp, solve_small_milp
+from optim.solvers.inprocess import dual_bound, solve_lp, solve_small_milp
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import LinearModel
 

@@ -16,8 +16,8 @@ from formulations.conflicts.rule_instances import atoms_of
 from optim.figures.measures import least_tasks
 from optim.format.changes import Change, altered
 from optim.format.tables import SPREAD
+from optim.rules.base import Violation
 from optim.rules.capacity import above
-from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

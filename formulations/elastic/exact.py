@@ -35,11 +35,12 @@ from optim.kernels.classes import (
     NodeClasses,
     TaskGroups,
     alike_rows,
+    counts_of,
+    deal,
     listed,
     node_classes,
     task_groups,
 )
-from optim.kernels.deal import counts_of, deal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

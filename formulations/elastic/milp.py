@@ -30,13 +30,12 @@ from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
-from optim.methods.drain import emptied_or_any, may_be_rewritten, without_leaving
-from optim.methods.reduce import lowered
+from optim.methods.reduce import emptied_or_any, lowered, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.rules.base import Form
-from optim.solvers.backends import refuse_continuous
+from optim.solvers.interface import refuse_continuous
 from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
 

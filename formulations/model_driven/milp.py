@@ -58,9 +58,8 @@ if TYPE_CHECKING:
     from formulations.model_driven.items import Items
     from formulations.model_driven.slots import Machines
     from optim.format.instance import Instance
-    from optim.format.plan import AcquiredNode
+    from optim.format.plan import AcquiredNode, ThreadPlacement
     from optim.format.tables import Floats
-    from optim.format.threads import ThreadPlacement
 
 MAPPINGS = ("sam", "rsm", "dsm")
 

@@ -37,8 +37,8 @@ from formulations.model_driven.allocate import cores_of
 from formulations.model_driven.performance_model import FULL, Bundles, count_bundles, rates_of
 from optim.errors import InvalidInput, Problem
 from optim.referee.evaluate import PlanKind
-from optim.referee.evaluation import Evaluation
-from optim.rules.violation import Violation
+from optim.referee.result import Evaluation
+from optim.rules.base import Violation
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations.model_driven.items import ROOM, ROUNDING
 from formulations.model_driven.performance_model import FULL
-from optim.format.threads import ThreadPlacement
+from optim.format.plan import ThreadPlacement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

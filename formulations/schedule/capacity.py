@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
 
 
 _Change = tuple[int, list[float], list[float], list[float]]

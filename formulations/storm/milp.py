@@ -28,8 +28,7 @@ from formulations.task_allocation.common import (
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
-from optim.methods.drain import emptied_or_any
-from optim.methods.reduce import lowered
+from optim.methods.reduce import emptied_or_any, lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
 from optim.rules import limits_set, rules_of
@@ -173,7 +172,7 @@ def _by_patterns(
     from formulations.storm.columns import list_states
     from formulations.storm.exact import StormClient, best_workers
     from formulations.storm.split import place, spread_workers
-    from optim.kernels.deal import counts_of
+    from optim.kernels.classes import counts_of
 
     inner, total = problem.inner, instance.total_traffic
     recorder = ProgressRecorder("min", request.progress, request.started)

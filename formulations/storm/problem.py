@@ -22,7 +22,7 @@ import numpy as np
 from formulations.column_generation.problem import problem_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.classes import node_classes, task_groups
-from optim.kernels.node_choice import chosen_nodes
+from optim.kernels.place_rules import chosen_nodes
 from optim.solvers.inprocess import solve_lp
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.storm.columns import inner_gain, strides
-from optim.kernels.deal import deal, matched, staying_order
+from optim.kernels.classes import deal, matched, staying_order
 from optim.kernels.room import slot_room
 from optim.rules.slot_assignment.groups import flow
 from optim.util.compiled import helper, kernel

@@ -17,14 +17,13 @@ import numpy as np
 from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, STARTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES, find_objective
-from optim.figures.expression import in_units
+from optim.figures.figure import in_units
 from optim.kernels.classes import TaskGroups, node_classes, task_groups
 from optim.kernels.guard import NOBODY, broken, enter, make_guard, may_enter, pays
 from optim.kernels.place_rules import no_rules, place_rules
 from optim.kernels.room import move_budgets
 from optim.kernels.state import NOWHERE
-from optim.methods.drain import emptied_or_any
-from optim.methods.reduce import lowered
+from optim.methods.reduce import emptied_or_any, lowered
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Level, Termination
 from optim.rules import RULES, keeps_all, rules_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import Problem, UnsuitableMethod
-from optim.figures.placement import Placement
+from optim.figures.measures import Placement
 from optim.kernels.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import Form, rules_of

@@ -29,9 +29,8 @@ from formulations.task_allocation.common import (
     feasible_starts,
 )
 from optim.errors import Problem, UnsuitableMethod
-from optim.kernels.classes import node_classes, task_groups
-from optim.kernels.deal import counts_of, deal
-from optim.methods.drain import emptied_or_any
+from optim.kernels.classes import counts_of, deal, node_classes, task_groups
+from optim.methods.reduce import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
 from optim.rules import Form, limits_set, node_counts, rules_of, without_limits
 from optim.util.progress import ProgressRecorder

@@ -39,18 +39,16 @@ from formulations.task_allocation.model import (
 )
 from optim.errors import Problem, SolverError, UnsuitableMethod
 from optim.figures.catalogue import find_objective
-from optim.figures.expression import in_units
+from optim.figures.figure import in_units
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_masks
-from optim.methods.drain import emptied_or_any
-from optim.methods.reduce import without_slots
+from optim.methods.reduce import emptied_or_any, without_slots
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
 from optim.rules import Form, kept_by
 from optim.rules.placement import Placement
 from optim.solvers import solve_linear
-from optim.solvers.backends import refuse_continuous
-from optim.solvers.interface import ABSOLUTE_ZERO
+from optim.solvers.interface import ABSOLUTE_ZERO, refuse_continuous
 from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
 

@@ -13,7 +13,7 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import imc_gain_of, internode_of, migrated_tasks
 from optim.kernels.first_fit import packings
 from optim.kernels.room import placing_masks, placing_room
-from optim.methods.drain import emptied, may_be_rewritten, without_leaving
+from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.rules.base import LOADS, OF_MOVES, Form
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
     from optim.methods.registry import Outcome, Request
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
 
     Run = Callable[[Instance, Request], Outcome]
 

@@ -35,7 +35,7 @@ from formulations.throughput.problem import NEVER, Grouped, Listed, grouped, lis
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import imc_gain_of
 from optim.figures.rate import without_measured
-from optim.kernels.deal import counts_of, deal
+from optim.kernels.classes import counts_of, deal
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules.base import Form
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Request
-    from optim.referee.evaluation import Evaluation
-    from optim.referee.result import Level
+    from optim.referee.result import Evaluation, Level
 
 
 _TRAFFIC_SECONDS = 5.0

@@ -51,7 +51,7 @@ from optim.figures.rate import without_measured
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_floor, placing_masks, placing_room
-from optim.methods.drain import emptied, may_be_rewritten, without_leaving
+from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules import broken, budgets, moving_at_most

@@ -13,7 +13,7 @@ import numpy as np
 
 from formulations.column_generation.problem import CountRows, problem_of
 from optim.errors import Problem, UnsuitableMethod
-from optim.figures.placement import Placement
+from optim.figures.measures import Placement
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import move_budgets

@@ -31,7 +31,7 @@ from optim.format.parallelism import (
     why_fixed,
 )
 from optim.format.plan import Plan
-from optim.kernels.deal import matched
+from optim.kernels.classes import matched
 from optim.kernels.draws import seeded
 from optim.methods.solve import solve
 from optim.referee.evaluate import evaluate
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from optim.format.tables import Floats
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
 
 Bounds = tuple[float | None, float | None, float | None]
 """Proven of cost, tasks and traffic inside, each among plans that are best on those before it."""

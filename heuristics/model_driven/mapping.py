@@ -14,8 +14,7 @@ import numpy as np
 
 from formulations.model_driven.allocate import acquire
 from optim.format.demand import topological_order
-from optim.format.plan import AcquiredNode
-from optim.format.threads import slot_order
+from optim.format.plan import AcquiredNode, slot_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -60,7 +60,7 @@ def place_threads(instance: Instance, allocation: str, mapping: str, request: Re
     """
     from formulations.model_driven.allocate import allocate
     from heuristics.model_driven.mapping import Job, map_with_further_slots
-    from optim.format.threads import ThreadPlacement
+    from optim.format.plan import ThreadPlacement
 
     request, compiling = request.warmed(*((_warm_up,) if mapping == "rsm" else ()))
     began = time.perf_counter()

@@ -14,7 +14,7 @@ import numpy as np
 
 from formulations.model_driven.performance_model import FULL
 from heuristics.model_driven.mapping import Mapped
-from optim.format.threads import slot_order
+from optim.format.plan import slot_order
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:

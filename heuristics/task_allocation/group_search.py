@@ -16,7 +16,7 @@ from formulations.column_generation.problem import Clock, Pool, joined, make_pro
 from formulations.column_generation.search import SHARES, searched
 from heuristics.task_allocation.groups import grouped_job, tiny_job
 from heuristics.task_allocation.top_down import place_groups
-from optim.kernels.deal import counts_of, deal
+from optim.kernels.classes import counts_of, deal
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from formulations.task_allocation.common import check_known
 from heuristics.annealing import FORMS, Annealing, warm_up_walk
 from optim.figures.catalogue import find_objective
-from optim.figures.expression import in_units
+from optim.figures.figure import in_units
 from optim.kernels.first_fit import packings
 from optim.kernels.plan_state import SEARCHED
 from optim.kernels.repair import repair

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
-from optim.solvers.duals import approximate_duals
-from optim.solvers.inprocess import solve_lp
+from optim.solvers.inprocess import approximate_duals, solve_lp
 from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:

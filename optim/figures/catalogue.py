@@ -12,12 +12,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from optim.errors import InvalidInput
-from optim.figures import leaving, load, rate, traffic
-from optim.figures.expression import read_objective
+from optim.figures import load, rate, traffic
+from optim.figures.figure import read_objective
 
 if TYPE_CHECKING:
     from optim.figures.figure import Figure
-    from optim.figures.placement import Placement
+    from optim.figures.measures import Placement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class Figures:
     """The figures of one plan, each explained by its `Figure`; ``None`` where it does not apply."""
 
     excess: Annotated[float | None, traffic.EXCESS] = None
-    drained: Annotated[bool | None, leaving.DRAINED] = None
-    undrained: Annotated[dict[str, Any] | None, leaving.UNDRAINED] = None
+    drained: Annotated[bool | None, load.DRAINED] = None
+    undrained: Annotated[dict[str, Any] | None, load.UNDRAINED] = None
     load_distance: Annotated[float | None, load.LOAD_DISTANCE] = None
     mean_load: Annotated[float | None, load.MEAN_LOAD] = None
     sustainable_rate: Annotated[float | None, rate.SUSTAINABLE_RATE] = None
@@ -81,7 +81,7 @@ def find_objective(name: str) -> Figure:
     Parameters
     ----------
     name
-        As `optim.figures.expression` reads it; figures also by what earlier versions called them.
+        As `optim.figures.figure` reads it; figures also by what earlier versions called them.
 
     Raises
     ------

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.figures.figure import Figure
-from optim.figures.measures import least_tasks
-from optim.figures.placement import Placement
+from optim.figures.measures import Placement, least_tasks
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 
 
 _NAMED = 2
-
-
-def _sustained(placement: Placement) -> float | None:
-    return placement.rate if np.isfinite(placement.rate) else None
 
 
 def _saturation(placement: Placement) -> list[dict[str, Any]] | None:
@@ -121,7 +116,7 @@ SUSTAINABLE_RATE = Figure(
     "multiple of the current input rate at which the first rate-driven resource of a node in use, "
     "the first link, or the first task (its `max_load`), is full; unknown where none ever is",
     "multiple",
-    _sustained,
+    lambda placement: placement.rate if np.isfinite(placement.rate) else None,
     sense="max",
     hard=without_measured,
     holding=carrying,

@@ -10,7 +10,7 @@ from optim.figures.figure import Figure
 from optim.figures.measures import workers_restarted
 
 if TYPE_CHECKING:
-    from optim.figures.placement import Placement
+    from optim.figures.measures import Placement
     from optim.format.instance import Instance
 
 
@@ -21,10 +21,6 @@ def _silent(instance: Instance) -> str | None:
 def _collocated(placement: Placement) -> float | None:
     total = placement.instance.total_traffic
     return placement.gain / total if total > 0 else None
-
-
-def _between_nodes(placement: Placement) -> float:
-    return placement.parted[1]
 
 
 def _between_slots(placement: Placement) -> float | None:
@@ -62,7 +58,7 @@ INTERNODE_TRAFFIC = Figure(
     "traffic between nodes",
     "traffic between tasks on different nodes",
     "rate",
-    _between_nodes,
+    lambda placement: placement.parted[1],
     sense="min",
     reference="total_traffic",
     same_as="imc_gain",
@@ -91,14 +87,6 @@ COLLOCATION_FACTOR = Figure(
 
 
 # Figures of places: what is used of them, and what moves between them.
-
-
-def _slots_used(placement: Placement) -> int | None:
-    return None if placement.slots is None else len(placement.slots)
-
-
-def _migrations(placement: Placement) -> int | None:
-    return len(placement.migrated) if placement.has_home else None
 
 
 def _switches(placement: Placement) -> int | None:
@@ -152,7 +140,7 @@ SLOTS_USED = Figure(
     "slots used",
     "slots that hold a task",
     "count",
-    _slots_used,
+    lambda placement: None if placement.slots is None else len(placement.slots),
     sense="min",
 )
 WORKERS_RESTARTED = Figure(
@@ -169,7 +157,7 @@ MIGRATIONS = Figure(
     "moves",
     "tasks that leave their current node for one that holds no copy of their state",
     "count",
-    _migrations,
+    lambda placement: len(placement.migrated) if placement.has_home else None,
     sense="min",
 )
 SWITCHES = Figure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -263,11 +263,5 @@ def held(instance: Instance, node: Any) -> Instance:
         np.array([node[t]]) if placed[t] else np.flatnonzero(instance.allowed_mask(t))
         for t in range(instance.num_tasks)
     ]
-    tasks = replace(
-        tasks,
-        node=np.where(placed, node, tasks.node).astype(np.int32),
-        restricted=np.arange(instance.num_tasks, dtype=np.int32),
-        allowed_indptr=np.cumsum([0, *map(len, rows)]).astype(np.int32),
-        allowed_indices=np.concatenate([*rows, []]).astype(np.int32),
-    )
-    return replace(instance, tasks=tasks)
+    there = np.where(placed, node, tasks.node).astype(np.int32)
+    return instance.with_allowed(range(instance.num_tasks), rows).with_values("tasks", node=there)

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.errors import Problem
 from optim.format.document import MAX_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     from optim.format.document import InstanceDocument, StreamDocument
     from optim.format.tables import Floats
 
+    Refuse = Callable[..., Any]  # of path, value, reason, remedy
+
 _SAME = 1e-9
+_BEYOND = f", which is beyond {MAX_NUMBER:g}"
+"""What is wrong with a derived figure that would be refused if it were given."""
 
 
 def topological_order(num_operators: int, edges: Sequence[tuple[int, int]]) -> list[int]:
@@ -58,9 +62,7 @@ def find_cycle(num_operators: int, edges: Sequence[tuple[int, int]]) -> list[int
     return walk[seen[here] :][::-1]
 
 
-def tuple_rates(
-    document: InstanceDocument, index: dict[str, int], problems: list[Problem]
-) -> Floats:
+def tuple_rates(document: InstanceDocument, index: dict[str, int], refuse: Refuse) -> Floats:
     """Derive (O,) tuples/s received by each operator; ``nan`` where it cannot be derived.
 
     Sources receive ``input_rate``; any other operator the sum over its input streams of the
@@ -74,14 +76,10 @@ def tuple_rates(
     order = topological_order(len(rates), edges)
     if len(order) < len(rates):
         names = [document.operators[o].id for o in find_cycle(len(rates), edges)]
-        problems.append(
-            Problem(
-                "streams",
-                " → ".join([*names, *names[:1]]),
-                "is a cycle, and tuple rates can only be derived on an acyclic graph",
-                "remove input_rate and give load and rate, or break the cycle",
-            )
-        )
+        cycle = " → ".join([*names, *names[:1]])
+        reason = "is a cycle, and tuple rates can only be derived on an acyclic graph"
+        remedy = "remove input_rate and give load and rate, or break the cycle"
+        refuse("streams", cycle, reason, remedy)
         return rates
     incoming: list[list[StreamDocument]] = [[] for _ in rates]
     for stream in usable:
@@ -96,21 +94,14 @@ def tuple_rates(
             )
         if rates[operator] > MAX_NUMBER:
             name = document.operators[operator].id
-            problems.append(
-                _beyond("input_rate", document.input_rate, rates[operator], f"{name} ", " tuples/s")
-            )
+            told = f"{name} {rates[operator]:.9g} tuples/s"
+            refuse("input_rate", document.input_rate, f"gives {told}{_BEYOND}", "check the unit")
             rates[operator] = np.nan
     return rates
 
 
-def _beyond(path: str, value: float, derived: float, whose: str = "", unit: str = "") -> Problem:
-    """Report a derived figure that would be refused if it were given."""
-    reason = f"gives {whose}{derived:.9g}{unit}, which is beyond {MAX_NUMBER:g}"
-    return Problem(path, value, reason, "check the unit")
-
-
 def derived_load(
-    document: InstanceDocument, operator: int, rates: Floats, problems: list[Problem]
+    document: InstanceDocument, operator: int, rates: Floats, refuse: Refuse
 ) -> float | None:
     """Return the operator's CPU as ``cpu_per_tuple`` × tuple rate, or ``None`` without these.
 
@@ -122,19 +113,14 @@ def derived_load(
     derived = float(entry.cpu_per_tuple * rates[operator])
     if derived > MAX_NUMBER:
         path = f"operators[{operator}].cpu_per_tuple"
-        problems.append(_beyond(path, entry.cpu_per_tuple, derived))
+        refuse(path, entry.cpu_per_tuple, f"gives {derived:.9g}{_BEYOND}", "check the unit")
         return None
     if entry.group is not None:
         given = entry.group.load.get(document.resources[0])
         if given is not None and not same(given, derived):
-            problems.append(
-                Problem(
-                    f"operators[{operator}].group.load.{document.resources[0]}",
-                    given,
-                    f"differs from cpu_per_tuple × tuple rate = {derived:.9g}",
-                    "give one of the two",
-                )
-            )
+            path = f"operators[{operator}].group.load.{document.resources[0]}"
+            reason = f"differs from cpu_per_tuple × tuple rate = {derived:.9g}"
+            refuse(path, given, reason, "give one of the two")
     return derived
 
 
@@ -143,7 +129,7 @@ def stream_rate(
     position: int,
     index: dict[str, int],
     rates: Floats,
-    problems: list[Problem],
+    refuse: Refuse,
 ) -> float:
     """Return a stream's rate: as given, else sender's tuple rate × selectivity × ``tuple_bytes``.
 
@@ -157,28 +143,18 @@ def stream_rate(
             derived = float(sent * stream.selectivity * stream.tuple_bytes)
             if derived > MAX_NUMBER:
                 path = f"streams[{position}].tuple_bytes"
-                problems.append(_beyond(path, stream.tuple_bytes, derived))
+                reason = f"gives {derived:.9g}{_BEYOND}"
+                refuse(path, stream.tuple_bytes, reason, "check the unit")
                 return 0.0
     if stream.rate is None:
         if derived is None and stream.selectivity is None:
-            problems.append(
-                Problem(
-                    f"streams[{position}].rate",
-                    None,
-                    "is missing and cannot be derived",
-                    "give rate, or input_rate, selectivity and tuple_bytes",
-                )
-            )
+            remedy = "give rate, or input_rate, selectivity and tuple_bytes"
+            path = f"streams[{position}].rate"
+            refuse(path, None, "is missing and cannot be derived", remedy)
         return derived or 0.0
     if derived is not None and not same(stream.rate, derived):
-        problems.append(
-            Problem(
-                f"streams[{position}].rate",
-                stream.rate,
-                f"differs from tuple rate × selectivity × tuple_bytes = {derived:.9g}",
-                "give one of the two",
-            )
-        )
+        reason = f"differs from tuple rate × selectivity × tuple_bytes = {derived:.9g}"
+        refuse(f"streams[{position}].rate", stream.rate, reason, "give one of the two")
     return stream.rate
 
 

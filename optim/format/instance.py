@@ -15,7 +15,7 @@ from optim.util.files import read_bytes, write_atomic
 from optim.util.process import collection_paused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from scipy.sparse import csr_array
@@ -188,6 +188,10 @@ class Instance:
 
         return instance_html(self)
 
+    def with_values(self, table: str, **columns: Any) -> Instance:
+        """Return the instance with other columns of a table (``nodes``, …, ``limits``)."""
+        return replace(self, **{table: replace(getattr(self, table), **columns)})
+
     def with_max_load(self, max_load: Floats) -> Instance:
         """Return the instance with other ceilings of its tasks, (T, R) or (1, 1)."""
         none = np.full((self.num_operators, self.num_resources), np.inf)
@@ -195,6 +199,15 @@ class Instance:
             self,
             tasks=replace(self.tasks, max_load=max_load),
             operators=replace(self.operators, max_load=none, group_max_load=none),
+        )
+
+    def with_allowed(self, tasks: Iterable[int], rows: Sequence[Any]) -> Instance:
+        """Return the instance in which these tasks, ascending, and no others have allowed nodes."""
+        return self.with_values(
+            "tasks",
+            restricted=np.fromiter(tasks, dtype=np.int32),
+            allowed_indptr=np.cumsum([0, *map(len, rows)]).astype(np.int32),
+            allowed_indices=np.concatenate([*rows, []]).astype(np.int32),
         )
 
     # -- sizes -----------------------------------------------------------------------------------
@@ -225,6 +238,12 @@ class Instance:
         """Return the tasks of an operator in member order."""
         table = self.operators
         return table.task_indices[table.task_indptr[operator] : table.task_indptr[operator + 1]]
+
+    @cached_property
+    def task_topology(self) -> Ints:
+        """(T,) topology of each task, -1 for none."""
+        operator = self.tasks.operator
+        return np.append(self.operators.topology, -1).astype(np.int32)[operator]  # -1 is the last
 
     @cached_property
     def headroom(self) -> Floats:

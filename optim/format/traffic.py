@@ -89,7 +89,7 @@ class Traffic:
     """All traffic of an instance: single directed pairs, full blocks, and `local_first` streams.
 
     Of the latter nothing is in `directed` and `pairs`: methods that know pairs only refuse them
-    (`optim.rules.local_first`). `rack` is (N,) the rack of each node, -1 for none.
+    (`optim.rules.capacity`). `rack` is (N,) the rack of each node, -1 for none.
     """
 
     num_tasks: int

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.format.build_tasks import inherited_max_load
-from optim.format.document import INSTANCE_FORMAT
+from optim.format.build import inherited_max_load
+from optim.format.document import INSTANCE_FORMAT, LimitsDocument
 from optim.format.tables import APART, DIRECTIONS, SET_RULES, SPREAD
 
 if TYPE_CHECKING:
@@ -40,19 +40,7 @@ def instance_document(instance: Instance) -> dict[str, Any]:
             if out or into
         },
         "sets": [entry for _, entry in sorted(_sets(instance), key=itemgetter(0))],
-        "topologies": [
-            _filled(
-                {
-                    "id": name,
-                    "workers": int(table.workers[i]) if table.workers[i] >= 0 else None,
-                    "exclusive_nodes": int(table.exclusive_nodes[i])
-                    if table.exclusive_nodes[i] >= 0
-                    else None,
-                }
-            )
-            for table in (instance.topologies,)
-            for i, name in enumerate(table.ids)
-        ],
+        "topologies": _topologies(instance),
         "operators": _operators(instance),
         "tasks": _tasks(instance),
         "streams": _streams(instance),
@@ -63,6 +51,15 @@ def instance_document(instance: Instance) -> dict[str, Any]:
         "vm_types": [vm._asdict() for vm in instance.vm_types],
     }
     return {key: value for key, value in parts.items() if value not in (None, "", [], {})}
+
+
+def _topologies(instance: Instance) -> list[dict[str, Any]]:
+    table = instance.topologies
+    columns = zip(table.ids, table.workers, table.exclusive_nodes, strict=True)
+    return [
+        _filled({"id": name, "workers": _given(workers), "exclusive_nodes": _given(nodes)})
+        for name, workers, nodes in columns
+    ]
 
 
 def _filled(entry: dict[str, Any]) -> dict[str, Any]:
@@ -85,47 +82,43 @@ def _given(value: Any) -> int | None:
 
 def _nodes(instance: Instance) -> list[dict[str, Any]]:
     table, resources = instance.nodes, instance.resources
+
+    def amounts(key: str, i: int, default: float) -> dict[str, float]:
+        return _amounts(resources, getattr(table, key)[i], default)
+
     return [
-        _filled(
-            {
-                "id": name,
-                "capacity": _amounts(resources, table.capacity[i], np.inf),
-                "min_load": _amounts(resources, table.min_load[i], 0.0),
-                "background": _amounts(resources, table.background[i], 0.0),
-                "weight": None if table.weight[i] == 1 else float(table.weight[i]),
-                "slots": int(table.slots[i]) if table.slots[i] >= 0 else None,
-                "slot_capacity": _amounts(resources, table.slot_capacity[i], np.inf),
-                "rack": table.rack_ids[table.rack[i]] if table.rack[i] >= 0 else None,
-                "leaving": True if table.leaving[i] else None,
-                "max_tasks": int(table.max_tasks[i]) if table.max_tasks[i] >= 0 else None,
-                "max_inflow": int(table.max_inflow[i]) if table.max_inflow[i] >= 0 else None,
-                "vm_type": instance.vm_types[table.vm_type[i]].id
-                if table.vm_type[i] >= 0
-                else None,
-                "labels": dict(table.labels.get(i, {})),
-            }
-        )
+        _filled({
+            "id": name,
+            "capacity": amounts("capacity", i, np.inf),
+            "min_load": amounts("min_load", i, 0.0),
+            "background": amounts("background", i, 0.0),
+            "weight": None if table.weight[i] == 1 else float(table.weight[i]),
+            "slots": _given(table.slots[i]),
+            "slot_capacity": amounts("slot_capacity", i, np.inf),
+            "rack": table.rack_ids[table.rack[i]] if table.rack[i] >= 0 else None,
+            "leaving": True if table.leaving[i] else None,
+            "max_tasks": _given(table.max_tasks[i]),
+            "max_inflow": _given(table.max_inflow[i]),
+            "vm_type": instance.vm_types[table.vm_type[i]].id if table.vm_type[i] >= 0 else None,
+            "labels": dict(table.labels.get(i, {})),
+        })
         for i, name in enumerate(table.ids)
-    ]
+    ]  # fmt: skip
 
 
 def _links(instance: Instance) -> list[dict[str, Any]]:
-    table = instance.links
+    table, ids = instance.links, instance.nodes.ids
+    starts = table.node_indptr
     return [
-        _filled(
-            {
-                "id": name,
-                "nodes": [
-                    instance.nodes.ids[n]
-                    for n in table.node_indices[table.node_indptr[i] : table.node_indptr[i + 1]]
-                ],
-                "capacity": float(table.capacity[i]),
-                "background": float(table.background[i]),
-                "direction": DIRECTIONS[table.direction[i]] if table.direction[i] else None,
-            }
-        )
+        _filled({
+            "id": name,
+            "nodes": [ids[n] for n in table.node_indices[starts[i] : starts[i + 1]]],
+            "capacity": float(table.capacity[i]),
+            "background": float(table.background[i]),
+            "direction": DIRECTIONS[table.direction[i]] if table.direction[i] else None,
+        })
         for i, name in enumerate(table.ids)
-    ]
+    ]  # fmt: skip
 
 
 def _sets(instance: Instance) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -147,46 +140,33 @@ def _sets(instance: Instance) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _operators(instance: Instance) -> list[dict[str, Any]]:
-    table = instance.operators
+    table, resources = instance.operators, instance.resources
     entries = []
     for o, name in enumerate(table.ids):
-        group = None
+        group, topology, places = None, table.topology[o], table.group_allowed[o]
         if table.group_tasks[o] >= 0:
-            load = {
-                resource: float(table.group_load[o, r])
-                for r, resource in enumerate(instance.resources)
-                if table.group_load_given[o, r]
-            }
-            state = _number(table.group_state[o])
-            places = table.group_allowed[o]
-            group = _filled(
-                {
-                    "tasks": int(table.group_tasks[o]),
-                    "load": load,
-                    "max_load": _amounts(instance.resources, table.group_max_load[o], np.inf),
-                    "state": state,
-                    "allowed": places and [instance.nodes.ids[n] for n in places],
-                }
-            )
-        topology = table.topology[o]
-        entries.append(
-            _filled(
-                {
-                    "id": name,
-                    "topology": instance.topologies.ids[topology] if topology >= 0 else None,
-                    "role": None if table.role[o] == "operator" else table.role[o],
-                    "group": group,
-                    "max_load": _amounts(instance.resources, table.max_load[o], np.inf),
-                    "cpu_per_tuple": _number(table.cpu_per_tuple[o]),
-                    "service_rate": _number(table.service_rate[o]),
-                    "model": table.model[o],
-                    "min_parallelism": _given(table.min_parallelism[o]),
-                    "max_parallelism": _given(table.max_parallelism[o]),
-                    "key_groups": _given(table.key_groups[o]),
-                    "labels": dict(table.labels.get(o, {})),
-                }
-            )
-        )
+            load = zip(resources, table.group_load[o], table.group_load_given[o], strict=True)
+            group = _filled({
+                "tasks": int(table.group_tasks[o]),
+                "load": {resource: float(value) for resource, value, given in load if given},
+                "max_load": _amounts(resources, table.group_max_load[o], np.inf),
+                "state": _number(table.group_state[o]),
+                "allowed": places and [instance.nodes.ids[n] for n in places],
+            })  # fmt: skip
+        entries.append(_filled({
+            "id": name,
+            "topology": instance.topologies.ids[topology] if topology >= 0 else None,
+            "role": None if table.role[o] == "operator" else table.role[o],
+            "group": group,
+            "max_load": _amounts(resources, table.max_load[o], np.inf),
+            "cpu_per_tuple": _number(table.cpu_per_tuple[o]),
+            "service_rate": _number(table.service_rate[o]),
+            "model": table.model[o],
+            "min_parallelism": _given(table.min_parallelism[o]),
+            "max_parallelism": _given(table.max_parallelism[o]),
+            "key_groups": _given(table.key_groups[o]),
+            "labels": dict(table.labels.get(o, {})),
+        }))  # fmt: skip
     return entries
 
 
@@ -210,25 +190,15 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
     limits = _own_max_load(instance)
     listed[list(limits)] = True
     allowed = _own_allowed(instance, grouped)
-    copies = dict(zip(table.copied.tolist(), range(len(table.copied)), strict=True))
-    listed[list(allowed)] = True
-    listed[table.copied] = True
-    listed[list(table.labels)] = True
+    copies = {t: row for row, t in enumerate(table.copied.tolist())}
+    for some in (allowed, copies, table.labels):
+        listed[list(some)] = True
     rows = np.flatnonzero(listed)
     entries = []
-    columns = zip(
-        rows.tolist(),
-        table.load[rows].tolist(),
-        load_differs[rows].tolist(),
-        table.state[rows].tolist(),
-        state_differs[rows].tolist(),
-        table.given_cost[rows].tolist(),
-        table.node[rows].tolist(),
-        table.slot[rows].tolist(),
-        table.operator[rows].tolist(),
-        strict=True,
-    )
-    for t, load, differs, state, new_state, cost, node, slot, operator in columns:
+    columns = (table.load, load_differs, table.state, state_differs, table.given_cost, table.node,
+               table.slot, table.operator)  # fmt: skip
+    told = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
+    for t, load, differs, state, new_state, cost, node, slot, operator in told:
         entry: dict[str, Any] = {"id": table.ids[t]}
         if operator >= 0 and not grouped[t]:
             entry["operator"] = operators.ids[operator]
@@ -324,16 +294,5 @@ def _limits(instance: Instance) -> dict[str, Any]:
     share = _amounts(instance.resources, limits.max_utilisation, 1.0)
     if limits.max_link_utilisation != 1:
         share["links"] = limits.max_link_utilisation
-    return _filled(
-        {
-            "max_migrations": limits.max_migrations,
-            "max_migration_cost": limits.max_migration_cost,
-            "max_migration_state": limits.max_migration_state,
-            "max_load_distance": limits.max_load_distance,
-            "max_tasks_per_slot": limits.max_tasks_per_slot,
-            "max_nodes_used": limits.max_nodes_used,
-            "max_workers_restarted": limits.max_workers_restarted,
-            "max_inflow": limits.max_inflow,
-            "max_utilisation": share,
-        }
-    )
+    names = LimitsDocument.model_fields
+    return _filled({name: getattr(limits, name) for name in names} | {"max_utilisation": share})

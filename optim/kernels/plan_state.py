@@ -5,6 +5,7 @@ references to each array it is given, which in a search takes longer than all el
 entries of `ints` say how many there are and where each part of either array begins.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.figures.rate import heaviest_first, spare_room
-from optim.kernels.flow_arrays import csr_starts, pairs_of, sides_of, totals_of
-from optim.kernels.guard import make_guard
+from optim.kernels.draws import draw, uniform
+from optim.kernels.guard import LISTED, RULE, SIZE, TOGETHER, make_guard
+from optim.kernels.guard import STARTS as SET_STARTS
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import (
     counted_floor,
@@ -23,6 +25,7 @@ from optim.kernels.room import (
     move_budgets,
     placing_masks,
 )
+from optim.util.compiled import helper
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
@@ -30,11 +33,70 @@ if TYPE_CHECKING:
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
+    from optim.format.traffic import FullBlock, LocalBlock
     from optim.kernels.guard import Guard
     from optim.kernels.place_rules import PlaceRules
 
     Whole = NDArray[np.int64]
     Real = NDArray[np.float64]
+
+
+def pairs_of(instance: Instance | None, tasks: int = 0) -> tuple[Any, Any, Any]:
+    """CSR of the single task pairs, each in both directions: (E, 2) sent and received."""
+    if instance is None:
+        return np.zeros(tasks + 1), np.zeros(0), np.zeros((0, 2))
+    flows, count = instance.flows, instance.num_tasks
+    low = np.minimum(flows.source, flows.target).astype(np.int64)
+    high = np.maximum(flows.source, flows.target)
+    key, where = np.unique(low * count + high, return_inverse=True)
+    upwards = flows.source == low
+    up = np.bincount(where.reshape(-1), np.where(upwards, flows.rate, 0.0), len(key))
+    down = np.bincount(where.reshape(-1), np.where(upwards, 0.0, flows.rate), len(key))
+    u, v = np.divmod(key, max(1, count))
+    here, there = np.concatenate([u, v]), np.concatenate([v, u])
+    sent, got = np.concatenate([up, down]), np.concatenate([down, up])
+    order = np.argsort(here, kind="stable")
+    return csr_starts(here, count), there[order], np.stack([sent, got], axis=1)[order]
+
+
+def sides_of(instance: Instance) -> tuple[Any, Any, Any]:
+    """CSR of the sides of blocks that tasks are on: 2·block where they send, one more where they
+    receive; and the rate of each. Full blocks come first, of which it is that of a pair; then
+    `local_first` streams, of which it is that of a sender."""
+    blocks: tuple[FullBlock | LocalBlock, ...] = (*instance.flows.blocks, *instance.flows.local)
+    tasks, sides = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for b, block in enumerate(blocks):
+        for side, some in ((2 * b, block.sources), (2 * b + 1, block.targets)):
+            tasks.append(some.astype(np.int64))
+            sides.append(np.full(len(some), side))
+    owner = np.concatenate(tasks)
+    order = np.argsort(owner, kind="stable")
+    rates = [block.pair_rate for block in instance.flows.blocks]
+    rates += [near.rate for near in instance.flows.local]
+    return (
+        csr_starts(owner, instance.num_tasks),
+        np.concatenate(sides)[order],
+        np.array(rates, dtype=np.float64),
+    )
+
+
+def totals_of(instance: Instance) -> Any:
+    """(T, 2) all that a task sends, and receives; `local_first` streams are left out."""
+    flows, count = instance.flows, instance.num_tasks
+    total = np.zeros((count, 2))
+    for column, end in enumerate((flows.source, flows.target)):
+        total[:, column] = np.bincount(end, flows.rate, count)
+    for block in flows.blocks:
+        total[block.sources, 0] += block.pair_rate * len(block.targets)
+        total[block.targets, 1] += block.pair_rate * len(block.sources)
+    return total
+
+
+def csr_starts(owner: Any, count: int) -> Any:
+    """(count + 1,) where the entries of each of some owners begin, once they are sorted."""
+    counted = np.bincount(np.asarray(owner, dtype=np.int64), minlength=count)
+    return np.concatenate([[0], np.cumsum(counted)]).astype(np.int64)
+
 
 #: Counts: tasks, nodes, resources, places, links, figures, levels; what of traffic is followed;
 #: whether the mean load depends on the placement; values that a figure has of nodes and links;
@@ -354,3 +416,142 @@ def _places(instance: Instance) -> tuple[Any, Any]:
 
 def _no_places(instance: Instance) -> tuple[Any, Any]:
     return np.zeros((0, instance.num_nodes), dtype=np.bool_), np.zeros(0, dtype=np.int64)
+
+
+MOST_TASKS = 64
+"""Tasks that one move takes along at most."""
+_TRIES = 3
+
+
+@helper
+def _hot_task(i, x, random):
+    """Return, of some random tasks, the one on the hottest node."""
+    best = draw(random, i[TASKS])
+    for _ in range(_TRIES):
+        other = draw(random, i[TASKS])
+        if x[i[HEAT] + i[i[NODE] + other]] > x[i[HEAT] + i[i[NODE] + best]]:
+            best = other
+    return best
+
+
+@helper
+def _partner(i, task, random):
+    """Return a random task that this one talks to; -1 for none."""
+    begin, end = i[i[STARTS] + task], i[i[STARTS] + task + 1]
+    first, last = i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]
+    if end > begin and (last == first or uniform(random) < 0.5):
+        return i[i[OTHER] + begin + draw(random, end - begin)]
+    if last > first:
+        side = i[i[SIDES] + first + draw(random, last - first)]
+        side = side + 1 if side % 2 == 0 else side - 1
+        low, high = i[i[SIDE_TASKS_STARTS] + side], i[i[SIDE_TASKS_STARTS] + side + 1]
+        return i[i[SIDE_TASKS] + low + draw(random, high - low)]
+    return -1
+
+
+@helper
+def _target(i, x, task, random):
+    """Return a node to try: a partner's, the task's home, the coldest of a few, or any."""
+    u = uniform(random)
+    if i[TRAFFIC] != NOTHING and u < 0.45:
+        partner = _partner(i, task, random)
+        if partner >= 0:
+            return i[i[NODE] + partner]
+    home = i[i[HOME] + task]
+    if u < 0.6 and home >= 0 and home != i[i[NODE] + task]:
+        return home
+    best = draw(random, i[NODES])
+    if u < 0.85:
+        for _ in range(_TRIES):
+            other = draw(random, i[NODES])
+            if x[i[HEAT] + other] < x[i[HEAT] + best]:
+                best = other
+    return best
+
+
+@helper
+def _one_of(i, node, random):
+    """Return one of the first tasks of a node's list; -1 where it holds none."""
+    held = i[i[HELD] + node]
+    if held == 0:
+        return -1
+    task = i[i[FIRST] + node]
+    for _ in range(draw(random, min(held, 12))):
+        task = i[i[AFTER] + task]
+    return task
+
+
+@helper
+def propose(i, x, guard, random, tasks, targets):
+    """Write tasks and where they go to; return how many, 0 for none."""
+    task = _hot_task(i, x, random) if uniform(random) < 0.6 else draw(random, i[TASKS])
+    source = i[i[NODE] + task]
+    u = uniform(random)
+    if u < 0.25:  # exchange with any task
+        other = draw(random, i[TASKS])
+        tasks[0], targets[0] = task, i[i[NODE] + other]
+        tasks[1], targets[1] = other, source
+        return 2
+    target = _target(i, x, task, random)
+    tasks[0], targets[0] = task, target
+    if u < 0.6:
+        return 1
+    if u < 0.85:  # exchange, or chain, with a task of the node to go to
+        other = _one_of(i, target, random)
+        if other < 0:
+            return 1
+        tasks[1], targets[1] = other, source
+        if u < 0.78:
+            return 2
+        targets[1] = _target(i, x, other, random)
+        return 2
+    if guard.active and u < 0.93:  # all that are to be together with it
+        count = _set_of(guard.ints, task, random, tasks)
+        if count > 1:
+            for t in range(count):
+                targets[t] = target
+            return count
+    if u < 0.96:  # together with one of the same node
+        other = _partner(i, task, random) if i[TRAFFIC] != NOTHING else _one_of(i, source, random)
+        if other >= 0 and other != task and i[i[NODE] + other] == source:
+            tasks[1], targets[1] = other, target
+            return 2
+        return 1
+    if u < 0.98 and i[i[HELD] + source] <= MOST_TASKS // 2:  # empty a node
+        count, other = 0, i[i[FIRST] + source]
+        scatter = uniform(random) < 0.5
+        while other >= 0:
+            tasks[count] = other
+            targets[count] = _target(i, x, other, random) if scatter else target
+            count += 1
+            other = i[i[AFTER] + other]
+        return count
+    if i[i[HELD] + source] + i[i[HELD] + target] <= MOST_TASKS:  # exchange all of two nodes
+        count = 0
+        for step in range(2):
+            here, there = (source, target) if step == 0 else (target, source)
+            other = i[i[FIRST] + here]
+            while other >= 0:
+                tasks[count], targets[count] = other, there
+                count += 1
+                other = i[i[AFTER] + other]
+        return count
+    return 1
+
+
+@helper
+def _set_of(g, task, random, tasks):
+    """Write the tasks that are to be together with one, by a random set; return how many."""
+    begin, end = g[g[SET_STARTS] + task], g[g[SET_STARTS] + task + 1]
+    if end == begin:
+        return 0
+    s = g[g[LISTED] + begin + draw(random, end - begin)]
+    if g[g[RULE] + s] != TOGETHER or g[g[SIZE] + s] > MOST_TASKS:
+        return 0
+    count = 0
+    for other in range(g[LISTED] - g[SET_STARTS] - 1):
+        for at in range(g[g[SET_STARTS] + other], g[g[SET_STARTS] + other + 1]):
+            if g[g[LISTED] + at] == s:
+                tasks[count] = other
+                count += 1
+    return count

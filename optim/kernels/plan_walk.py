@@ -21,7 +21,7 @@ import numpy as np
 
 from optim.kernels.draws import accepts
 from optim.kernels.guard import broken, enter, pays, relevant
-from optim.kernels.plan_moves import MOST_TASKS, propose
+from optim.kernels.plan_state import MOST_TASKS, propose
 
 from optim.kernels.plan_state import (  # isort: skip
     AFTER, AGGREGATES, ALL_CROSSING, ALL_TRAFFIC, ALL_WEIGHT, AMOUNT, AROUND, AROUND_STARTS,

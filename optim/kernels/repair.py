@@ -7,6 +7,7 @@ is; and where no sets and no migration budgets forbid, repair never fails on cap
 first-fit decreasing (any variant of `optim.kernels.first_fit`) fits.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 import time
@@ -17,12 +18,24 @@ import numpy as np
 
 from optim.figures.measures import entered_leaving
 from optim.format.tables import APART, TOGETHER
+from optim.kernels.descent import exchange, may_come, may_exchange, may_leave
 from optim.kernels.first_fit import packings, task_sizes
-from optim.kernels.node_choice import on_chosen_nodes
-from optim.kernels.place_rules import PlaceRules, place_rules
+from optim.kernels.guard import overdrawn
+from optim.kernels.place_rules import PlaceRules, on_chosen_nodes, place_rules
 from optim.kernels.room import placing_masks
+from optim.kernels.state import (
+    NOWHERE,
+    clear,
+    connection,
+    connections,
+    fits,
+    fits_instead,
+    put,
+    take,
+)
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import MENDED, budgets, inflow_limits
+from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +45,476 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
     from optim.kernels.state import State
+
+TINY = 1e-12
+
+CROWD = 256
+"""A node with more tasks is relieved in batches, with fewer move by move."""
+
+
+@kernel
+def relieve(state, scale, may_evict):
+    """Bring every overloaded node back to capacity, at least traffic lost per load moved away.
+
+    For each overloaded node in turn: move a task to another node; where no move is possible swap
+    two tasks; where no swap is, and `may_evict`, take a task off (it then stands nowhere).
+
+    Parameters
+    ----------
+    state
+        Changed in place.
+    scale
+        (R,) weight of one unit of each resource in what counts as load moved away.
+    may_evict
+        Whether tasks may be taken off.
+    """
+    weight = np.zeros(state.room.shape[0])
+    touched = np.empty(state.room.shape[0], np.int64)
+    for node in range(state.room.shape[0]):
+        while _excess(state.room, node, scale) > 0.0:
+            # in this order: a move costs least, a task without a node most
+            if _move_out(state, node, scale, weight, touched) > 0:
+                continue
+            task, partner = _best_swap_out(state, node, scale)
+            if task != NOWHERE:
+                exchange(state, task, partner)
+                continue
+            task = _least_connected(state, node, scale) if may_evict else NOWHERE
+            if task == NOWHERE:
+                break
+            take(state, task)
+
+
+@helper
+def _excess(room, node, scale):
+    """Load above capacity, scaled and summed over the resources."""
+    total = 0.0
+    for resource in range(room.shape[1]):
+        if room[node, resource] < 0.0:
+            total -= room[node, resource] * scale[resource]
+    return total
+
+
+@helper
+def _relief(state, node, task, scale):
+    """How much of a node's excess goes with a task."""
+    total = 0.0
+    for resource in range(state.load.shape[1]):
+        over = -state.room[node, resource]
+        if over > 0.0:
+            total += min(over, state.load[task, resource]) * scale[resource]
+    return total
+
+
+@helper
+def _best_way_out(state, node, task, scale, weight, touched):
+    """Return where a task should go from an overloaded node, and traffic lost per load moved."""
+    relief = _relief(state, node, task, scale)
+    if relief <= 0.0:
+        return NOWHERE, np.inf
+    met = connections(state, task, weight, touched)
+    best = NOWHERE
+    for target in range(state.room.shape[0]):
+        if (
+            target != node
+            and (best == NOWHERE or weight[target] > weight[best])
+            and state.target[state.kind[task], target]
+            and fits(state.load, state.room, task, target)
+            and may_leave(state, task, target)
+        ):
+            best = target
+    score = np.inf
+    if best != NOWHERE:
+        score = (weight[node] - weight[best]) / relief
+    clear(weight, touched, met)
+    return best, score
+
+
+@helper
+def _move_out(state, node, scale, weight, touched):
+    """Move the cheapest task off a node, of a crowd the cheapest sixteenth; return how many."""
+    count = 0
+    task = state.first[node]
+    while task != NOWHERE:
+        count += 1
+        task = state.after[task]
+    # a crowd is scored once for many moves: the scores of the others hardly change
+    batch = count // 16 if count > CROWD else 1
+    tasks = np.empty(count, np.int64)
+    scores = np.empty(count)
+    task = state.first[node]
+    for k in range(count):
+        tasks[k] = task
+        scores[k] = _best_way_out(state, node, task, scale, weight, touched)[1]
+        task = state.after[task]
+    moved = 0
+    # the target is chosen anew, as the moves before took room
+    for _ in range(min(batch, count)):
+        k = np.argmin(scores)
+        if scores[k] == np.inf or _excess(state.room, node, scale) <= 0.0:
+            break
+        scores[k] = np.inf
+        target, _ = _best_way_out(state, node, tasks[k], scale, weight, touched)
+        if target != NOWHERE:
+            take(state, tasks[k])
+            put(state, tasks[k], target)
+            moved += 1
+    return moved
+
+
+@helper
+def _best_swap_out(state, node, scale):
+    """Return the pair whose swap relieves a node at least cost of traffic; -1 for none."""
+    best_task, best_partner, best_score = NOWHERE, NOWHERE, np.inf
+    task = state.first[node]
+    while task != NOWHERE:
+        if _relief(state, node, task, scale) > 0.0:
+            # traffic lost: what the two had where they were, less what they have where they come to
+            here = connection(state, task, node)
+            for target in range(state.room.shape[0]):
+                if target == node or not state.target[state.kind[task], target]:
+                    continue
+                there = connection(state, task, target)
+                partner = state.first[target]
+                while partner != NOWHERE:
+                    relief = _relief_of_swap(state, node, task, partner, scale)
+                    if (
+                        relief > TINY
+                        and state.target[state.kind[partner], node]
+                        and fits_instead(state.load, state.room, task, partner, target)
+                        and may_exchange(state, task, partner)
+                    ):
+                        lost = here - there + connection(state, partner, target)
+                        score = (lost - connection(state, partner, node)) / relief
+                        if score < best_score:
+                            best_task, best_partner, best_score = task, partner, score
+                    partner = state.after[partner]
+        task = state.after[task]
+    return best_task, best_partner
+
+
+@helper
+def _relief_of_swap(state, node, task, partner, scale):
+    """How much of a node's excess goes with a swap; 0 if another resource is overloaded more."""
+    total = 0.0
+    for resource in range(state.load.shape[1]):
+        room = state.room[node, resource]
+        after = room + state.load[task, resource] - state.load[partner, resource]
+        if after < min(room, 0.0):
+            return 0.0
+        total += (min(after, 0.0) - min(room, 0.0)) * scale[resource]
+    return total
+
+
+@helper
+def _least_connected(state, node, scale):
+    """Return the task on a node with least traffic there for the excess it takes along."""
+    best, best_score = NOWHERE, np.inf
+    task = state.first[node]
+    while task != NOWHERE:
+        relief = _relief(state, node, task, scale)
+        if relief > 0.0:
+            score = connection(state, task, node) / relief
+            if score < best_score or (score == best_score and task < best):
+                best, best_score = task, score
+        task = state.after[task]
+    return best
+
+
+@kernel
+def place_rest(state, order, scale, thorough):
+    """Place the tasks that stand nowhere, each where it has most traffic among the nodes it fits.
+
+    Parameters
+    ----------
+    state
+        Changed in place.
+    order
+        The tasks to look at, in this order.
+    scale
+        (R,) as for `relieve`.
+    thorough
+        Whether another task may be moved on to make room.
+
+    Returns
+    -------
+    int
+        How many still stand nowhere.
+    """
+    weight = np.zeros(state.room.shape[0])
+    touched = np.empty(state.room.shape[0], np.int64)
+    missing = 0
+    for task in order:
+        if state.node[task] != NOWHERE:
+            continue
+        met = connections(state, task, weight, touched)
+        node = _best_free(state, task, weight, scale)
+        clear(weight, touched, met)
+        # nowhere fits as it is: one other task may move on
+        if node == NOWHERE and thorough:
+            node = _make_room(state, task, weight, touched)
+        if node == NOWHERE:
+            missing += 1
+        else:
+            put(state, task, node)
+    return missing
+
+
+@helper
+def _best_free(state, task, weight, scale):
+    """Return the node with most traffic among those where a task fits; ties by least room left."""
+    best, best_room = NOWHERE, 0.0
+    for node in range(state.room.shape[0]):
+        if (
+            state.target[state.kind[task], node]
+            and fits(state.load, state.room, task, node)
+            and may_come(state, task, node)
+        ):
+            room = 0.0
+            for resource in range(state.room.shape[1]):
+                if scale[resource] > 0.0:
+                    room += state.room[node, resource] * scale[resource]
+            if (
+                best == NOWHERE
+                or weight[node] > weight[best]
+                or (weight[node] == weight[best] and room < best_room)
+            ):
+                best, best_room = node, room
+    return best
+
+
+@helper
+def _make_room(state, task, weight, touched):
+    """Move one task on so that `task` fits where that one stood; return that node, or -1."""
+    best_node, best_mover, best_target, best_score = NOWHERE, NOWHERE, NOWHERE, -np.inf
+    for node in range(state.room.shape[0]):
+        if not state.target[state.kind[task], node]:
+            continue
+        if not may_come(state, task, node):
+            continue
+        drawn = connection(state, task, node)
+        mover = state.first[node]
+        while mover != NOWHERE:
+            if fits_instead(state.load, state.room, task, mover, node):
+                target, change = _best_exit(state, mover, weight, touched)
+                if target != NOWHERE and drawn + change > best_score:
+                    best_node, best_mover = node, mover
+                    best_target, best_score = target, drawn + change
+            mover = state.after[mover]
+    if best_node != NOWHERE:
+        take(state, best_mover)
+        put(state, best_mover, best_target)
+    return best_node
+
+
+@helper
+def _best_exit(state, task, weight, touched):
+    """Return where else a task fits best by its traffic, and the change; -1 for nowhere."""
+    source = state.node[task]
+    met = connections(state, task, weight, touched)
+    best, best_change = NOWHERE, -np.inf
+    for node in range(state.room.shape[0]):
+        if (
+            node != source
+            and weight[node] - weight[source] > best_change
+            and state.target[state.kind[task], node]
+            and fits(state.load, state.room, task, node)
+            and may_leave(state, task, node)
+        ):
+            best, best_change = node, weight[node] - weight[source]
+    clear(weight, touched, met)
+    return best, best_change
+
+
+THOROUGH_TASKS = 20_000
+"""Up to this many tasks every move of `fill_floors` is the best of all."""
+
+
+@kernel
+def fill_floors(state, scale):
+    """Bring nodes below their lower load bound up to it, from the nodes that can spare most.
+
+    Returns
+    -------
+    int
+        Number of nodes that stay below.
+    """
+    below = 0
+    thorough = len(state.node) <= THOROUGH_TASKS
+    for node in range(state.room.shape[0]):
+        while _deficit(state, node, scale) > 0.0:
+            if not _fill_once(state, node, scale, thorough):
+                below += 1
+                break
+    return below
+
+
+@helper
+def _deficit(state, node, scale):
+    total = 0.0
+    for resource in range(state.spare.shape[1]):
+        if state.spare[node, resource] < 0.0:
+            total -= state.spare[node, resource] * scale[resource]
+    return total
+
+
+@helper
+def _fill_once(state, node, scale, thorough):
+    """Move one task in, or swap a larger one in, at least traffic lost per deficit filled.
+
+    All other nodes are asked when `thorough`, else only until one can give.
+    """
+    best_task, best_partner, best_score = NOWHERE, NOWHERE, np.inf
+    for donor in range(state.room.shape[0]):
+        if not thorough and best_task != NOWHERE:
+            break
+        task = NOWHERE if donor == node else state.first[donor]
+        while task != NOWHERE:
+            filled = _filled(state, node, task, NOWHERE, scale)
+            if filled > TINY and state.target[state.kind[task], node]:
+                lost = connection(state, task, donor) - connection(state, task, node)
+                # a move in where it fits; a swap only as long as no move was found
+                if fits(state.load, state.room, task, node):
+                    if may_leave(state, task, node) and lost / filled < best_score:
+                        best_task, best_partner, best_score = task, NOWHERE, lost / filled
+                elif best_task == NOWHERE or best_partner != NOWHERE:
+                    partner, score = _swap_in(state, node, task, lost, scale, best_score)
+                    if partner != NOWHERE:
+                        best_task, best_partner, best_score = task, partner, score
+            task = state.after[task]
+    if best_task == NOWHERE:
+        return False
+    if best_partner != NOWHERE:
+        exchange(state, best_task, best_partner)
+    else:
+        take(state, best_task)
+        put(state, best_task, node)
+    return True
+
+
+@helper
+def _swap_in(state, node, task, lost, scale, best_score):
+    """Return the partner on `node` to swap `task` with, and the better of the two scores."""
+    best = NOWHERE
+    donor = state.node[task]
+    partner = state.first[node]
+    while partner != NOWHERE:
+        filled = _filled(state, node, task, partner, scale)
+        if (
+            filled > TINY
+            and state.target[state.kind[partner], donor]
+            and fits_instead(state.load, state.room, task, partner, node)
+            and fits_instead(state.load, state.room, partner, task, donor)
+            and may_exchange(state, task, partner)
+        ):
+            change = connection(state, partner, node) - connection(state, partner, donor)
+            if (lost + change) / filled < best_score:
+                best, best_score = partner, (lost + change) / filled
+        partner = state.after[partner]
+    return best, best_score
+
+
+@helper
+def _filled(state, node, task, partner, scale):
+    """How much of a node's deficit a task fills, coming in for `partner` or for nobody."""
+    total = 0.0
+    for resource in range(state.load.shape[1]):
+        spare = state.spare[node, resource]
+        change = state.load[task, resource]
+        if partner != NOWHERE:
+            change -= state.load[partner, resource]
+        after = spare + change
+        if after < min(spare, 0.0):
+            return 0.0
+        if spare < 0.0:
+            total += (min(after, 0.0) - spare) * scale[resource]
+    return total
+
+
+@kernel
+def homing_loss(state):
+    """(T,) traffic lost if a migrant went back to its current node; ``inf`` for all other tasks."""
+    loss = np.full(len(state.node), np.inf)
+    for task in range(len(state.node)):
+        home, node = state.home[task], state.node[task]
+        if home >= 0 and node != NOWHERE and node != home:
+            loss[task] = connection(state, task, node) - connection(state, task, home)
+    return loss
+
+
+@kernel
+def go_home(state, order):
+    """Send migrants home in the given order, where they fit, until the migration budget holds.
+
+    A migrant whose place is taken changes with a task that came there, when that saves a migration
+    too.
+
+    Returns
+    -------
+    int
+        How many went home.
+    """
+    gone = 0
+    for task in order:
+        if not overdrawn(state.budget):
+            break
+        home, node = state.home[task], state.node[task]
+        if min(home, node) < 0 or node == home:
+            continue
+        if fits(state.load, state.room, task, home):
+            if may_leave(state, task, home):
+                take(state, task)
+                put(state, task, home)
+                gone += 1
+            continue
+        partner = state.first[home]
+        while partner != NOWHERE:
+            if (
+                state.home[partner] != home
+                and state.target[state.kind[partner], node]
+                and fits_instead(state.load, state.room, task, partner, home)
+                and fits_instead(state.load, state.room, partner, task, node)
+                and may_exchange(state, task, partner)
+            ):
+                exchange(state, task, partner)
+                gone += 1
+                break
+            partner = state.after[partner]
+    return gone
+
+
+@kernel
+def adopt(state, wished, least_gain):
+    """Make the moves of a wished placement that gain traffic, the best first, within limits.
+
+    Returns
+    -------
+    int
+        Number of moves made.
+    """
+    made = 0
+    while True:
+        best, best_gain = NOWHERE, least_gain
+        for task in range(len(wished)):
+            node = wished[task]
+            if (
+                node == NOWHERE
+                or state.node[task] == NOWHERE
+                or node == state.node[task]
+                or not state.target[state.kind[task], node]
+                or not fits(state.load, state.room, task, node)
+                or not may_leave(state, task, node)
+            ):
+                continue
+            gain = connection(state, task, node) - connection(state, task, state.node[task])
+            if gain > best_gain:
+                best, best_gain = task, gain
+        if best == NOWHERE:
+            return made
+        take(state, best)
+        put(state, best, wished[best])
+        made += 1
+
 
 _THOROUGH = 50_000_000
 """Tasks × nodes up to which one task may be moved to make room for another."""
@@ -134,7 +617,6 @@ def _bounds_inflow(instance: Instance) -> bool:
 
 def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
     """Relieve, place what is left, fill lower bounds, and go home as far as the budget asks."""
-    from optim.kernels.repair_kernel import fill_floors
     from optim.kernels.state import state_of
 
     state = state_of(instance, _usable(instance, node))
@@ -154,7 +636,6 @@ def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
 
 def _from_current(instance: Instance, wished: Ints) -> Ints:
     """Mend the current placement within the budget, then adopt the best of the wished one."""
-    from optim.kernels.repair_kernel import adopt, fill_floors
     from optim.kernels.state import state_of
 
     here = np.where(instance.tasks.node >= 0, instance.tasks.node, wished).astype(np.int32)
@@ -208,7 +689,6 @@ def _rank(place: Ints) -> NDArray[np.int64]:
 
 
 def _relieve_and_place(instance: Instance, state: State) -> None:
-    from optim.kernels.repair_kernel import place_rest, relieve
 
     scale = _scale(state)
     relieve(state, scale, True)
@@ -224,7 +704,6 @@ def _relieve_and_place(instance: Instance, state: State) -> None:
 
 def _keep_budget(state: State) -> None:
     """Send the migrants home whose return costs least, until the budget holds or none can go."""
-    from optim.kernels.repair_kernel import go_home, homing_loss
 
     for _ in range(_PASSES):
         if (state.budget >= 0).all():

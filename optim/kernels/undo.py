@@ -14,8 +14,7 @@ from optim.figures.measures import (
     workers_restarted,
 )
 from optim.format.tables import APART
-from optim.kernels.classes import node_classes
-from optim.kernels.deal import brought_home, nodes_brought_home
+from optim.kernels.classes import brought_home, node_classes, nodes_brought_home
 from optim.rules import BUDGET_NAMES, broken, most_restarts, rules_of, without_limits
 from optim.rules.base import Form
 from optim.rules.placement import Placement
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from optim.figures.figure import Figure
-    from optim.figures.value import ObjectiveValue
+    from optim.figures.figure import Figure, ObjectiveValue
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
 
@@ -88,6 +86,28 @@ def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figur
     return found
 
 
+class _Kept:
+    """The best plan so far: others take its place that are no worse and break no more."""
+
+    def __init__(
+        self, instance: Instance, node: Ints, objectives: Sequence[Figure], slot: Ints | None = None
+    ) -> None:
+        self.instance, self.objectives = instance, objectives
+        self.node, self.slot = np.array(node, np.int32), slot
+        self.ranks = _ranks(instance, self.node, objectives, slot)
+        self.broken = len(broken(Placement(instance, self.node, slot)))
+
+    def takes(self, node: Ints, slot: Ints | None = None) -> bool:
+        """Take a plan in place of the best; whether it was taken."""
+        ranks = _ranks(self.instance, node, self.objectives, slot)
+        if any(a > b for a, b in zip(ranks, self.ranks, strict=True)):
+            return False
+        if len(broken(Placement(self.instance, node, slot))) > self.broken:
+            return False
+        self.node, self.slot, self.ranks = node, slot, ranks
+        return True
+
+
 def _distances(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
     stay = instance.open_nodes
     if not stay.any():
@@ -143,36 +163,29 @@ def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure
     moved = moved_tasks(instance, node)
     if not len(moved) or any(figure.value is None for figure in objectives):
         return node
-    best, trials = np.array(node, np.int32), 0
-    kept = len(broken(Placement(instance, best)))
-    before = _ranks(instance, best, objectives)
+    best, trials = _Kept(instance, node, objectives), 0
     for _ in range(len(moved)):
-        moved = moved_tasks(instance, best)
+        moved = moved_tasks(instance, best.node)
         moved = moved[
             ~(instance.nodes.leaving[instance.tasks.node[moved]] & instance.has_open_node[moved])
         ]
-        values = values_undone(instance, best, moved, objectives[0])
+        values, before = values_undone(instance, best.node, moved, objectives[0]), best.ranks[0]
         sign = -1.0 if objectives[0].sense == "max" else 1.0
-        noise = 1e-9 * max(abs(before[0]), 1e-300) + _rounding(instance, objectives[0])
+        noise = 1e-9 * max(abs(before), 1e-300) + _rounding(instance, objectives[0])
         # the dearest first: where two would do, that one stays which costs less
         order = np.argsort(-instance.tasks.migration_cost[moved], kind="stable")
         changed = False
-        for k in order[(sign * values <= before[0] + noise)[order]].tolist():
+        for k in order[(sign * values <= before + noise)[order]].tolist():
             task = int(moved[k])
             trials += 1
             if trials > _TRIALS:
-                return best
-            trial = best.copy()
+                return best.node
+            trial = best.node.copy()
             trial[task] = instance.tasks.node[task]
-            after = _ranks(instance, trial, objectives)
-            if any(a > b for a, b in zip(after, before, strict=True)):
-                continue
-            if len(broken(Placement(instance, trial))) > kept:
-                continue
-            best, before, changed = trial, after, True
+            changed |= best.takes(trial)
         if not changed:
-            return best
-    return best
+            break
+    return best.node
 
 
 def exchanged_back(
@@ -193,29 +206,25 @@ def exchanged_back(
     groups = _replica_groups(instance, node)
     if not groups or any(figure.value is None for figure in objectives):
         return node
-    best = np.array(node, np.int32)
-    kept, loads = len(broken(Placement(instance, best))), node_loads(instance, best)[:, 0]
-    before, cost = _ranks(instance, best, objectives), _changed(instance, best)
+    best = _Kept(instance, node, objectives)
+    loads, cost = node_loads(instance, best.node)[:, 0], _changed(instance, best.node)
     left = min(_TRIALS, max(_FEWEST_TRIALS, _WORK // instance.num_tasks))
     refused: set[tuple[int, ...]] = set()
 
     def take(exchanges: list[_Exchange]) -> bool:
         """Make all of them, or of both halves what can be."""
-        nonlocal best, before, cost, left
+        nonlocal cost, left
         if not exchanges or left <= 0:
             return False
         left -= 1
-        trial = best.copy()
+        trial = best.node.copy()
         for exchange in exchanges:
             trial[list(exchange.tasks)] = exchange.nodes
         less = _changed(instance, trial)
         same = not same_loads or np.allclose(node_loads(instance, trial)[:, 0], loads, 1e-12, 0.0)
-        if same and less[0] < cost[0] and less[1] <= cost[1]:
-            after = _ranks(instance, trial, objectives)
-            good = all(a <= b for a, b in zip(after, before, strict=True))
-            if good and len(broken(Placement(instance, trial))) <= kept:
-                best, before, cost = trial, after, less
-                return True
+        if same and less[0] < cost[0] and less[1] <= cost[1] and best.takes(trial):
+            cost = less
+            return True
         if len(exchanges) == 1:
             refused.add((*exchanges[0].tasks, *exchanges[0].nodes))
             return False
@@ -224,11 +233,11 @@ def exchanged_back(
         return take(exchanges[half:]) or first
 
     while left > 0:
-        found = [e for g in groups if (e := _exchange_back(instance, best, g, refused))]
+        found = [e for g in groups if (e := _exchange_back(instance, best.node, g, refused))]
         equal = [e for e in found if e.is_equal]
         if not (take(equal) | take([e for e in found if not e.is_equal])) and not found:
             break
-    return best if (best != node).any() else node
+    return best.node if (best.node != node).any() else node
 
 
 def _changed(instance: Instance, node: Ints) -> tuple[int, float]:
@@ -318,11 +327,7 @@ def _as_good(instance: Instance, other: Ints, node: Ints, objectives: Sequence[F
     less, more = _changed(instance, other), _changed(instance, node)
     if less == more or less[0] > more[0] or less[1] > more[1]:
         return False
-    values = (_ranks(instance, plan, objectives) for plan in (other, node))
-    if any(a > b for a, b in zip(*values, strict=True)):
-        return False
-    breaks = [len(broken(Placement(instance, plan))) for plan in (other, node)]
-    return breaks[0] <= breaks[1]
+    return _Kept(instance, node, objectives).takes(other)
 
 
 def _rounding(instance: Instance, objective: Figure) -> float:
@@ -426,18 +431,17 @@ def restarting_less(
     if any(figure.value is None for figure in objectives):
         return node, slot
     left = min(_SLOT_TRIALS, max(_FEWEST_TRIALS, _WORK // max(1, instance.num_tasks)))
-    before = _ranks(instance, node, objectives, slot)
-    kept, cost = len(broken(Placement(instance, node, slot))), _restarts(instance, node, slot)
+    best, cost = _Kept(instance, node, objectives, slot), _restarts(instance, node, slot)
     free = without_limits(instance, [*BUDGET_NAMES, *rules_of({Form.RESTARTS})])
     near = nodes_brought_home(free, node, node_classes(free))
     number = renumbered(instance, near, slot).astype(np.int32)
-    less, after = _restarts(instance, near, number), _ranks(instance, near, objectives, number)
-    same = len(broken(Placement(instance, near, number))) <= kept
-    if less < cost and same and all(a <= b for a, b in zip(after, before, strict=True)):
-        node, slot, before, cost = near, number, after, less
+    less = _restarts(instance, near, number)
+    if less < cost and best.takes(near, number):
+        cost = less
     again = True
     while again:
         again = False
+        node, slot = best.node, np.asarray(best.slot)
         for some in _moved_together(instance, node, slot, may_stay):
             if left == 0:
                 return node, slot
@@ -445,15 +449,10 @@ def restarting_less(
             at, number = node.copy(), slot.copy()
             at[some], number[some] = tasks.node[some], tasks.slot[some]
             less = _restarts(instance, at, number)
-            if less >= cost:
-                continue
-            after = _ranks(instance, at, objectives, number)
-            if any(a > b for a, b in zip(after, before, strict=True)):
-                continue
-            if len(broken(Placement(instance, at, number))) <= kept:
-                node, slot, before, cost, again = at, number, after, less, True
+            if less < cost and best.takes(at, number):
+                cost, again = less, True
                 break
-    return node, slot
+    return best.node, np.asarray(best.slot)
 
 
 def _restarts(instance: Instance, node: Ints, slot: Ints) -> tuple[int, int, float]:

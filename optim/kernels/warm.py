@@ -32,8 +32,7 @@ def two_tasks() -> Instance:
 def warm_up() -> None:
     """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
     from optim.kernels.descent import descend
-    from optim.kernels.repair import repair
-    from optim.kernels.repair_kernel import place_rest, relieve
+    from optim.kernels.repair import place_rest, relieve, repair
     from optim.kernels.state import state_of
 
     instance = two_tasks()

@@ -22,7 +22,7 @@ from optim.kernels.undo import (
     staying_if_as_good,
     without_needless,
 )
-from optim.methods.drain import needed
+from optim.methods.reduce import needed
 from optim.methods.registry import BEFORE, Incumbent, versions_of
 from optim.referee.evaluate import evaluate_indices, plan_kind
 from optim.referee.result import Level, Move, Result, Termination, WarmStart
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Method, Outcome, Request, Start
-    from optim.referee.evaluation import Evaluation
-    from optim.rules.violation import Violation
+    from optim.referee.result import Evaluation
+    from optim.rules.base import Violation
 
 _CLAIM_RELATIVE = 1e-6
 #: What tolerances of solvers may add to any claim: of all traffic, of all load, or of 1.
@@ -236,7 +236,10 @@ def write_result(
         stopped = Termination.HEURISTIC if stopped in proofs else stopped
     times = {"build": 0.0, "solve": 0.0, **outcome.times}
     times["check"] = time.perf_counter() - began
-    fields = {"objective_levels": outcome.levels, **more}
+    fields: dict[str, Any] = {"objective_levels": outcome.levels, **more}
+    if outcome.bound is not None:
+        fields |= {"bound_of": "restricted" if outcome.assumes else "problem",
+                   "bound_by": "one solver", "assumes": outcome.assumes}  # fmt: skip
     return Result(
         instance_name=instance.name,
         instance_sha256=instance.sha256,
@@ -247,9 +250,6 @@ def write_result(
         plan=plan,
         objective=objective.of(value),
         bound=outcome.bound,
-        bound_of=_bound_of(outcome),
-        bound_by=None if outcome.bound is None else "one solver",
-        assumes=outcome.assumes if outcome.bound is not None else (),
         gap=gap,
         evaluation=evaluation,
         reasons=outcome.reasons,
@@ -273,12 +273,6 @@ def _settle_rounding(
     beyond = objective.better(value, outcome.bound)
     if (beyond or not value) and abs(outcome.bound - value) <= _ROUNDING * total:
         outcome.bound = value
-
-
-def _bound_of(outcome: Outcome) -> str | None:
-    if outcome.bound is None:
-        return None
-    return "restricted" if outcome.assumes else "problem"
 
 
 MOST = 0.95
@@ -357,9 +351,8 @@ def _levels_of(
     """Return the further levels, with those of the objective as the referee has them."""
     told = {level.name: level for level in outcome.levels}
     for figure in objective.further:
-        value = None if evaluation is None else evaluation.objective(figure.name)
-        level = told.get(figure.name, Level(figure.name, str(figure.sense), value))
-        told[figure.name] = replace(level, value=value)
+        level = told.get(figure.name, Level(figure.name, str(figure.sense), None))
+        told[figure.name] = _measured(level, evaluation)
     return tuple(told.values())
 
 
@@ -411,7 +404,11 @@ def _plan_in_hand(
             if node is not None:
                 outcome.notes.append(f"{name} is better than what {method.name} ended with: taken")
             outcome.slot, outcome.claimed = slot, None
-            outcome.levels = tuple(_told(level, found) for level in outcome.levels if _known(level))
+            outcome.levels = tuple(
+                _measured(replace(level, bound=None), found)  # of another plan: nothing is proved
+                for level in outcome.levels
+                if _known(level)
+            )
             node, evaluation, own = other.astype(np.int32), found, True
     return node, evaluation
 
@@ -452,18 +449,11 @@ def _worth_making(
         return node, evaluation  # by the method's own order it is no better
     outcome.claimed = None
     outcome.levels = tuple(
-        _retold(level, found)
+        _measured(level, found) if _known(level) else level
         for level in outcome.levels
         if _known(level) or level.bound is not None
     )
     return fewer, found
-
-
-def _retold(level: Level, evaluation: Evaluation) -> Level:
-    """Report a level of a plan that keeps it: its bound holds on."""
-    if not _known(level):
-        return level
-    return replace(level, value=evaluation.objective(level.name))
 
 
 def _most_of_gain(
@@ -623,7 +613,7 @@ def judge_threads(
         plan,
         evaluation,
         began=began,
-        objective_levels=tuple(_thread_level(level, evaluation) for level in outcome.levels),
+        objective_levels=tuple(_measured(level, evaluation) for level in outcome.levels),
         ignored=ignored,
         versions=versions,
     )
@@ -633,12 +623,7 @@ def _known(level: Level) -> bool:
     return is_objective(level.name)
 
 
-def _told(level: Level, evaluation: Evaluation) -> Level:
-    """Report a further level of another plan, of which the method has proved nothing."""
-    return Level(level.name, level.sense, evaluation.objective(level.name))
-
-
-def _thread_level(level: Level, evaluation: Evaluation | None) -> Level:
-    """Report a further level by the referee's figure."""
+def _measured(level: Level, evaluation: Evaluation | None) -> Level:
+    """Report a level by the referee's figure; its bound holds on."""
     value = None if evaluation is None else evaluation.objective(level.name)
-    return Level(level.name, level.sense, value, level.bound)
+    return replace(level, value=value)

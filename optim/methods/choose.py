@@ -20,7 +20,7 @@ from optim.methods.reduce import lowered, slots_count_tasks
 from optim.methods.registry import NEEDS, get_method, method_names
 from optim.rules import SLOTS, budgets, limits_set, rules_of, without_limits
 from optim.rules.base import MEASURED
-from optim.rules.local_first import LOCAL_FIRST
+from optim.rules.capacity import LOCAL_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -153,23 +153,18 @@ def _unmet_needs(method: Method, instance: Instance) -> Iterable[Problem]:
             continue
         missing = _MISSING[need](instance)
         if missing is not None:
-            yield Problem(method.name, None, f"needs {NEEDS[need]}; {missing}", _remedy(need))
+            remedy = _REMEDIES.get(need, "see `streamplace methods` for what each method needs")
+            yield Problem(method.name, None, f"needs {NEEDS[need]}; {missing}", remedy)
 
 
-def _remedy(need: str) -> str:
-    if need == "current_placement":
-        return "give each task its node, or use a method that places from scratch"
-    if need == "bounded_rate":
-        return "give each node that capacity, or name other resources in rate_driven"
-    if need == "models":
-        return "give every operator a model, a list of measured points under models"
-    if need == "tuple_rates":
-        return "give input_rate above 0, and each stream its selectivity"
-    if need == "whole_slots":
-        return "scale the models' cpu and memory instead, or --ignore max_utilisation"
-    if need == "vm_types":
-        return "list the machines that may be acquired: id, slots, price"
-    return "see `streamplace methods` for what each method needs"
+_REMEDIES = {
+    "current_placement": "give each task its node, or use a method that places from scratch",
+    "bounded_rate": "give each node that capacity, or name other resources in rate_driven",
+    "models": "give every operator a model, a list of measured points under models",
+    "tuple_rates": "give input_rate above 0, and each stream its selectivity",
+    "whole_slots": "scale the models' cpu and memory instead, or --ignore max_utilisation",
+    "vm_types": "list the machines that may be acquired: id, slots, price",
+}
 
 
 def _unhonoured(method: Method, instance: Instance, *, repair: bool) -> Iterable[Problem]:

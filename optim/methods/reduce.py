@@ -25,11 +25,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.figures.catalogue import find_objective
 from optim.format.tables import APART, SPREAD, TOGETHER
+from optim.referee.result import Termination
 from optim.rules import (
     BUDGETS,
     MAX_LOAD_DISTANCE,
@@ -43,11 +46,17 @@ from optim.rules.capacity import proof_slack
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats
+    from optim.format.tables import Bools, Floats, Ints
+    from optim.methods.registry import Outcome, Request
+    from optim.referee.result import Evaluation
     from optim.rules.base import Rule
+
+    Run = Callable[[Instance, Request], Outcome]
+    Every = Callable[[Instance, Request], Outcome | None]
 
 MAX_COLUMNS = 32
 """Sets that become columns at most; more would make every engine slow."""
@@ -143,7 +152,7 @@ def _with_distance(changed: Instance, instance: Instance) -> Instance:
     background[:, -1] = nodes.background[:, 0]
     floor = np.array(made.nodes.min_load)
     floor[:, -1] = least
-    return replace(made, nodes=replace(made.nodes, background=background, min_load=floor))
+    return made.with_values("nodes", background=background, min_load=floor)
 
 
 _OF_SLOTS = (SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
@@ -184,13 +193,9 @@ def slots_count_tasks(instance: Instance) -> bool:
         return False
     plain = not np.isfinite(nodes.slot_capacity).any() and not (topologies.workers >= 0).any()
     lent = nodes.slots[nodes.slots > 0]  # where each topology has a slot, none is in another's way
-    enough = len(_topologies_used(instance)) <= (lent.min() if len(lent) else np.inf)
+    enough = len(_topologies_of(instance)) <= (lent.min() if len(lent) else np.inf)
     whole = instance.limits.max_tasks_per_slot is None
-    return plain and (len(_topologies_used(instance)) <= 1 or (whole and bool(enough)))
-
-
-def _topologies_used(instance: Instance) -> set[int]:
-    return _topologies_of(instance, slice(None))
+    return plain and (len(_topologies_of(instance)) <= 1 or (whole and bool(enough)))
 
 
 def _slots_column(instance: Instance) -> Iterator[tuple[str, Floats, Floats]]:
@@ -211,7 +216,7 @@ def slot_sets_count_tasks(instance: Instance, honours: frozenset[str]) -> bool:
     bounded = SLOTS.present(instance) is not None or most is not None
     if not table.ids or len(np.unique(table.members)) < len(table.members):
         return False
-    if bounded and (not slots_count_tasks(instance) or len(_topologies_used(instance)) > 1):
+    if bounded and (not slots_count_tasks(instance) or len(_topologies_of(instance)) > 1):
         return False
     together, size = table.rule == TOGETHER, np.diff(table.indptr)
     if (together & (size > 1)).any():
@@ -226,9 +231,8 @@ def slot_sets_count_tasks(instance: Instance, honours: frozenset[str]) -> bool:
     return not bounded or int((table.rule == APART).sum()) <= MAX_COLUMNS
 
 
-def _topologies_of(instance: Instance, tasks: Any) -> set[int]:
-    operator = instance.tasks.operator[tasks]
-    return set(instance.operators.topology[operator[operator >= 0]].tolist()) - {-1}
+def _topologies_of(instance: Instance, tasks: Any = slice(None)) -> set[int]:
+    return set(instance.task_topology[tasks].tolist()) - {-1}
 
 
 def _slot_set_columns(instance: Instance) -> Iterator[tuple[str, Floats, Floats]]:
@@ -357,7 +361,7 @@ def _bounded(instance: Instance, rule: Rule) -> Instance:
     if np.array_equal(changed, cost):
         return instance
     columns: dict[str, Any] = {"given_cost": tasks.migration_cost, str(rule.column): changed}
-    return replace(instance, tasks=replace(tasks, **columns))
+    return instance.with_values("tasks", **columns)
 
 
 def without_misfits(instance: Instance, binding: Instance) -> Instance:
@@ -414,14 +418,7 @@ def _narrowed(instance: Instance, lost: dict[int, list[int]]) -> Instance:
     if not changed:
         return instance
     order = sorted(lists)
-    rows = [lists[task] for task in order]
-    tasks = replace(
-        tasks,
-        restricted=np.array(order, dtype=np.int32),
-        allowed_indptr=np.cumsum([0, *map(len, rows)]).astype(np.int32),
-        allowed_indices=np.concatenate(rows).astype(np.int32),
-    )
-    return replace(instance, tasks=tasks)
+    return instance.with_allowed(order, [lists[task] for task in order])
 
 
 _DIGITS = 14
@@ -518,43 +515,39 @@ def in_own_units(instance: Instance) -> tuple[Instance, Scale]:
 
 def scaled(instance: Instance, scale: Scale) -> Instance:
     """Return the instance in units of the scale; the same one where nothing changes."""
-    nodes, tasks, links, limits = instance.nodes, instance.tasks, instance.links, instance.limits
-    load = scale.load
+    load, limits = scale.load, instance.limits
     rates = canonical(np.array([s.rate for s in instance.streams]), scale.rate).tolist()
-    of_state: Any = {name: _one(getattr(limits, name), scale.cost) for name in _OF_STATE}
+    of_limits: Any = {name: _one(getattr(limits, name), scale.cost) for name in _OF_STATE}
+    of_limits["max_load_distance"] = _one(limits.max_load_distance, float(load[0]))
+    of_tasks: Any = {
+        "load": canonical(instance.tasks.load, load),
+        "state": canonical(instance.tasks.state, scale.cost),
+        "given_cost": canonical(instance.tasks.migration_cost, scale.cost),
+    }
+    if instance.tasks.limited:
+        of_tasks["max_load"] = canonical(instance.tasks.max_load, load)
     changed = replace(
         instance,
-        nodes=replace(
-            nodes,
-            capacity=canonical(nodes.capacity, load),
-            min_load=canonical(nodes.min_load, load),
-            background=canonical(nodes.background, load),
-            slot_capacity=canonical(nodes.slot_capacity, load),
-        ),
-        tasks=replace(
-            tasks,
-            load=canonical(tasks.load, load),
-            max_load=canonical(tasks.max_load, load) if tasks.limited else tasks.max_load,
-            state=canonical(tasks.state, scale.cost),
-            given_cost=canonical(tasks.migration_cost, scale.cost),
-        ),
-        links=replace(
-            links,
-            capacity=canonical(links.capacity, scale.rate),
-            background=canonical(links.background, scale.rate),
-        ),
+        nodes=_with_scaled(instance.nodes, _OF_NODES, load),
+        tasks=replace(instance.tasks, **of_tasks),
+        links=_with_scaled(instance.links, _OF_LINKS, scale.rate),
         crossing_cost=canonical(instance.crossing_cost, load / scale.rate),
         streams=tuple(
             stream._replace(rate=rate) for stream, rate in zip(instance.streams, rates, strict=True)
         ),
-        traffic=replace(instance.traffic, rate=canonical(instance.traffic.rate, scale.rate)),
-        limits=replace(
-            limits,
-            **of_state,
-            max_load_distance=_one(limits.max_load_distance, float(load[0])),
-        ),
+        traffic=_with_scaled(instance.traffic, ("rate",), scale.rate),
+        limits=replace(limits, **of_limits),
     )
     return instance if _same(instance, changed) else changed
+
+
+_OF_NODES, _OF_LINKS = (
+    ("capacity", "min_load", "background", "slot_capacity"), ("capacity", "background")
+)  # fmt: skip
+
+
+def _with_scaled(table: Any, names: tuple[str, ...], unit: Any) -> Any:
+    return replace(table, **{name: canonical(getattr(table, name), unit) for name in names})
 
 
 def canonical(values: Any, unit: Any) -> Any:
@@ -592,22 +585,120 @@ def _power(mean: float) -> float:
 
 
 def _same(left: Instance, right: Instance) -> bool:
-    pairs = [
-        *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("capacity", "background")),
-        *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("min_load", "slot_capacity")),
-        (left.tasks.load, right.tasks.load),
-        (left.tasks.max_load, right.tasks.max_load),
-        (left.tasks.migration_cost, right.tasks.migration_cost),
-        (np.nan_to_num(left.tasks.state), np.nan_to_num(right.tasks.state)),
-        (left.links.capacity, right.links.capacity),
-        (left.links.background, right.links.background),
-        (left.traffic.rate, right.traffic.rate),
-        (left.crossing_cost, right.crossing_cost),
+    """Whether all numbers that scales change are equal."""
+
+    def numbers(of: Instance) -> list[Any]:
+        tasks = of.tasks
+        limits = [getattr(of.limits, name) for name in (*_OF_STATE, "max_load_distance")]
+        return [
+            *(getattr(of.nodes, name) for name in _OF_NODES),
+            *(getattr(of.links, name) for name in _OF_LINKS),
+            *(tasks.load, tasks.max_load, tasks.migration_cost, np.nan_to_num(tasks.state)),
+            *(of.traffic.rate, of.crossing_cost, [s.rate for s in of.streams], limits),
+        ]
+
+    return all(np.array_equal(a, b) for a, b in zip(numbers(left), numbers(right), strict=True))
+
+
+_ABOUT = "leaving nodes"
+"""In the words of everything that is assumed of them."""
+_MOST_PLACES = 2_000_000
+"""Tasks × nodes up to which lists of allowed nodes are written down."""
+
+
+def may_stay(instance: Instance) -> int:
+    """Return how many tasks some plan has on leaving nodes, and another elsewhere.
+
+    They are on such a node now, and may be there; where the rule is dropped, any that may.
+    """
+    home, leaving = instance.tasks.node, instance.nodes.leaving
+    if not leaving.any():
+        return 0
+    open_to = instance.has_open_node.copy()
+    if not instance.limits.into_leaving:
+        open_to &= (home >= 0) & leaving[home]
+    tasks = np.flatnonzero(open_to).tolist()
+    return sum(bool((instance.allowed_mask(task) & leaving).any()) for task in tasks)
+
+
+def emptied(instance: Instance) -> tuple[str, ...]:
+    """Return what is assumed where leaving nodes are emptied of all that may go elsewhere."""
+    count = may_stay(instance)
+    told = f"that take the {count} tasks on leaving nodes off them, though these may stay"
+    return (told,) if count else ()
+
+
+def needed(instance: Instance, assumes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is assumed, but for what every plan does: no task may be on leaving nodes."""
+    if not any(_ABOUT in words for words in assumes) or may_stay(instance):
+        return assumes
+    return tuple(words for words in assumes if _ABOUT not in words)
+
+
+def emptied_or_any(run: Run, every: Every | None = None) -> Run:
+    """Make of a method that empties leaving nodes one that looks for all plans where none does.
+
+    Parameters
+    ----------
+    run
+        Knows lists of allowed nodes alone: asked again about an instance without the mark, which is
+        the same question unless the objective is of the staying nodes.
+    every
+        Looks for all plans of the instance itself, for those objectives; ``None`` where it cannot.
+    """
+
+    @wraps(run)
+    def both(instance: Instance, request: Request) -> Outcome:
+        outcome, assumed = run(instance, request), emptied(instance)
+        if outcome.termination is Termination.INFEASIBLE and assumed:
+            found = None
+            figure = None if request.objective is None else find_objective(request.objective)
+            if figure is not None and figure.of_staying:
+                found = every(instance, request) if every else None
+            elif may_be_rewritten(instance):
+                change = partial(without_leaving, may_stay=True)
+                request.rewritten(change)
+                found = run(change(instance), request)
+            if found is not None:
+                found.notes.append("no plan empties the leaving nodes: looked among all")
+                found.rank = partial(_by_value, figure) if figure else None
+                return found
+        outcome.assumes += assumed
+        return outcome
+
+    return both
+
+
+def _by_value(figure: Figure, _: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
+    """Rank plans by an objective alone, whatever they leave on leaving nodes."""
+    return figure.ranks(evaluation)
+
+
+def may_be_rewritten(instance: Instance) -> bool:
+    """Whether `without_leaving` asks the same, in lists that are not too long."""
+    # the mean load of the staying nodes is not that of all
+    small = instance.num_tasks * instance.num_nodes <= _MOST_PLACES
+    return small and instance.limits.max_load_distance is None
+
+
+def without_leaving(instance: Instance, *, may_stay: bool) -> Instance:
+    """Return the instance whose leaving nodes are as others, but open to few tasks or to none.
+
+    Parameters
+    ----------
+    may_stay
+        Whether they are open to the tasks of such nodes, and not only to those that may go nowhere
+        else.
+    """
+    nodes, tasks = instance.nodes, instance.tasks
+    bound = ~instance.has_open_node
+    if may_stay:
+        bound |= (tasks.node >= 0) & nodes.leaving[tasks.node]
+    masks = [instance.allowed_mask(task) for task in range(instance.num_tasks)]
+    rows = [
+        np.flatnonzero(mask if free else mask & instance.open_nodes)
+        for mask, free in zip(masks, bound.tolist(), strict=True)
     ]
-    limits = (left.limits, right.limits)
-    names = (*_OF_STATE, "max_load_distance")
-    return (
-        all(np.array_equal(a, b) for a, b in pairs)
-        and [s.rate for s in left.streams] == [s.rate for s in right.streams]
-        and all(getattr(limits[0], name) == getattr(limits[1], name) for name in names)
-    )
+    least = np.where(nodes.leaving[:, None], 0.0, nodes.min_load)
+    changed = instance.with_allowed(range(instance.num_tasks), rows)
+    return changed.with_values("nodes", leaving=np.zeros_like(nodes.leaving), min_load=least)

@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from optim.format.instance import Instance
-    from optim.format.plan import Plan
+    from optim.format.plan import Plan, ThreadPlacement
     from optim.format.tables import Ints
-    from optim.format.threads import ThreadPlacement
     from optim.methods.reduce import Scale
-    from optim.referee.evaluation import Evaluation
-    from optim.referee.result import Level, Termination
+    from optim.referee.result import Evaluation, Level, Termination
     from optim.rules import Form
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
     from optim.solvers.mps import PosedModel
     from optim.util.progress import Progress
 
@@ -124,10 +122,6 @@ class Incumbents:
             Incumbent(name, found, None if slot is None else np.array(slot, np.int32))
         )
         del self.plans[:-_KEPT]
-
-    def hold(self, node: Ints, slot: Ints | None = None) -> None:
-        """Take a placement of the running method itself."""
-        self.offer(BEFORE, node, slot)
 
 
 OWN, NONE = "own", "none"
@@ -297,7 +291,7 @@ class Request:
         node, slot
             (T,) indices; copied. A placement with -1 in `node` is no plan and is not taken.
         """
-        self.incumbents.hold(node, slot)
+        self.incumbents.offer(BEFORE, node, slot)
 
     def start(self) -> Incumbent | None:
         """Return the best plan of the family's heuristics, run on the first call; ``None`` if none.
@@ -347,10 +341,6 @@ class Start:
     node: Ints
     evaluation: Evaluation
     seconds: float = 0.0
-
-    def into(self, request: Request) -> Request:
-        """Return the request with this start."""
-        return replace(request, warm_start=self.node)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from optim.errors import (
     UnsuitableMethod,
 )
 from optim.figures.catalogue import find_objective
-from optim.kernels.node_choice import on_chosen_nodes
+from optim.kernels.place_rules import on_chosen_nodes
 from optim.kernels.undo import within_restarts
 from optim.methods.audit import broken_by, settle_assumptions
 from optim.methods.choose import is_suitable
@@ -71,7 +71,9 @@ class View:
         return replace(
             request,
             options=options,
-            gap=_difference(request.gap, objective, self.instance),
+            gap=None
+            if request.gap is None  # methods stop at load distances by a difference in their unit
+            else objective.gap_to_difference(request.gap, self.instance.mean_load),
             scale=self.scale,
             progress=None if tell is None else self._told(tell, objective),
         )
@@ -118,11 +120,6 @@ def view_of(method: Method, instance: Instance, *, scaling: bool = True) -> View
     return View(seen, scale)
 
 
-def _difference(gap: float | None, objective: Figure, instance: Instance) -> float | None:
-    """Return the gap as methods stop at it: load distances by a difference in their own unit."""
-    return None if gap is None else objective.gap_to_difference(gap, instance.mean_load)
-
-
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
@@ -156,7 +153,7 @@ def run_method(
     starter = _starter(method, instance, request)
     asked = replace(asked, objective=method.objective, starter=starter)
     if start is not None:
-        asked = start.into(asked)
+        asked = replace(asked, warm_start=start.node)
     try:
         outcome = _run(method, view.instance, asked)
     except KeyboardInterrupt:
@@ -169,7 +166,7 @@ def run_method(
         elif (
             request.incumbents.plans
             or request.incumbents.threads is not None
-            or _helped(asked, error)
+            or (not isinstance(error, InvalidInput) and asked.start() is not None)  # its family's
         ):
             outcome = _failed(method, error)
         else:
@@ -279,11 +276,6 @@ def _interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
-
-
-def _helped(request: Request, error: Exception) -> bool:
-    """Whether the family's heuristics have a plan where the method failed without an incumbent."""
-    return not isinstance(error, InvalidInput) and request.start() is not None
 
 
 def _failed(method: Method, error: Exception) -> Outcome:

@@ -21,8 +21,8 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.audit import judge, moves_of
 from optim.methods.choose import aim, asked_of, check_suitable, choices, takes_long
-from optim.methods.drain import may_be_rewritten, without_leaving
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
+from optim.methods.reduce import may_be_rewritten, without_leaving
 from optim.methods.registry import (
     NONE,
     OWN,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from optim.kernels.least_excess import LeastExcess
     from optim.methods.choose import Choice
     from optim.methods.violated_start import BrokenStart
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
 
 _ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)
 """After these no other method is tried."""

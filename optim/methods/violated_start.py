@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats, Ints
     from optim.methods.registry import Start
     from optim.referee.result import Result
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
 
 MEND, REFUSE = "mend", "refuse"
 START_BROKEN = (MEND, REFUSE)

@@ -24,7 +24,7 @@ from optim.figures.rate import carrying
 from optim.format.instance import Instance
 from optim.format.parallelism import spoken_of
 from optim.format.plan import Plan
-from optim.referee.evaluation import Evaluation
+from optim.referee.result import Evaluation
 from optim.rules import broken, without_limits
 from optim.rules.excess import excess_of
 from optim.rules.placement import Placement

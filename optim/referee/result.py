@@ -8,18 +8,52 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from optim.exit_codes import ExitCode
-from optim.json_values import finite
-from optim.util.files import write_atomic
+from optim.errors import ExitCode
+from optim.figures.catalogue import FIGURES, Figures, find_objective
+from optim.format.html import figure, page
+from optim.util.files import finite, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from optim.figures.value import ObjectiveValue
+    from optim.figures.figure import ObjectiveValue
     from optim.format.plan import Plan
-    from optim.referee.evaluation import Evaluation
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Figures):
+    """The referee's verdict on one plan, and its figures (`optim.figures.catalogue`).
+
+    Attributes
+    ----------
+    feasible, violations
+        Whether the plan keeps every rule, and those it breaks.
+    """
+
+    feasible: bool
+    violations: tuple[Violation, ...]
+
+    def objective(self, name: str) -> float | None:
+        """Return the value of an objective, as `find_objective` reads it.
+
+        Raises
+        ------
+        InvalidInput
+            There is no such objective.
+        """
+        return find_objective(name).read(self)
+
+    def _repr_html_(self) -> str:
+
+        return evaluation_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the evaluation as plain data."""
+        verdict = {"feasible": self.feasible, "violations": [v.to_dict() for v in self.violations]}
+        return verdict | {figure.name: getattr(self, figure.name) for figure in FIGURES}
+
 
 RESULT_FORMAT = "streamplace.result/1"
 _NAMED = 3
@@ -267,7 +301,6 @@ class Result:
         return ExitCode.NO_PLAN
 
     def _repr_html_(self) -> str:
-        from optim.referee.html import result_html
 
         return result_html(self)
 
@@ -316,3 +349,36 @@ class Result:
     def save(self, path: str | Path) -> None:
         """Write the result atomically."""
         write_atomic(path, self.to_json())
+
+
+def result_html(result: Result) -> str:
+    """Return status, objective, bound, and the moves."""
+    told = result.objective
+    words = f"{result.method}: {result.termination}"
+    if told is not None:
+        words += f"; {told.name} {figure(told.value)}, bound {figure(result.bound)}"
+    if result.evaluation is not None:
+        words += "; feasible" if result.feasible else "; not feasible"
+    rows = [[m.task, m.source, m.target, figure(m.cost)] for m in result.moves]
+    head = ["moves", "from", "to", "cost"] if rows else []
+    return page(f"result for {result.instance_name}", words, head, rows)
+
+
+def evaluation_html(evaluation: Evaluation) -> str:
+    """Return whether the plan is feasible, what it breaks, and its figures of one value."""
+    broken = [
+        [f"breaks {v.rule}", f"{v.where}: needs {figure(v.needed)}, has {figure(v.available)}"]
+        for v in evaluation.violations
+    ]
+    values = (
+        (one.label, getattr(evaluation, one.name))
+        for one in FIGURES
+        if one.single and not one.quiet
+    )
+    rows = [
+        [label, figure(value) if isinstance(value, float) else value]
+        for label, value in values
+        if value is not None
+    ]
+    words = "feasible" if evaluation.feasible else "not feasible"
+    return page("evaluation", words, ["figure", "value"], broken + rows, most=len(broken + rows))

@@ -5,37 +5,37 @@ Every list of limits in the product is made from `RULES`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, meant
-from optim.figures.leaving import REASONS
+from optim.figures.load import REASONS
 from optim.rules.allowed import ALLOWED, LEAVING
-from optim.rules.base import OF_SLOT_ASSIGNMENT, Form, Rule
+from optim.rules.base import OF_SLOT_ASSIGNMENT, Form, Rule, Violation
 from optim.rules.budget import (
     MAX_INFLOW,
     MAX_MIGRATION_COST,
     MAX_MIGRATION_STATE,
     MAX_MIGRATIONS,
     copies_rule,
+    moving_at_most,
 )
 from optim.rules.capacity import (
     CAPACITY,
     CROSSING_COST,
     LINKS,
+    LOCAL_FIRST,
+    LOCAL_FIRST_LINKS,
     MAX_LOAD,
     MAX_LOAD_DISTANCE,
+    MAX_TASKS,
     MAX_UTILISATION,
     MIN_LOAD,
 )
-from optim.rules.local_first import LOCAL_FIRST, LOCAL_FIRST_LINKS
-from optim.rules.max_tasks import MAX_TASKS
 from optim.rules.node_count import EXCLUSIVE_NODES, MAX_NODES_USED
 from optim.rules.sets import SETS, SLOT_SETS
 from optim.rules.slots import MAX_TASKS_PER_SLOT, MAX_WORKERS_RESTARTED, SLOTS
-from optim.rules.violation import Violation
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ __all__ = [
     "broken",
     "hopeless",
     "limits_set",
+    "moving_at_most",
     "node_counts",
     "without_limits",
 ]
@@ -159,13 +160,6 @@ REASONS.append(used_up)
 def counts_moves(instance: Instance) -> bool:
     """Whether it matters to any rule which tasks move."""
     return any(rule.present(instance) is not None for rule in COUNTING)
-
-
-def moving_at_most(instance: Instance, moves: int) -> Instance:
-    """Return the instance in which at most so many tasks migrate, or fewer if it says so."""
-    most = instance.limits.max_migrations
-    most = moves if most is None else min(most, moves)
-    return replace(instance, limits=replace(instance.limits, max_migrations=most))
 
 
 def inflow_limits(instance: Instance) -> Ints | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optim.figures.measures import entered_leaving
-from optim.rules.base import Form, Rule
-from optim.rules.violation import Violation
+from optim.rules.base import Form, Rule, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,16 +22,8 @@ def _present(instance: Instance) -> str | None:
 
 
 def _dropped(instance: Instance) -> Instance:
-    empty = np.zeros(0, dtype=np.int32)
-    tasks = replace(
-        instance.tasks,
-        restricted=empty,
-        allowed_indptr=np.zeros(1, np.int32),
-        allowed_indices=empty,
-    )
-    operators = instance.operators
-    operators = replace(operators, group_allowed=(None,) * len(operators.ids))
-    return replace(instance, tasks=tasks, operators=operators)
+    everywhere = (None,) * len(instance.operators.ids)
+    return instance.with_allowed((), ()).with_values("operators", group_allowed=everywhere)
 
 
 def _violations(placement: Placement) -> Iterator[Violation]:
@@ -67,10 +57,6 @@ def _leaving_present(instance: Instance) -> str | None:
     return f"nodes[].leaving (of {instance.nodes.ids[leaving[0]]})"
 
 
-def _leaving_dropped(instance: Instance) -> Instance:
-    return replace(instance, limits=replace(instance.limits, into_leaving=True))
-
-
 def _leaving_violations(placement: Placement) -> Iterator[Violation]:
     instance, node = placement.instance, placement.node
     for t in np.flatnonzero(entered_leaving(instance, node)):
@@ -83,7 +69,7 @@ LEAVING = Rule(
     field="nodes[].leaving",
     form=Form.LEAVING,
     present=_leaving_present,
-    dropped=_leaving_dropped,
+    dropped=lambda instance: instance.with_values("limits", into_leaving=True),
     violations=_leaving_violations,
     mended=True,
 )

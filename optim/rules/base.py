@@ -2,25 +2,69 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.rules.violation import Violation
-from optim.util.tolerance import over
+from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Bools, Floats, Ints
     from optim.rules.budget import Budget
     from optim.rules.node_count import NodeCount
     from optim.rules.placement import Placement
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A rule that a plan breaks, or a reason why no plan can exist.
+
+    Attributes
+    ----------
+    rule
+        Name of the rule, as ``--ignore`` takes it where it can be dropped.
+    where
+        The node, task, link, slot or limit; of loads as ``PLACE.RESOURCE``. A remark in parentheses
+        may follow.
+    amount
+        By how much.
+    needed, available
+        The two figures whose difference is the amount.
+    """
+
+    rule: str
+    where: str
+    amount: float
+    needed: float
+    available: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rule} at {self.where}: needs {self.needed:.6g}, has {self.available:.6g} "
+            f"({self.amount:.6g} off)"
+        )
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Rule and place; without the nodes of a count, which may be others in another plan."""
+        return self.rule, self.where.partition(" (on ")[0]
+
+    def resource(self, resources: Sequence[str]) -> int | None:
+        """Return the index of the resource that `where` ends with; ``None`` where it has none."""
+        named = [r for r in resources if f".{r} (" in f"{self.where} ("]
+        return resources.index(max(named, key=len)) if named else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the violation as plain data."""
+        return dict(vars(self))
 
 
 class Form(Enum):
@@ -59,11 +103,11 @@ MEASURED = frozenset({Form.CROSSING, Form.LOCAL_FIRST, Form.LOCAL_FIRST_LINKS})
 """What changes how plans are measured: no repair makes up for an engine that does not know it."""
 
 
-def _nothing(instance: Instance) -> tuple[Any, ...]:
+def _nothing(_: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _nobody(instance: Instance) -> None:
+def _nobody(_: Any) -> None:
     return None
 
 
@@ -144,7 +188,7 @@ class Rule:
     form: Form
     present: Callable[[Instance], str | None]
     dropped: Callable[[Instance], Instance]
-    violations: Callable[[Placement], Iterable[Violation]]
+    violations: Callable[[Placement], Iterable[Violation]] = _nothing
     proofs: Callable[[Instance], Iterable[Violation]] = _nothing
     also: tuple[str, ...] = ()
     mended: bool = False
@@ -205,10 +249,111 @@ def limit_words(name: str) -> Callable[[Instance], str | None]:
 
 def without_limit(name: str) -> Callable[[Instance], Instance]:
     """Return what drops a number under ``limits``."""
-    from dataclasses import replace
+    return lambda instance: instance.with_values("limits", **{name: None})
+
+
+def limit_rows(name: str, value: Callable[[Placement], Any], **kinds: bool) -> Rows:
+    """Return the row of a number under ``limits``, given what a placement has of it."""
+    kind = int if kinds.get("whole") else float
+
+    def limit(instance: Instance) -> Floats:
+        most = getattr(instance.limits, name)
+        return np.array(np.inf if most is None else most)
+
+    def loosened(instance: Instance, mask: Any, value: Any, _: Placement | None) -> Instance:
+        return instance.with_values("limits", **{name: kind(value)})
+
+    return Rows(value, limit, loosened, **kinds)
+
+
+def first_of(
+    table: str, words: str, some: Callable[[Any], Any]
+) -> Callable[[Instance], str | None]:
+    """Words for a column of a table: they name the first entry that sets it."""
+
+    def present(instance: Instance) -> str | None:
+        rows = getattr(instance, table)
+        found = np.flatnonzero(some(rows))
+        return f"{words} (of {rows.ids[found[0]]})" if len(found) else None
+
+    return present
+
+
+def all_over(table: str, **values: float) -> Callable[[Instance], Instance]:
+    """Return what writes one value all over each of some columns of a table."""
 
     def dropped(instance: Instance) -> Instance:
-        changes: dict[str, Any] = {name: None}
-        return replace(instance, limits=replace(instance.limits, **changes))
+        rows = getattr(instance, table)
+        columns = {name: np.full_like(getattr(rows, name), value) for name, value in values.items()}
+        return instance.with_values(table, **columns)
 
     return dropped
+
+
+def where_loosened(
+    table: str, name: str, written: Callable[[Instance, Any], Any] = lambda _, value: value
+) -> Callable[[Instance, Any, Any, Placement | None], Instance]:
+    """Return what gives a column other values in the rows of a mask, `written` in its unit."""
+
+    def loosened(instance: Instance, mask: Any, value: Any, _: Placement | None) -> Instance:
+        column = getattr(getattr(instance, table), name)
+        changed = np.where(mask, written(instance, value), column).astype(column.dtype)
+        return instance.with_values(table, **{name: changed})
+
+    return loosened
+
+
+_EPSILON = 2.0**-52
+
+
+def undecided(needed: Any, available: Any, terms: int) -> Bools:
+    """Whether rounding of a sum of so many terms could decide if it exceeds what is available."""
+    edge = np.asarray(available + slack(available))
+    off = np.abs(np.where(np.isfinite(edge), needed - edge, np.inf))
+    return np.asarray(off < (terms + 4) * _EPSILON * np.asarray(needed))
+
+
+def total(values: Floats, available: float) -> float:
+    """Return a sum, correctly rounded where that decides."""
+    plain = float(values.sum())
+    return math.fsum(values) if undecided(plain, available, len(values)) else plain
+
+
+def terms_of(instance: Instance) -> int:
+    """Return how many terms the load of a node or link has at most."""
+    flows = instance.flows
+    own = len(flows.rate) + len(flows.blocks) + (instance.num_nodes + 2) * len(flows.local)
+    return instance.num_tasks + own + 1
+
+
+def node_load(placement: Placement, n: int, r: int) -> float:
+    """Return what a node has of a resource, correctly rounded."""
+    instance = placement.instance
+    own = instance.tasks.load[placement.node == n, r]
+    parts = [instance.nodes.background[n : n + 1, r], own]
+    out, into = instance.crossing_cost[:, r]
+    if out or into:
+        source, target, rate = instance.flows.directed()
+        source, target = placement.node[source], placement.node[target]
+        apart = (source != target) & (source >= 0) & (target >= 0)
+        parts += [out * rate[apart & (source == n)], into * rate[apart & (target == n)]]
+        also = instance.flows.local_crossing(placement.node, instance.num_nodes)
+        parts.append(np.array([out * also[0][n], into * also[1][n]]))
+    return math.fsum(np.concatenate(parts))
+
+
+def node_loads(placement: Placement, needed: Floats, available: Floats) -> Floats:
+    """Return (N, R) loads of a placement, correctly rounded in rows where that decides.
+
+    Parameters
+    ----------
+    needed, available
+        (N, R) sides of the rows; the loads are one of them.
+    """
+    rows = np.argwhere(undecided(needed, available, terms_of(placement.instance)))
+    if not len(rows):
+        return placement.loads
+    loads = np.array(placement.loads)
+    for n, r in rows.tolist():
+        loads[n, r] = node_load(placement, n, r)
+    return loads

@@ -12,7 +12,6 @@ without state takes none of it, whatever its move costs. ``max_inflow`` counts m
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,14 +19,15 @@ import numpy as np
 from optim.rules.base import (
     Form,
     Rule,
+    all_over,
     by_home,
     known_as_home,
     labelled,
     limit_words,
+    total,
     violation,
     without_limit,
 )
-from optim.rules.exact import total
 from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
+    from optim.rules.base import Violation
     from optim.rules.placement import Placement
-    from optim.rules.violation import Violation
 
 
 class Budget(NamedTuple):
@@ -137,6 +137,13 @@ def forced_moves(instance: Instance, *, with_copies: bool = True) -> Ints:
 MAX_MIGRATIONS = budget_rule("max_migrations", lambda instance: np.ones(instance.num_tasks))
 
 
+def moving_at_most(instance: Instance, moves: int) -> Instance:
+    """Return the instance in which at most so many tasks migrate, or fewer if it says so."""
+    most = instance.limits.max_migrations
+    most = moves if most is None else min(most, moves)
+    return instance.with_values("limits", max_migrations=most)
+
+
 MAX_MIGRATION_COST = budget_rule(
     "max_migration_cost",
     lambda instance: instance.tasks.migration_cost,
@@ -157,12 +164,7 @@ MAX_MIGRATION_STATE = budget_rule(
 # proves is of another problem.
 
 
-def _dropped(instance: Instance) -> Instance:
-    empty = np.zeros(0, dtype=np.int32)
-    tasks = replace(
-        instance.tasks, copied=empty, copies_indptr=np.zeros(1, np.int32), copies_indices=empty
-    )
-    return replace(instance, tasks=tasks)
+_EMPTY = np.zeros(0, dtype=np.int32)
 
 
 def _task_key(instance: Instance) -> NDArray[np.int64]:
@@ -192,8 +194,9 @@ def copies_rule(counting: Sequence[Rule]) -> Rule:
         field="tasks[].copies",
         form=Form.FREE_MOVES,
         present=present,
-        dropped=_dropped,
-        violations=lambda placement: (),
+        dropped=lambda instance: instance.with_values(
+            "tasks", copied=_EMPTY, copies_indptr=np.zeros(1, np.int32), copies_indices=_EMPTY
+        ),
         task_key=_task_key,
         node_key=_node_key,
     )
@@ -219,12 +222,6 @@ def _present(instance: Instance) -> str | None:
     return f"nodes[].max_inflow (of {instance.nodes.ids[set_on[0]]})" if len(set_on) else None
 
 
-def _max_inflow_dropped(instance: Instance) -> Instance:
-    nodes = instance.nodes
-    free = replace(nodes, max_inflow=np.full_like(nodes.max_inflow, -1))
-    return replace(instance, nodes=free, limits=replace(instance.limits, max_inflow=None))
-
-
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance = placement.instance
     if _present(instance) is None:
@@ -235,20 +232,16 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         yield violation("max_inflow", instance.nodes.ids[n], inflow[n], most[n])
 
 
-def _max_inflow_node_key(instance: Instance) -> Ints:
-    return np.column_stack([most_inflow(instance), known_as_home(instance)])
-
-
 MAX_INFLOW = Rule(
     name="max_inflow",
     field="limits.max_inflow",
     form=Form.INFLOW,
     present=_present,
-    dropped=_max_inflow_dropped,
+    dropped=lambda of: without_limit("max_inflow")(all_over("nodes", max_inflow=-1)(of)),
     violations=_violations,
     varies=True,
     mended=True,
     task_key=by_home,
-    node_key=_max_inflow_node_key,
+    node_key=lambda of: np.column_stack([most_inflow(of), known_as_home(of)]),
     inflow=lambda instance: None if _present(instance) is None else most_inflow(instance),
 )

@@ -13,19 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.errors import InvalidInput, Problem
 from optim.figures.measures import least_tasks
 from optim.rules.base import (
     Form,
     Rows,
     Rule,
+    Violation,
+    all_over,
+    first_of,
     labelled,
+    limit_rows,
     limit_words,
+    node_load,
+    node_loads,
     node_violations,
+    terms_of,
+    undecided,
     violation,
+    where_loosened,
     without_limit,
 )
-from optim.rules.exact import node_load, node_loads, terms_of, undecided
-from optim.rules.violation import Violation
 from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
@@ -37,7 +45,6 @@ if TYPE_CHECKING:
     from optim.format.tables import Bools, Floats
     from optim.rules.placement import Placement
 
-
 _CHUNK = 4_000_000
 _NAMED = 20
 ROUNDING = 1e-6
@@ -46,11 +53,6 @@ ROUNDING = 1e-6
 
 def _present(instance: Instance) -> str | None:
     return "nodes[].capacity" if np.isfinite(instance.nodes.capacity).any() else None
-
-
-def _dropped(instance: Instance) -> Instance:
-    nodes = instance.nodes
-    return replace(instance, nodes=replace(nodes, capacity=np.full_like(nodes.capacity, np.inf)))
 
 
 def _violations(placement: Placement) -> Iterator[Violation]:
@@ -62,14 +64,6 @@ def _violations(placement: Placement) -> Iterator[Violation]:
 
 def _available(instance: Instance) -> Floats:
     return np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
-
-
-def _loosened(
-    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
-) -> Instance:
-    nodes = instance.nodes
-    capacity = np.where(mask, value / instance.limits.max_utilisation, nodes.capacity)
-    return replace(instance, nodes=replace(nodes, capacity=capacity))
 
 
 def proof_slack(bound: Any) -> Any:
@@ -166,11 +160,20 @@ CAPACITY = Rule(
     field="nodes[].capacity",
     form=Form.NODE_CAPACITY,
     present=_present,
-    dropped=_dropped,
+    dropped=all_over("nodes", capacity=np.inf),
     violations=_violations,
     proofs=_proofs,
     mended=True,
-    rows=(Rows(lambda placement: placement.loads, _available, _loosened, plain=True),),
+    rows=(
+        Rows(
+            lambda placement: placement.loads,
+            _available,
+            where_loosened(
+                "nodes", "capacity", lambda of, value: value / of.limits.max_utilisation
+            ),
+            plain=True,
+        ),
+    ),
 )
 
 
@@ -180,27 +183,14 @@ CAPACITY = Rule(
 # whole.
 
 
-def _max_utilisation_present(instance: Instance) -> str | None:
-    """Never by itself: methods that keep capacities keep shares of them."""
-    return None
-
-
-def _max_utilisation_dropped(instance: Instance) -> Instance:
-    whole = replace(
-        instance.limits,
-        max_utilisation=np.ones(instance.num_resources),
-        max_link_utilisation=1.0,
-    )
-    return replace(instance, limits=whole)
-
-
 MAX_UTILISATION = Rule(
     name="max_utilisation",
     field="limits.max_utilisation",
     form=Form.SHARE,
-    present=_max_utilisation_present,
-    dropped=_max_utilisation_dropped,
-    violations=lambda placement: (),
+    present=lambda instance: None,  # methods that keep capacities keep shares of them
+    dropped=lambda instance: instance.with_values(
+        "limits", max_utilisation=np.ones(instance.num_resources), max_link_utilisation=1.0
+    ),
 )
 
 
@@ -217,10 +207,6 @@ def _max_load_present(instance: Instance) -> str | None:
         return None
     first = int(np.flatnonzero(np.isfinite(tasks.max_load).any(axis=1))[0])
     return f"max_load (of {tasks.ids[first]})"
-
-
-def _max_load_dropped(instance: Instance) -> Instance:
-    return instance.with_max_load(np.full((1, 1), np.inf))
 
 
 def above(instance: Instance) -> list[tuple[int, int]]:
@@ -274,7 +260,7 @@ MAX_LOAD = Rule(
     field="tasks[].max_load",
     form=Form.TASK,
     present=_max_load_present,
-    dropped=_max_load_dropped,
+    dropped=lambda instance: instance.with_max_load(np.full((1, 1), np.inf)),
     violations=lambda placement: _found(placement.instance),
     proofs=_found,
     rows=(Rows(lambda placement: placement.instance.tasks.load, _limit, _max_load_loosened),),
@@ -282,16 +268,6 @@ MAX_LOAD = Rule(
 
 
 # ``min_load``: background + load ≥ min_load on every staying node, an empty one too.
-
-
-def _min_load_present(instance: Instance) -> str | None:
-    set_on = np.flatnonzero((instance.nodes.min_load > 0).any(axis=1))
-    return f"nodes[].min_load (of {instance.nodes.ids[set_on[0]]})" if len(set_on) else None
-
-
-def _min_load_dropped(instance: Instance) -> Instance:
-    nodes = instance.nodes
-    return replace(instance, nodes=replace(nodes, min_load=np.zeros_like(nodes.min_load)))
 
 
 def _least(instance: Instance) -> Floats:
@@ -305,14 +281,6 @@ def _min_load_violations(placement: Placement) -> Iterator[Violation]:
     for n, r in np.argwhere(over(least, loads)):
         where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
         yield violation("min_load", where, least[n, r], loads[n, r])
-
-
-def _min_load_loosened(
-    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
-) -> Instance:
-    nodes = instance.nodes
-    least = np.where(mask, np.maximum(-value, 0.0), nodes.min_load)
-    return replace(instance, nodes=replace(nodes, min_load=least))
 
 
 def _min_load_proofs(instance: Instance) -> Iterator[Violation]:
@@ -332,8 +300,8 @@ MIN_LOAD = Rule(
     name="min_load",
     field="nodes[].min_load",
     form=Form.NODE_FLOOR,
-    present=_min_load_present,
-    dropped=_min_load_dropped,
+    present=first_of("nodes", "nodes[].min_load", lambda of: (of.min_load > 0).any(axis=1)),
+    dropped=all_over("nodes", min_load=0.0),
     violations=_min_load_violations,
     proofs=_min_load_proofs,
     mended=True,
@@ -341,7 +309,7 @@ MIN_LOAD = Rule(
         Rows(
             lambda placement: -placement.loads,
             lambda instance: -_least(instance),
-            _min_load_loosened,
+            where_loosened("nodes", "min_load", lambda _, value: np.maximum(-value, 0.0)),
             plain=True,
         ),
     ),
@@ -353,11 +321,6 @@ MIN_LOAD = Rule(
 
 def _links_present(instance: Instance) -> str | None:
     return "links[].capacity" if np.isfinite(instance.links.capacity).any() else None
-
-
-def _links_dropped(instance: Instance) -> Instance:
-    links = instance.links
-    return replace(instance, links=replace(links, capacity=np.full(len(links.ids), np.inf)))
 
 
 def _links_available(instance: Instance) -> Floats:
@@ -392,14 +355,6 @@ def _added_up(placement: Placement, link: int) -> float:
     return math.fsum([*rate[counts & both], *also, float(links.background[link])])
 
 
-def _links_loosened(
-    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
-) -> Instance:
-    links = instance.links
-    capacity = np.where(mask, value / instance.limits.max_link_utilisation, links.capacity)
-    return replace(instance, links=replace(links, capacity=capacity))
-
-
 def _links_proofs(instance: Instance) -> Iterator[Violation]:
     """A link whose background alone exceeds what may be used."""
     room, background = _links_available(instance), instance.links.background
@@ -425,12 +380,17 @@ LINKS = Rule(
     field="links[].capacity",
     form=Form.LINK_CAPACITY,
     present=_links_present,
-    dropped=_links_dropped,
+    dropped=all_over("links", capacity=np.inf),
     violations=_links_violations,
     proofs=_links_proofs,
     node_key=_node_key,
     rows=(
-        Rows(lambda placement: placement.crossing, _links_available, _links_loosened, plain=True),
+        Rows(
+            lambda placement: placement.crossing,
+            _links_available,
+            where_loosened("links", "capacity", lambda of, x: x / of.limits.max_link_utilisation),
+            plain=True,
+        ),
     ),
 )
 
@@ -448,21 +408,12 @@ def _crossing_cost_present(instance: Instance) -> str | None:
     return f"crossing_cost (of {instance.resources[resource]})"
 
 
-def _crossing_cost_dropped(instance: Instance) -> Instance:
-    return replace(instance, crossing_cost=np.zeros_like(instance.crossing_cost))
-
-
-def _crossing_cost_violations(placement: Placement) -> tuple[Violation, ...]:
-    return ()
-
-
 CROSSING_COST = Rule(
     name="crossing_cost",
     field="crossing_cost",
     form=Form.CROSSING,
     present=_crossing_cost_present,
-    dropped=_crossing_cost_dropped,
-    violations=_crossing_cost_violations,
+    dropped=lambda instance: replace(instance, crossing_cost=np.zeros_like(instance.crossing_cost)),
 )
 
 
@@ -495,18 +446,6 @@ def _value(placement: Placement) -> Floats:
     return np.array(-np.inf if placement.distance is None else placement.distance)
 
 
-def _max_load_distance_limit(instance: Instance) -> Floats:
-    limit = instance.limits.max_load_distance
-    return np.array(np.inf if limit is None else limit)
-
-
-def _max_load_distance_loosened(
-    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
-) -> Instance:
-    limits = instance.limits
-    return replace(instance, limits=replace(limits, max_load_distance=float(value)))
-
-
 def _max_load_distance_node_key(instance: Instance) -> Floats:
     nodes = instance.nodes
     return np.column_stack([nodes.weight, nodes.background[:, 0], nodes.leaving])
@@ -521,5 +460,106 @@ MAX_LOAD_DISTANCE = Rule(
     violations=_max_load_distance_violations,
     varies=True,
     node_key=_max_load_distance_node_key,
-    rows=(Rows(_value, _max_load_distance_limit, _max_load_distance_loosened, plain=True),),
+    rows=(limit_rows("max_load_distance", _value, plain=True),),
+)
+
+
+def _max_tasks_violations(placement: Placement) -> Iterator[Violation]:
+    instance, most = placement.instance, placement.instance.nodes.max_tasks
+    if (most < 0).all():
+        return
+    counts = placement.counts
+    for n in np.flatnonzero((most >= 0) & (counts > most)):
+        yield violation("max_tasks", instance.nodes.ids[n], counts[n], most[n])
+
+
+def _max_tasks_most(instance: Instance) -> Floats:
+    most = instance.nodes.max_tasks
+    return np.where(most >= 0, most, np.inf)
+
+
+def _max_tasks_proofs(instance: Instance) -> Iterator[Violation]:
+    most = instance.nodes.max_tasks
+    if (most >= 0).all() and instance.num_tasks > most.sum():
+        yield violation("max_tasks", "all nodes", instance.num_tasks, most.sum())
+
+
+MAX_TASKS = Rule(
+    name="max_tasks",
+    field="nodes[].max_tasks",
+    form=Form.TASK_COUNT,
+    present=first_of("nodes", "nodes[].max_tasks", lambda of: of.max_tasks >= 0),
+    dropped=all_over("nodes", max_tasks=-1),
+    violations=_max_tasks_violations,
+    proofs=_max_tasks_proofs,
+    mended=True,
+    node_key=lambda instance: instance.nodes.max_tasks,
+    rows=(
+        Rows(
+            lambda placement: placement.counts,
+            _max_tasks_most,
+            where_loosened("nodes", "max_tasks"),
+            plain=True,
+            whole=True,
+        ),
+    ),
+)
+
+
+def _local_first_present(instance: Instance) -> str | None:
+    some = any(stream.pattern == "local_first" for stream in instance.streams)
+    if not some or not instance.flows.local:
+        return None
+    targets = instance.flows.local[0].targets
+    ids, end = instance.operators.ids, int(instance.tasks.operator[targets[0]])
+    return f"streams[].pattern = local_first (to {ids[end]})"
+
+
+def _sent_over_links(instance: Instance) -> str | None:
+    words = _local_first_present(instance)
+    if words is None:
+        return None
+    if instance.crossing_cost.any():
+        return f"{words} with crossing_cost"
+    return f"{words} with links[].capacity" if np.isfinite(instance.links.capacity).any() else None
+
+
+def _local_first_dropped(instance: Instance) -> Instance:
+    streams = tuple(
+        stream._replace(pattern="full", sender_weights=None)
+        if stream.pattern == "local_first"
+        else stream
+        for stream in instance.streams
+    )
+    return replace(instance, streams=streams)
+
+
+def refuse_local_first(instance: Instance, why: str) -> None:
+    """Refuse an instance with such streams, for what knows pairs of tasks only.
+
+    Raises
+    ------
+    InvalidInput
+        With why that is.
+    """
+    words = _local_first_present(instance)
+    if words is not None:
+        reason = f"sends to whoever is near, and {why}"
+        raise InvalidInput(Problem(words, None, reason, "give the stream another pattern"))
+
+
+LOCAL_FIRST = Rule(
+    name="local_first",
+    field="streams[].pattern",
+    form=Form.LOCAL_FIRST,
+    present=_local_first_present,
+    dropped=_local_first_dropped,
+)
+LOCAL_FIRST_LINKS = Rule(
+    name="local_first_links",
+    field="streams[].pattern",
+    form=Form.LOCAL_FIRST_LINKS,
+    present=_sent_over_links,
+    dropped=_local_first_dropped,
+    node_key=lambda instance: instance.nodes.rack,
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
 
 ROWS = tuple(rows for rule in RULES for rows in rule.rows)
 """What may be loosened, in the order in which it is."""

@@ -7,13 +7,20 @@ one may not share a node with tasks of the other. Engines read the counts that a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.rules.base import Form, Rows, Rule, limit_words, violation, without_limit
-from optim.rules.slots import topology_of
+from optim.rules.base import (
+    Form,
+    Rows,
+    Rule,
+    all_over,
+    limit_rows,
+    limit_words,
+    violation,
+    without_limit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +29,8 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+    from optim.rules.base import Violation
     from optim.rules.placement import Placement
-    from optim.rules.violation import Violation
 
 
 class NodeCount(NamedTuple):
@@ -83,19 +90,10 @@ def _value(placement: Placement) -> Ints:
     return np.array(np.count_nonzero(placement.counts))
 
 
-def _limit(instance: Instance) -> Floats:
-    most = instance.limits.max_nodes_used
-    return np.array(np.inf if most is None else most)
-
-
 def _violations(placement: Placement) -> Iterator[Violation]:
     most, used = placement.instance.limits.max_nodes_used, int(_value(placement))
     if most is not None and used > most:
         yield violation("max_nodes_used", "limits", used, most)
-
-
-def _loosened(instance: Instance, mask: Bools, value: Any, _: Placement | None) -> Instance:
-    return replace(instance, limits=replace(instance.limits, max_nodes_used=int(value)))
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:
@@ -125,7 +123,7 @@ MAX_NODES_USED = Rule(
     proofs=_proofs,
     mended=True,
     varies=True,
-    rows=(Rows(_value, _limit, _loosened, whole=True),),
+    rows=(limit_rows("max_nodes_used", _value, whole=True),),
     node_counts=_counts,
 )
 
@@ -148,15 +146,9 @@ def _present(instance: Instance) -> str | None:
     return None
 
 
-def _dropped(instance: Instance) -> Instance:
-    table = instance.topologies
-    free = replace(table, exclusive_nodes=np.full_like(table.exclusive_nodes, -1))
-    return replace(instance, topologies=free)
-
-
 def _exclusive_nodes_counts(instance: Instance) -> Iterator[NodeCount]:
     """Of each such topology the nodes that it uses, and those that it shares with others."""
-    table, topology = instance.topologies, topology_of(instance)
+    table, topology = instance.topologies, instance.task_topology
     for i in _alone(instance):
         own = np.asarray(topology == i)
         rule, words = "exclusive_nodes", f"{table.ids[i]}: nodes"
@@ -201,12 +193,12 @@ def _exclusive_nodes_loosened(
         np.where(mask[:, k], np.asarray(value)[:, k], column).astype(np.int32)
         for k, column in enumerate((table.exclusive_nodes, table.shared_nodes))
     )
-    return replace(instance, topologies=replace(table, exclusive_nodes=nodes, shared_nodes=shared))
+    return instance.with_values("topologies", exclusive_nodes=nodes, shared_nodes=shared)
 
 
 def _exclusive_nodes_proofs(instance: Instance) -> Iterator[Violation]:
     """More topologies than nodes, or one with more load than so many nodes have room for."""
-    table, nodes, topology = instance.topologies, instance.nodes, topology_of(instance)
+    table, nodes, topology = instance.topologies, instance.nodes, instance.task_topology
     if table.shared_nodes.any():
         return
     alone = [i for i in _alone(instance) if (topology == i).any()]
@@ -223,7 +215,7 @@ def _exclusive_nodes_proofs(instance: Instance) -> Iterator[Violation]:
 
 
 def _task_key(instance: Instance) -> Ints:
-    topology = topology_of(instance)
+    topology = instance.task_topology
     return np.where(np.isin(topology, _alone(instance)), topology, -1)
 
 
@@ -232,7 +224,7 @@ EXCLUSIVE_NODES = Rule(
     field="topologies[].exclusive_nodes",
     form=Form.NODE_COUNT,
     present=_present,
-    dropped=_dropped,
+    dropped=all_over("topologies", exclusive_nodes=-1),
     violations=_exclusive_nodes_violations,
     proofs=_exclusive_nodes_proofs,
     mended=True,

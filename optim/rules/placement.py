@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from optim.figures import placement
+from optim.figures import measures
 
 if TYPE_CHECKING:
     from optim.rules.slot_assignment import SlotAssignment
 
 
-class Placement(placement.Placement):
+class Placement(measures.Placement):
     """Where every task of an instance is."""
 
     @cached_property

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints, SetTable
+    from optim.rules.base import Violation
     from optim.rules.placement import Placement
-    from optim.rules.violation import Violation
 
 
 def places_of(instance: Instance, i: int) -> Ints:
@@ -27,10 +27,6 @@ def places_of(instance: Instance, i: int) -> Ints:
     if instance.sets.by_rack[i]:
         return instance.nodes.rack
     return np.arange(instance.num_nodes, dtype=np.int32)
-
-
-def _present(instance: Instance) -> str | None:
-    return f"sets (of {instance.sets.ids[0]})" if instance.sets.ids else None
 
 
 def _dropped(instance: Instance) -> Instance:
@@ -80,24 +76,28 @@ def _broken_sets(placement: Placement) -> list[int]:
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance, table = placement.instance, placement.instance.sets
     for i in _broken_sets(placement) if table.ids else ():
-        name, node = table.ids[i], placement.node[table.tasks_of(i)]
-        places, counts = np.unique(places_of(instance, i)[node[node >= 0]], return_counts=True)
-        rule, limit = table.rule[i], table.limit[i]
-        if rule == APART:
-            for place, count in zip(places[counts > limit], counts[counts > limit], strict=True):
-                yield violation("sets", f"{name} on {_named(instance, i, place)}", count, limit)
-        elif rule == TOGETHER:
-            if len(places) > 1:
-                kind = "racks" if table.by_rack[i] else "nodes"
-                yield violation("sets", f"{name} together: {kind}", len(places), 1)
-        elif len(places) < limit:
-            kind = "racks" if table.by_rack[i] else "nodes"
-            yield violation("sets", f"{name} spread: {kind}", limit, len(places))
+        node = placement.node[table.tasks_of(i)]
+        at = places_of(instance, i)[node[node >= 0]]
+        named, kind = [f"on {name}" for name in instance.nodes.ids], "nodes"
+        if table.by_rack[i]:
+            named, kind = [f"on rack {name}" for name in instance.nodes.rack_ids], "racks"
+        yield from _of_set("sets", table, i, at, kind, named.__getitem__)
 
 
-def _named(instance: Instance, i: int, place: int) -> str:
-    nodes = instance.nodes
-    return f"rack {nodes.rack_ids[place]}" if instance.sets.by_rack[i] else nodes.ids[place]
+def _of_set(
+    rule: str, table: SetTable, i: int, at: Ints, kind: str, told: Callable[[int], str]
+) -> Iterator[Violation]:
+    """What a set breaks whose members stand at some places of a kind."""
+    name, limit = table.ids[i], table.limit[i]
+    places, counts = np.unique(at, return_counts=True)
+    if table.rule[i] == APART:
+        for place, count in zip(places[counts > limit], counts[counts > limit], strict=True):
+            yield violation(rule, f"{name} {told(place)}", count, limit)
+    elif table.rule[i] == TOGETHER:
+        if len(places) > 1:
+            yield violation(rule, f"{name} together: {kind}", len(places), 1)
+    elif len(places) < limit:
+        yield violation(rule, f"{name} spread: {kind}", limit, len(places))
 
 
 def _value(placement: Placement) -> NDArray[np.int64]:
@@ -162,10 +162,6 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
             yield violation("sets", f"{name} spread: places", limit, min(size, count))
 
 
-def _task_key(instance: Instance) -> NDArray[np.int64]:
-    return alike_in(instance.sets, instance.num_tasks)
-
-
 def alike_in(table: SetTable, num_tasks: int) -> NDArray[np.int64]:
     """(T,) numbers in which tasks of the same sets are alike."""
     of: list[list[int]] = [[] for _ in range(num_tasks)]
@@ -175,22 +171,17 @@ def alike_in(table: SetTable, num_tasks: int) -> NDArray[np.int64]:
     return labelled(map(tuple, of))
 
 
-def _node_key(instance: Instance) -> Ints | None:
-    """Where racks matter, nodes of one rack are equal."""
-    return instance.nodes.rack if instance.sets.by_rack.any() else None
-
-
 SETS = Rule(
     name="sets",
     field="sets",
     form=Form.SETS,
-    present=_present,
+    present=lambda instance: f"sets (of {instance.sets.ids[0]})" if instance.sets.ids else None,
     dropped=_dropped,
     violations=_violations,
     proofs=_proofs,
     mended=True,
-    task_key=_task_key,
-    node_key=_node_key,
+    task_key=lambda instance: alike_in(instance.sets, instance.num_tasks),
+    node_key=lambda instance: instance.nodes.rack if instance.sets.by_rack.any() else None,
     rows=(Rows(_value, _limit, _loosened, whole=True),),
 )
 
@@ -221,20 +212,13 @@ def _slot_sets_violations(placement: Placement) -> Iterator[Violation]:
 
 def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]:
     table, place = instance.slot_sets, slot_places(node, slot)
-    width = int(slot.max(initial=0)) + 1
-    for i, name in enumerate(table.ids):
+    width, ids = int(slot.max(initial=0)) + 1, instance.nodes.ids
+    for i in range(len(table.ids)):
         at = place[table.tasks_of(i)]
-        places, counts = np.unique(at[at >= 0], return_counts=True)
-        rule, limit = table.rule[i], table.limit[i]
-        if rule == APART:
-            for p, count in zip(places[counts > limit], counts[counts > limit], strict=True):
-                where = f"{name} apart: {instance.nodes.ids[p // width]}#{p % width}"
-                yield violation("slot_sets", where, count, limit)
-        elif rule == TOGETHER:
-            if len(places) > 1:
-                yield violation("slot_sets", f"{name} together: slots", len(places), 1)
-        elif len(places) < limit:
-            yield violation("slot_sets", f"{name} spread: slots", limit, len(places))
+        yield from _of_set(
+            "slot_sets", table, i, at[at >= 0], "slots",
+            lambda p: f"apart: {ids[p // width]}#{p % width}",
+        )  # fmt: skip
 
 
 def _slot_sets_value(placement: Placement) -> Floats:
@@ -283,8 +267,7 @@ def _slot_sets_proofs(instance: Instance) -> Iterator[Violation]:
     number = np.inf if (slots < 0).any() else float(slots.sum())
     for i, name in enumerate(table.ids):
         tasks, rule, limit = table.tasks_of(i), table.rule[i], int(table.limit[i])
-        operator = instance.tasks.operator[tasks]
-        kinds = np.unique(instance.operators.topology[operator[operator >= 0]])
+        kinds = np.unique(instance.task_topology[tasks])
         kinds = kinds[kinds >= 0]
         if rule == APART and len(tasks) > number * limit:
             yield violation("slot_sets", f"{name} apart: all slots", len(tasks), number * limit)

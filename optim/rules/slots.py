@@ -8,25 +8,34 @@ slots in some slot assignment (`optim.rules.slot_assignment`). Further on ``max_
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optim.figures.measures import slot_places, unknown_slots, workers_restarted
-from optim.rules.base import Form, Rows, Rule, known_as_home, limit_words, violation, without_limit
+from optim.rules.base import (
+    Form,
+    Rows,
+    Rule,
+    Violation,
+    all_over,
+    known_as_home,
+    limit_words,
+    undecided,
+    violation,
+    where_loosened,
+    without_limit,
+)
 from optim.rules.budget import forced_moves
-from optim.rules.exact import undecided
 from optim.rules.sets import without_slot_sets
 from optim.rules.slot_assignment import assign_slots
-from optim.rules.violation import Violation
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats, Ints
+    from optim.format.tables import Floats, Ints
     from optim.rules.placement import Placement
 
 
@@ -44,15 +53,8 @@ def _present(instance: Instance) -> str | None:
     return f"topologies[].workers (of {topologies.ids[counted[0]]})" if len(counted) else None
 
 
-def _dropped(instance: Instance) -> Instance:
-    nodes, topologies = instance.nodes, instance.topologies
-    free = replace(
-        nodes,
-        slots=np.full_like(nodes.slots, -1),
-        slot_capacity=np.full_like(nodes.slot_capacity, np.inf),
-    )
-    loose = replace(topologies, workers=np.full_like(topologies.workers, -1))
-    return replace(instance, nodes=free, topologies=loose)
+_FREE = all_over("nodes", slots=-1, slot_capacity=np.inf)
+_WITHOUT_WORKERS = all_over("topologies", workers=-1)
 
 
 def _violations(placement: Placement) -> Iterator[Violation]:
@@ -106,7 +108,7 @@ def _topologies(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violatio
     """
     if not instance.topologies.ids:
         return
-    topology = topology_of(instance)
+    topology = instance.task_topology
     place = slot_places(node, slot)
     known = (place >= 0) & (topology >= 0)
     pairs = np.unique(np.stack([place[known], topology[known]]), axis=1)
@@ -124,18 +126,6 @@ def _topologies(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violatio
             yield violation("workers", instance.topologies.ids[i], used, wanted)
 
 
-def topology_of(instance: Instance) -> Ints:
-    """(T,) topology of each task, -1 for none."""
-    operator = instance.tasks.operator
-    topology = np.full(instance.num_tasks, -1, dtype=np.int32)
-    topology[operator >= 0] = instance.operators.topology[operator[operator >= 0]]
-    return topology
-
-
-def _node_key(instance: Instance) -> Floats:
-    return np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
-
-
 def _fill(placement: Placement) -> Floats:
     """(N, R) what slots of a node would have to hold at least: its largest task, or their share."""
     instance, node = placement.instance, placement.node
@@ -147,16 +137,9 @@ def _fill(placement: Placement) -> Floats:
     return np.where(slots[:, None] > 0, np.maximum(largest, share), largest)
 
 
-def _larger(
-    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
-) -> Instance:
-    capacity = np.where(mask, value, instance.nodes.slot_capacity)
-    return replace(instance, nodes=replace(instance.nodes, slot_capacity=capacity))
-
-
 def _needed(placement: Placement) -> Floats:
     """(N,) slots that each node's tasks take at least; 0 where those that there are suffice."""
-    instance = without_slot_sets(_without_workers(placement.instance))
+    instance = without_slot_sets(_WITHOUT_WORKERS(placement.instance))
     node, found = placement.node, np.zeros(instance.num_nodes)
     if _present(instance) is None and instance.limits.max_tasks_per_slot is None:
         return found
@@ -171,22 +154,10 @@ def _needed(placement: Placement) -> Floats:
     return found
 
 
-def _without_workers(instance: Instance) -> Instance:
-    table = instance.topologies
-    free = replace(table, workers=np.full_like(table.workers, -1))
-    return replace(instance, topologies=free)
-
-
 def _with_slots(instance: Instance, n: Any, slots: Any) -> Instance:
     number = np.array(instance.nodes.slots)
     number[n] = slots
-    return replace(instance, nodes=replace(instance.nodes, slots=number))
-
-
-def _more_slots(
-    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
-) -> Instance:
-    return _with_slots(instance, mask, value[mask])
+    return instance.with_values("nodes", slots=number)
 
 
 SLOTS = Rule(
@@ -194,17 +165,21 @@ SLOTS = Rule(
     field="nodes[].slots",
     form=Form.SLOTS,
     present=_present,
-    dropped=_dropped,
+    dropped=lambda instance: _WITHOUT_WORKERS(_FREE(instance)),
     violations=_violations,
     also=("slot_capacity", "one_topology_a_slot", "workers"),
-    task_key=topology_of,
-    node_key=_node_key,
+    task_key=lambda instance: instance.task_topology,
+    node_key=lambda instance: np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity]),
     rows=(
-        Rows(_fill, lambda instance: instance.nodes.slot_capacity, _larger),
+        Rows(
+            _fill,
+            lambda instance: instance.nodes.slot_capacity,
+            where_loosened("nodes", "slot_capacity"),
+        ),
         Rows(
             _needed,
             lambda instance: np.where(instance.nodes.slots < 0, np.inf, instance.nodes.slots),
-            _more_slots,
+            where_loosened("nodes", "slots"),
             whole=True,
         ),
     ),
@@ -224,20 +199,15 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
         yield violation("max_tasks_per_slot", "all slots", instance.num_tasks, room)
 
 
-def _max_tasks_per_slot_node_key(instance: Instance) -> Ints:
-    return instance.nodes.slots
-
-
 MAX_TASKS_PER_SLOT = Rule(
     name="max_tasks_per_slot",
     field="limits.max_tasks_per_slot",
     form=Form.SLOT_COUNT,
     present=limit_words("max_tasks_per_slot"),
     dropped=without_limit("max_tasks_per_slot"),
-    violations=lambda placement: (),
     proofs=_proofs,
     varies=True,
-    node_key=_max_tasks_per_slot_node_key,
+    node_key=lambda instance: instance.nodes.slots,
 )
 
 
@@ -284,10 +254,6 @@ def _max_workers_restarted_proofs(instance: Instance) -> Iterator[Violation]:
         yield violation(NAME, "slots of tasks that may not stay", least, most)
 
 
-def _task_key(instance: Instance) -> Ints:
-    return np.column_stack([instance.tasks.node, instance.tasks.slot])
-
-
 MAX_WORKERS_RESTARTED = Rule(
     name=NAME,
     field=f"limits.{NAME}",
@@ -297,7 +263,7 @@ MAX_WORKERS_RESTARTED = Rule(
     violations=_max_workers_restarted_violations,
     proofs=_max_workers_restarted_proofs,
     varies=True,
-    task_key=_task_key,
+    task_key=lambda of: np.column_stack([of.tasks.node, of.tasks.slot]),
     node_key=known_as_home,
     restarts=lambda instance: instance.limits.max_workers_restarted,
 )

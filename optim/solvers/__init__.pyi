@@ -1,10 +1,10 @@
-from optim.solvers.backends import SOLVERS as SOLVERS
-from optim.solvers.backends import available as available
-from optim.solvers.backends import capabilities as capabilities
 from optim.solvers.interface import LIMITED_WORK as LIMITED_WORK
+from optim.solvers.interface import SOLVERS as SOLVERS
 from optim.solvers.interface import LinearSolution as LinearSolution
 from optim.solvers.interface import LinearTermination as LinearTermination
 from optim.solvers.interface import SolverCapabilities as SolverCapabilities
+from optim.solvers.interface import available as available
+from optim.solvers.interface import capabilities as capabilities
 from optim.solvers.interface import relative_gap as relative_gap
 from optim.solvers.solve import solve_kept as solve_kept
 from optim.solvers.solve import solve_linear as solve_linear

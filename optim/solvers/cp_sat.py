@@ -11,26 +11,16 @@ variables silently; here a model that has any is refused.
 
 from __future__ import annotations
 
-import marshal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError, SolverUnavailable
-from optim.solvers.backends import ortools_version
-from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities, ortools_version
 from optim.solvers.linear_model import BOUND_SCALE, SMALLEST, TOLERANCE
-from optim.solvers.process import (
-    Exit,
-    Frames,
-    ask_by_stdin,
-    pack,
-    python_child,
-    run_child,
-    scratch_folder,
-)
+from optim.solvers.process import Exit, Heard, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,31 +209,20 @@ def _objective(
     return np.round(values * best).astype(np.int64), best, lost if lost > 1e-12 * activity else 0.0
 
 
-@dataclass
-class _Heard:
-    """What the child has said so far."""
-
-    task: SolveTask
+@dataclass(kw_only=True)
+class _Heard(Heard):
     whole: WholeModel
-    x: NDArray[np.float64] | None = None
-    bound: float | None = None
     accepted: bool | None = None
-    handed_over: float | None = None
-    final: dict[str, Any] = field(default_factory=dict)
 
-    def on_fields(self, payload: bytes) -> None:
-        """Take a bound, a failure or the final status."""
-        said = marshal.loads(payload)
-        if "handed_over" in said:
-            self.handed_over = time.perf_counter()
-        elif "bound" in said:
-            self.bound = self.in_model_sense(said["bound"])
-            self.task.recorder.note(bound=self.bound)
-        else:
-            self.final.update(said)
+    def bound_of(self, told: Any) -> float | None:
+        """Bound of the model from one of its whole numbers: the error of these is taken off."""
+        if not np.isfinite(told) or abs(told) >= INFINITE:
+            return None
+        arrays = self.task.arrays
+        lowest = told / self.whole.cost_factor - self.whole.error
+        return (lowest if arrays.sense == "min" else -lowest) + arrays.offset
 
     def on_vector(self, payload: bytes) -> None:
-        """Take an incumbent; the last one is the best."""
         self.x = np.frombuffer(payload, dtype=np.int64).astype(np.float64)
         self.task.recorder.note(incumbent=self.task.arrays.objective_of(self.x))
 
@@ -254,14 +233,6 @@ class _Heard:
             self.accepted = True
         elif "hint" in text and ("infeasible" in text or "incomplete" in text):
             self.accepted = False
-
-    def in_model_sense(self, bound: float) -> float | None:
-        """Bound of the model from one of its whole numbers: the error of these is taken off."""
-        if not np.isfinite(bound) or abs(bound) >= INFINITE:
-            return None
-        arrays = self.task.arrays
-        lowest = bound / self.whole.cost_factor - self.whole.error
-        return (lowest if arrays.sense == "min" else -lowest) + arrays.offset
 
 
 class CpSatBackend:
@@ -282,16 +253,10 @@ class CpSatBackend:
             name = task.model.row_name(int(empty[0]))
             message = f"{name}: no whole number lies between its bounds"
             return Answer(LinearTermination.INFEASIBLE, "empty row", message=message)
-        heard = _Heard(task, whole)
-        with scratch_folder() as folder:
-            path = folder / "model"
-            _write(task, whole, path)
-            frames = Frames({b"J": heard.on_fields, b"X": heard.on_vector, b"L": heard.on_log})
-            answer = run_child(
-                python_child("optim.solvers.cp_sat_worker", "main", str(path)),
-                frames, lambda end: _answer(heard, end),
-                deadline=task.deadline(), folder=folder, ask=ask_by_stdin,
-            )  # fmt: skip
+        heard = _Heard(task, whole=whole)
+        answer = heard.run(
+            "cp_sat", lambda path: _write(task, whole, path), lambda end: _answer(heard, end)
+        )
         answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
         return answer
 
@@ -344,7 +309,7 @@ def _answer(heard: _Heard, end: Exit) -> Answer:
     answer = Answer(termination, native, bound=heard.bound, warm_start_accepted=heard.accepted)
     # where it found nothing, it may have had no time to begin: its final bound is then 0, unproven
     if native in ("OPTIMAL", "FEASIBLE"):
-        answer.bound = _better(task, heard.in_model_sense(final["final_bound"]), heard.bound)
+        answer.bound = _better(task, heard.bound_of(final["final_bound"]), heard.bound)
     if heard.x is not None:
         answer.x = heard.x
         answer.claimed = task.arrays.objective_of(answer.x)

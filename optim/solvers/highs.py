@@ -1,8 +1,7 @@
-"""Back end ``highs``: HiGHS of package ``highsbox`` in a child process (see `highs_worker`)."""
+"""Back end ``highs``: HiGHS of package ``highsbox`` in a child process (see `workers`)."""
 
 from __future__ import annotations
 
-import marshal
 import math
 import time
 from dataclasses import dataclass, field
@@ -14,15 +13,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
-from optim.solvers.process import (
-    Exit,
-    Frames,
-    ask_by_stdin,
-    pack,
-    python_child,
-    run_child,
-    scratch_folder,
-)
+from optim.solvers.process import Exit, Heard, pack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,30 +53,14 @@ PRESOLVE_RULES_OFF = 1 << 13 | 1 << 14 | 1 << 16
 
 
 @dataclass
-class _Heard:
-    """What the child has said so far."""
-
-    task: SolveTask
-    x: NDArray[np.float64] | None = None
+class _Heard(Heard):
     objective: float | None = None
-    final: dict[str, Any] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
-    bound: float | None = None
-    handed_over: float | None = None
 
-    def on_fields(self, payload: bytes) -> None:
-        """Take status, bound or failure."""
-        said = marshal.loads(payload)
-        if "handed_over" in said:
-            self.handed_over = time.perf_counter()
-        elif "bound" in said:
-            self.bound = _finite(said["bound"], self.bound)
-            self.task.recorder.note(bound=self.bound)
-        else:
-            self.final.update(said)
+    def bound_of(self, told: Any) -> float | None:
+        return _finite(told, self.bound)
 
     def on_vector(self, payload: bytes) -> None:
-        """Take an incumbent; the last one is the best."""
         numbers = np.frombuffer(payload)
         self.objective, self.x = float(numbers[0]), numbers[1:]
         self.task.recorder.note(incumbent=self.objective)
@@ -110,15 +85,9 @@ class HighsBackend:
         """Run HiGHS on the task."""
         before = time.perf_counter()
         heard = _Heard(task)
-        with scratch_folder() as folder:
-            path = folder / "model"
-            write_model(task, path)
-            frames = Frames({b"J": heard.on_fields, b"X": heard.on_vector, b"L": heard.on_log})
-            answer = run_child(
-                python_child("optim.solvers.highs_worker", "main", str(path)),
-                frames, lambda end: _answer(task, heard, end),
-                deadline=task.deadline(), folder=folder, ask=ask_by_stdin,
-            )  # fmt: skip
+        answer = heard.run(
+            "highs", lambda path: write_model(task, path), lambda end: _answer(task, heard, end)
+        )
         answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
         return answer
 

@@ -275,25 +275,7 @@ class RowBlock:
         return self.start + self.size
 
 
-@dataclass
-class _Columns:
-    """Parts of the model that grow by one entry a block."""
-
-    lower: list[NDArray[np.float64]] = field(default_factory=list)
-    upper: list[NDArray[np.float64]] = field(default_factory=list)
-    integrality: list[NDArray[np.bool_]] = field(default_factory=list)
-    cost: list[NDArray[np.float64]] = field(default_factory=list)
-
-
-@dataclass
-class _Rows:
-    """Row bounds and triplets, one entry a block."""
-
-    lower: list[NDArray[np.float64]] = field(default_factory=list)
-    upper: list[NDArray[np.float64]] = field(default_factory=list)
-    rows: list[NDArray[np.integer[Any]]] = field(default_factory=list)
-    cols: list[NDArray[np.integer[Any]]] = field(default_factory=list)
-    values: list[NDArray[np.float64]] = field(default_factory=list)
+_OF_COLUMNS = (np.float64, np.float64, np.bool_, np.float64)
 
 
 class LinearModel:
@@ -324,8 +306,9 @@ class LinearModel:
         self.sense: Sense = sense
         self.variable_blocks: list[VariableBlock] = []
         self.row_blocks: list[RowBlock] = []
-        self._columns = _Columns()
-        self._rows = _Rows()
+        # of each block: bounds, integrality and costs; bounds of rows and triplets
+        self._columns: list[tuple[NDArray[Any], ...]] = []
+        self._rows: list[tuple[NDArray[Any], ...]] = []
         self._objective: list[tuple[NDArray[np.integer[Any]], NDArray[np.float64]]] = []
         self._offset = 0.0
         self._frozen: LinearArrays | None = None
@@ -370,10 +353,8 @@ class LinearModel:
         dims = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)  # type: ignore[arg-type, union-attr]
         block = VariableBlock(name, self.num_variables, dims, of or {})
         self.variable_blocks.append(block)
-        self._columns.lower.append(_spread(lower, dims, np.float64))
-        self._columns.upper.append(_spread(upper, dims, np.float64))
-        self._columns.integrality.append(_spread(integer, dims, np.bool_))
-        self._columns.cost.append(_spread(objective, dims, np.float64))
+        values = zip((lower, upper, integer, objective), _OF_COLUMNS, strict=True)
+        self._columns.append(tuple(_spread(value, dims, kind) for value, kind in values))
         self._frozen = None
         return block
 
@@ -420,11 +401,8 @@ class LinearModel:
         self._check_indices(name, col_ids, self.num_variables, "column")
         block = RowBlock(name, self.num_rows, num_rows, of or {})
         self.row_blocks.append(block)
-        self._rows.lower.append(_spread(lower, (num_rows,), np.float64))
-        self._rows.upper.append(_spread(upper, (num_rows,), np.float64))
-        self._rows.rows.append(row_ids.ravel())
-        self._rows.cols.append(col_ids.ravel())
-        self._rows.values.append(coefficients.ravel())
+        bounds = (_spread(bound, (num_rows,), np.float64) for bound in (lower, upper))
+        self._rows.append((*bounds, row_ids.ravel(), col_ids.ravel(), coefficients.ravel()))
         self._frozen = None
         return block
 
@@ -520,18 +498,17 @@ class LinearModel:
         return f"{block.name}[{row - block.start}]"
 
     def _assemble(self) -> LinearArrays:
-        columns, n, m = self._columns, self.num_variables, self.num_rows
-        cost = _joined(columns.cost, np.float64)
+        lower, upper, integrality, cost = (
+            _joined([block[k] for block in self._columns], kind)
+            for k, kind in enumerate(_OF_COLUMNS)
+        )
         for cols, values in self._objective:
             np.add.at(cost, cols, values)
-        lower, upper = _joined(columns.lower, np.float64), _joined(columns.upper, np.float64)
-        integrality = _joined(columns.integrality, np.bool_)
         # the slack keeps 2.9999999999 (a rounding error of 3) from becoming 2
         lower = np.where(integrality, np.ceil(lower - 1e-9), lower) + 0.0
         upper = np.where(integrality, np.floor(upper + 1e-9), upper) + 0.0
-        row_lower = _joined(self._rows.lower, np.float64)
-        row_upper = _joined(self._rows.upper, np.float64)
-        matrix = self._matrix(m, n)
+        row_lower, row_upper = (_joined([b[k] for b in self._rows], np.float64) for k in (0, 1))
+        matrix = self._matrix()
         self._check_numbers(cost, matrix.data, (lower, upper, row_lower, row_upper))
         arrays = (cost, lower, upper, integrality, row_lower, row_upper)
         for array in (*arrays, matrix.data, matrix.indices, matrix.indptr):
@@ -540,25 +517,24 @@ class LinearModel:
             self.sense, cost, self._offset, lower, upper, integrality, matrix, row_lower, row_upper
         )
 
-    def _matrix(self, m: int, n: int) -> csr_array:
+    def _matrix(self) -> csr_array:
         """Sum all triplets into one CSR matrix, row numbers shifted from block to model."""
         from scipy.sparse import coo_array, csr_array
 
-        total = sum(part.size for part in self._rows.rows)
+        total = sum(values.size for *_, values in self._rows)
         rows = np.empty(total, dtype=np.int32)
         cols = np.empty(total, dtype=np.int32)
         values = np.empty(total, dtype=np.float64)
         at = 0
-        parts = zip(
-            self.row_blocks, self._rows.rows, self._rows.cols, self._rows.values, strict=True
-        )
-        for block, row_part, col_part, value_part in parts:
+        parts = zip(self.row_blocks, self._rows, strict=True)
+        for block, (_, _, row_part, col_part, value_part) in parts:
             here = slice(at, at + row_part.size)
             np.add(row_part, block.start, out=rows[here], casting="unsafe")
             cols[here] = col_part
             values[here] = value_part
             at = here.stop
-        matrix = csr_array(coo_array((values, (rows, cols)), shape=(m, n)))
+        shape = (self.num_rows, self.num_variables)
+        matrix = csr_array(coo_array((values, (rows, cols)), shape=shape))
         matrix.sum_duplicates()
         return matrix
 

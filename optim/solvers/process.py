@@ -21,13 +21,15 @@ import numpy as np
 
 from optim.errors import SolverError
 from optim.solvers.interface import Answer, LinearTermination
-from optim.solvers.worker_kit import HEADER
-from optim.util.signals import Held
+from optim.solvers.workers import HEADER
+from optim.util.process import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from optim.solvers.interface import SolveTask
 
 #: After the time limit: seconds until the solver is asked to stop, and until it is killed.
 ASK_AFTER = 0.1
@@ -122,7 +124,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def pack(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a header and named arrays to a file that `worker_kit.Packed` maps."""
+    """Write a header and named arrays to a file that `workers.Packed` maps."""
     places = {name: (_TYPE_CODES[a.dtype.name], 1 << 60, a.size) for name, a in arrays.items()}
     table = {**header, "arrays": places}
     offset = first = _aligned(72 + len(marshal.dumps(table)))  # with room: real offsets are shorter
@@ -163,7 +165,7 @@ def guarded_command(argv: Sequence[str]) -> list[str]:
     """Command line that runs a program so that it dies with this process (Linux)."""
     if sys.platform != "linux":
         return list(argv)
-    return python_child("optim.solvers.worker_kit", "become", *argv)
+    return python_child("optim.solvers.workers", "become", *argv)
 
 
 def run_child(
@@ -349,3 +351,50 @@ class Frames:
             payload = bytes(self._rest[HEADER.size : end])
             del self._rest[:end]
             self._handlers[kind](payload)
+
+
+@dataclass
+class Heard:
+    """What a worker of ours has sent so far; a back end says how its bounds and vectors read."""
+
+    task: SolveTask
+    x: NDArray[np.float64] | None = None
+    bound: float | None = None
+    handed_over: float | None = None
+    final: dict[str, Any] = field(default_factory=dict)
+
+    def on_fields(self, payload: bytes) -> None:
+        """Take a bound, a failure or the final status."""
+        said = marshal.loads(payload)
+        if "handed_over" in said:
+            self.handed_over = time.perf_counter()
+        elif "bound" in said:
+            self.bound = self.bound_of(said["bound"])
+            self.task.recorder.note(bound=self.bound)
+        else:
+            self.final.update(said)
+
+    def bound_of(self, told: Any) -> float | None:
+        """Return the bound in the model's sense."""
+        raise NotImplementedError
+
+    def on_vector(self, payload: bytes) -> None:
+        """Take an incumbent; the last one is the best."""
+        raise NotImplementedError
+
+    def on_log(self, payload: bytes) -> None:
+        """Read what the solver's log says of the start."""
+        raise NotImplementedError
+
+    def run(
+        self, function: str, write: Callable[[Path], None], read: Callable[[Exit], Answer]
+    ) -> Answer:
+        """Run a function of `optim.solvers.workers` on the model that is written to a file."""
+        with scratch_folder() as folder:
+            path = folder / "model"
+            write(path)
+            frames = Frames({b"J": self.on_fields, b"X": self.on_vector, b"L": self.on_log})
+            return run_child(
+                python_child("optim.solvers.workers", function, str(path)), frames, read,
+                deadline=self.task.deadline(), folder=folder, ask=ask_by_stdin,
+            )  # fmt: skip

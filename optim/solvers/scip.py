@@ -1,4 +1,4 @@
-"""Back end ``scip``: OR-Tools' SCIP in a child process (see `scip_worker`)."""
+"""Back end ``scip``: OR-Tools' SCIP in a child process (see `workers`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
-from optim.solvers.backends import ortools_version
-from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities, ortools_version
 from optim.solvers.linear_model import BOUND_SCALE, TOLERANCE
 from optim.solvers.process import Lines, ask_by_signal, python_child, run_child, scratch_folder
 
@@ -37,17 +36,22 @@ STATUS: dict[str, LinearTermination] = {
     "time limit reached": LinearTermination.TIME_LIMIT,
     "user interrupt": LinearTermination.INTERRUPTED,
     "termination signal received": LinearTermination.INTERRUPTED,
-    "node limit reached": LinearTermination.ITERATION_LIMIT,
-    "total node limit reached": LinearTermination.ITERATION_LIMIT,
-    "stall node limit reached": LinearTermination.ITERATION_LIMIT,
-    "solution limit reached": LinearTermination.ITERATION_LIMIT,
-    "solution improvement limit reached": LinearTermination.ITERATION_LIMIT,
-    "restart limit reached": LinearTermination.ITERATION_LIMIT,
-    "memory limit reached": LinearTermination.ITERATION_LIMIT,
-    "objective limit reached": LinearTermination.ITERATION_LIMIT,
-    "primal limit reached": LinearTermination.ITERATION_LIMIT,
-    "dual limit reached": LinearTermination.ITERATION_LIMIT,
     "unknown": LinearTermination.ERROR,
+    **{
+        f"{what} limit reached": LinearTermination.ITERATION_LIMIT
+        for what in (
+            "node",
+            "total node",
+            "stall node",
+            "solution",
+            "solution improvement",
+            "restart",
+            "memory",
+            "objective",
+            "primal",
+            "dual",
+        )
+    },
 }
 
 _REFUSALS = ("INVALID_SOLVER_PARAMETERS", "MODEL_INVALID", "NOT_SOLVED")
@@ -113,7 +117,7 @@ class ScipBackend:
         with scratch_folder() as folder:
             (folder / "model.pb").write_bytes(mp_model(task.arrays, task.warm_start))
             argv = python_child(
-                "optim.solvers.scip_worker", "main", str(folder),
+                "optim.solvers.workers", "scip", str(folder),
                 repr(None if "limits/time" in task.options else task.deadline()), parameters(task),
             )  # fmt: skip
             answer = run_child(

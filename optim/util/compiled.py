@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from optim.util.signals import Held
+from optim.util.process import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

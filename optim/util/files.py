@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import math
 import os
 import re
 import tempfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 
@@ -181,3 +183,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def finite(value: Any) -> Any:
+    """Return a document with every nan and infinity in it replaced by null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.util import compilation
-from optim.util.signals import Held
+from optim.util.process import Held
 from optim.util.store import Lock
 
 with Held():  # half of numba could not be imported again, nor the other half

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,17 +39,12 @@ class Progress:
     phase: str
 
 
-@dataclass(frozen=True)
-class TracePoint:
+class TracePoint(NamedTuple):
     """One entry of a trace: time in seconds, incumbent and bound as in `Progress`."""
 
     seconds: float
     incumbent: float | None
     bound: float | None
-
-    def as_tuple(self) -> tuple[float, float | None, float | None]:
-        """Return ``(seconds, incumbent, bound)``, the form results are written in."""
-        return (self.seconds, self.incumbent, self.bound)
 
 
 class ProgressRecorder:
@@ -139,7 +134,7 @@ class ProgressRecorder:
     @property
     def trace(self) -> list[tuple[float, float | None, float | None]]:
         """All moments at which incumbent or bound changed: (seconds, incumbent, bound)."""
-        return [point.as_tuple() for point in self._points]
+        return list(self._points)
 
     def _call(self, now: float) -> None:
         assert self._callback is not None
@@ -175,24 +170,23 @@ class ProgressRecorder:
         return kept
 
     def _keep_incumbent(self, value: float | None) -> bool:
-        if value is None or not math.isfinite(value):
-            return False
-        sign = 1.0 if self.sense == "min" else -1.0
-        known = self.incumbent
-        if known is not None and sign * value >= sign * known - _noise(known):
-            return False
-        self.incumbent = float(value)
-        return True
+        kept = self._kept(self.incumbent, value, -1.0 if self.sense == "min" else 1.0)
+        self.incumbent = self.incumbent if kept is None else kept
+        return kept is not None
 
     def _keep_bound(self, value: float | None) -> bool:
+        kept = self._kept(self.bound, value, 1.0 if self.sense == "min" else -1.0)
+        self.bound = self.bound if kept is None else kept
+        return kept is not None
+
+    @staticmethod
+    def _kept(known: float | None, value: float | None, sign: float) -> float | None:
+        """Return a value that is larger than the known one, times a sign; ``None`` if not."""
         if value is None or not math.isfinite(value):
-            return False
-        sign = 1.0 if self.sense == "min" else -1.0
-        known = self.bound
+            return None
         if known is not None and sign * value <= sign * known + _noise(known):
-            return False
-        self.bound = float(value)
-        return True
+            return None
+        return float(value)
 
 
 def _noise(value: float) -> float:

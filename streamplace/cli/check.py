@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim import evaluate
-from optim.errors import Problem
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, Problem
 from optim.format.tables import SET_RULES
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import SLOTS, budgets, hopeless, without_limits
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from optim.format.instance import Instance
-    from optim.referee.evaluation import Evaluation
-    from optim.rules.violation import Violation
+    from optim.referee.result import Evaluation
+    from optim.rules.base import Violation
 
 EXAMPLES = """\
 examples:

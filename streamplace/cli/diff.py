@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim import Plan, evaluate
-from optim.errors import InvalidInput, Problem
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem
 from optim.referee.evaluate import check_belongs, evaluate_indices
 from streamplace.present.arguments import add_instance, add_json, load_instance, load_plan
 from streamplace.present.console import answer_console, printable
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
 
 EXAMPLES = """\
 examples:

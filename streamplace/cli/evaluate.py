@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim import Plan, evaluate
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.figures.catalogue import find_objective
 from optim.format.changes import altered
 from optim.format.parallelism import spoken_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
 
 EXAMPLES = """\
 examples:

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.format.changes import altered
 from optim.kernels.warm import warm_up
 from optim.methods.fixed_objective import aim_of, solve_pinned

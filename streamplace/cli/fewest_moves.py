@@ -17,8 +17,8 @@ from optim.format.plan import Plan
 from optim.kernels.undo import fewer_moves, point_of
 from optim.methods.audit import moves_of
 from optim.methods.choose import choices
-from optim.methods.drain import may_be_rewritten, without_leaving
 from optim.methods.portfolio import PORTFOLIO
+from optim.methods.reduce import may_be_rewritten, without_leaving
 from optim.methods.registry import get_method
 from optim.methods.solve import solve
 from optim.referee.evaluate import evaluate_indices
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from optim.figures.figure import Figure
-    from optim.figures.value import ObjectiveValue
+    from optim.figures.figure import Figure, ObjectiveValue
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.kernels.undo import Point

@@ -15,7 +15,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from streamplace.packages import missing_extra
 from streamplace.present.interrupts import interrupts_heard
 from streamplace.present.streams import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.figures.catalogue import find_objective
 from optim.methods.reduce import kept_lowered
 from optim.methods.registry import METHODS

@@ -13,7 +13,7 @@ from optim.methods.choose import choose_method
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import without_limits
-from optim.solvers.backends import SOLVERS, capabilities
+from optim.solvers.interface import SOLVERS, capabilities
 from streamplace.explain.text import print_conflicts
 from streamplace.explain.what_if import words
 from streamplace.present.console import answer_console, name, plain_table, printable
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from optim.format.changes import Change
     from optim.format.instance import Instance
-    from optim.referee.evaluation import Evaluation
-    from optim.referee.result import Result
+    from optim.referee.result import Evaluation, Result
     from streamplace.explain.explanation import Explanation
 
 _SHOWN_UNPLACED = 10

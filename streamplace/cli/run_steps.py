@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optim.errors import InvalidInput, Problem
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem
 from streamplace.cli.import_system import tell, telling
 from streamplace.clusters.kafka.cluster import FACTOR, REPLICAS, Key, labelled_brokers
 from streamplace.execute.batches import Command, Journal, carry_out, load_steps, write_batches

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formulations.throughput.scale import scale
-from optim.errors import InvalidInput, Problem
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem
 from streamplace.present.arguments import add_instance, add_json, load_instance, positive, whole
 from streamplace.present.console import console_beside, plain_table, talk_console
 from streamplace.present.numbers import number

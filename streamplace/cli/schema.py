@@ -24,7 +24,7 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
 from optim.certificates.check import SENSES
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.figures.catalogue import FIGURES, Figures
 from optim.format.document import INSTANCE_ADAPTER, published
 from optim.format.plan import PLAN_ADAPTER, PlanDocument

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.certificates import grade
-from optim.errors import InvalidInput, Problem, SolverError, raise_any
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem, SolverError, raise_any
 from optim.figures.catalogue import find_objective
 from optim.format.changes import altered
 from optim.methods.fixed_objective import Course, aim_of, course_of, follow

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formulations.schedule.steps import steps
-from optim.errors import InvalidInput, Problem
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem
 from streamplace.cli.import_system import tell, telling
 from streamplace.execute.batches import load_steps, steps_text, with_lists, write_batches
 from streamplace.present.arguments import (

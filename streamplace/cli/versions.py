@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING, Any
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.methods.registry import PACKAGES, package_version
 from optim.solvers import SOLVERS, available
-from optim.solvers.backends import load
+from optim.solvers.interface import load
 from streamplace.java import JavaUnavailable, find_java
 from streamplace.present.arguments import add_json
 from streamplace.present.streams import print_json, write_stdout

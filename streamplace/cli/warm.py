@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.util.process import usable_cores
 from streamplace.packages import missing_extra
 from streamplace.present.arguments import count

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.errors import InvalidInput, Problem, StreamplaceError, meant
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem, StreamplaceError, meant
 from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.options import read_options
 from optim.util.files import read_bytes, write_atomic

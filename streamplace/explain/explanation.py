@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Settings
-    from optim.referee.evaluation import Evaluation
-    from optim.referee.result import Result
+    from optim.referee.result import Evaluation, Result
     from streamplace.explain.what_if import Carried
 
 _AT_ONCE = 1.0

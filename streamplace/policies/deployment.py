@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.rules.local_first import refuse_local_first
+from optim.rules.capacity import refuse_local_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
     from streamplace.policies.deployment import Deployment
     from streamplace.policies.policy import State
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.options import Option
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
 
 State = dict[str, Any]
 """What a policy remembers: JSON values; ``{}`` before the first decision."""

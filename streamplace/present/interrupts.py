@@ -21,7 +21,7 @@ import time
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

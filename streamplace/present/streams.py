@@ -125,7 +125,7 @@ def print_json(document: Any, indent: int | None = 1) -> None:
     """Print one JSON document on standard output; what JSON cannot say (nan, inf) is null."""
     import json
 
-    from optim.json_values import finite
+    from optim.util.files import finite
 
     text = json.dumps(finite(document), ensure_ascii=False, indent=indent, allow_nan=False)
     write_stdout(text + "\n")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.plan import Plan
-    from optim.referee.evaluation import Evaluation
-    from optim.rules.violation import Violation
+    from optim.referee.result import Evaluation
+    from optim.rules.base import Violation
 
 SHOWN_NODES = 24
 SHOWN_MOVES = 20

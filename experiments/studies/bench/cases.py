@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from optim import Evaluation, Instance, Plan
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
 
 TABLE: Path = Path(__file__).with_name("cases.json")
 DEFAULT_TASKS = 2_000

@@ -8,8 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import InvalidInput, Problem
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem
 from streamplace.present.arguments import add_json, seconds
 
 if TYPE_CHECKING:
@@ -310,7 +309,7 @@ def _folder(output: str | None) -> Any:
 
 def _document(contestant: Contestant, rows: list[dict[str, Any]]) -> dict[str, Any]:
     from experiments.studies.bench.table import summary
-    from optim.json_values import finite
+    from optim.util.files import finite
     from streamplace.cli.versions import gather
 
     document = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optim import Evaluation, Instance, Plan
     from optim.figures.figure import Figure
     from optim.referee.result import Result
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
 
     Found = tuple[float, Evaluation, Plan]
 

@@ -20,8 +20,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from optim.errors import InvalidInput
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput
 from streamplace.cli.main import main as streamplace
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.claims import command as claims_command
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from streamplace.present.arguments import add_json
 
 if TYPE_CHECKING:

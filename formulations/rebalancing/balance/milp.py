@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
 
     Rank = Callable[[Any, Evaluation], tuple[float, ...] | None]
     from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ from formulations.rebalancing.bound import forced_moves_bound
 from formulations.rebalancing.problem import Watch, kept_off, writable
 from optim.format.tables import APART
 from optim.kernels.guard import make_guard
-from optim.kernels.node_choice import nodes_of_parts
+from optim.kernels.place_rules import nodes_of_parts
 from optim.solvers.inprocess import solve_small_milp
 from optim.util.compiled import warming
 

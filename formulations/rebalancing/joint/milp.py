@@ -33,7 +33,7 @@ from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
 from optim.rules.base import Form
 from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
-from optim.solvers.backends import refuse_continuous
+from optim.solvers.interface import refuse_continuous
 from optim.solvers.mps import PosedModel
 from optim.util.progress import Progress
 

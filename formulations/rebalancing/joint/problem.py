@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
-    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Evaluation
 
 #: Pairs with less than this share of the typical rate are no part of the backbone.
 WEAK = 0.1

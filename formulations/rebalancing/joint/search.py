@@ -19,8 +19,7 @@ from formulations.rebalancing.joint.model import (
     pruned_places,
 )
 from formulations.rebalancing.problem import Timed, Watch, writable
-from optim.solvers.duals import dual_bound
-from optim.solvers.inprocess import solve_lp, solve_small_milp
+from optim.solvers.inprocess import dual_bound, solve_lp, solve_small_milp
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
+    from optim.rules.base import Violation
     from optim.rules.slot_assignment.groups import Numbers, Spread
-    from optim.rules.violation import Violation
 
 _WHY = "not known within the work limit whether its tasks can be assigned to its slots"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.rules.violation import Violation
+    from optim.rules.base import Violation
 
 
 Numbers = NDArray[np.int64]
@@ -45,9 +45,7 @@ class Units:
 
     def __init__(self, instance: Instance, node: Ints) -> None:
         self.instance, self.placed = instance, node >= 0
-        operator, table = instance.tasks.operator, instance.slot_sets
-        topology = np.full(instance.num_tasks, -1, dtype=np.int64)
-        topology[operator >= 0] = instance.operators.topology[operator[operator >= 0]]
+        table, topology = instance.slot_sets, instance.task_topology.astype(np.int64)
         self.of = self.first = np.arange(instance.num_tasks)
         self.node, self.topology = node, topology
         self._task_node, self.task_topology = node, topology
@@ -469,20 +467,13 @@ class Restarts:
     @cached_property
     def whole(self) -> list[int]:
         """Workers now whose tasks are all on their node still, and of one topology."""
-        topology, node = self._topology, self.node
+        topology, node = self.instance.task_topology, self.node
         found = []
         for k, worker in enumerate(self.now):
             tasks = list(worker.tasks)
             kinds = {int(kind) for kind in topology[tasks]} - {-1}
             if (node[tasks] == worker.node).all() and len(kinds) <= 1:
                 found.append(k)
-        return found
-
-    @cached_property
-    def _topology(self) -> Ints:
-        operator = self.instance.tasks.operator
-        found = np.full(len(operator), -1, dtype=np.int32)
-        found[operator >= 0] = self.instance.operators.topology[operator[operator >= 0]]
         return found
 
     def search(self, work: int) -> tuple[Ints | None, bool]:
@@ -527,7 +518,7 @@ class Restarts:
 
     def _keeping(self, kept: tuple[int, ...], more: Ints) -> Instance | None:
         """Return the instance in which these workers are topologies of their own."""
-        instance, topology = self.instance, self._topology
+        instance, topology = self.instance, self.instance.task_topology
         table, operators, nodes = instance.topologies, instance.operators, instance.nodes
         names, workers = list(table.ids), table.workers.astype(np.int64)
         size = np.bincount(topology + 1, minlength=len(names) + 1)[1:]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from optim.format.tables import Bools, Floats, Ints
+    from optim.rules.base import Violation
     from optim.rules.slot_assignment.groups import Groups, Numbers
-    from optim.rules.violation import Violation
 
 
 class ToSpread:

@@ -12,7 +12,7 @@ from experiments.report.findings import (
     contradictions,
     grade,
 )
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from tests.experiments.report.synthetic import infeasible, plan, proof
 
 if TYPE_CHECKING:

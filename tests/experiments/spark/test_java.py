@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from streamplace import java
 from streamplace.java import JavaUnavailable, find_java, make_shim, probe
 

@@ -9,8 +9,7 @@ import pytest
 
 from experiments.sweep.spec import MethodEntry, Settings, Spec, load_spec
 from experiments.sweep.variations import Variation
-from optim.errors import InvalidInput
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput
 
 GOOD = """
 name = "capsys"

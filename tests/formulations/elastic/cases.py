@@ -9,7 +9,7 @@ import numpy as np
 
 from optim.format.instance import Instance
 from optim.referee.evaluate import evaluate_indices
-from optim.referee.evaluation import Evaluation
+from optim.referee.result import Evaluation
 from tests.formulations.task_allocation.cases import places
 
 

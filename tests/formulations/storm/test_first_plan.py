@@ -12,7 +12,7 @@ from formulations.storm.columns import States, WorkerRows, list_states
 from formulations.storm.problem import StormProblem, make_problem, storm_jobs
 from formulations.storm.search import FirstPlan
 from optim.format.instance import Instance
-from optim.kernels.deal import counts_of
+from optim.kernels.classes import counts_of
 from optim.methods.solve import solve
 from tests.formulations.storm.cases import random_cluster
 

@@ -16,9 +16,9 @@ from optim import Instance
 from optim.errors import InvalidInput
 from optim.figures.catalogue import FIGURES, OBJECTIVES, Figures, figures_of, find_objective
 from optim.figures.figure import Figure
-from optim.methods.drain import without_leaving
+from optim.methods.reduce import without_leaving
 from optim.referee.evaluate import evaluate_indices
-from optim.referee.evaluation import Evaluation
+from optim.referee.result import Evaluation
 from optim.rules.placement import Placement
 from streamplace.cli.figure_table import figure_table
 from streamplace.present.tables import metric_table

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optim.referee.evaluate import evaluate_indices
-from optim.referee.evaluation import Evaluation
+from optim.referee.result import Evaluation
 from tests.optim.make import instance, nodes
 
 TASKS = ("a/0", "a/1", "b/0", "b/1")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from optim import Instance, InvalidInput
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.util.files import file_name, read_bytes, write_atomic
 from tests.optim.make import document
 

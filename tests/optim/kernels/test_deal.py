@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from scipy.optimize import linear_sum_assignment
 
-from optim.kernels.classes import node_classes, task_groups
-from optim.kernels.deal import _FEW, counts_of, deal, matched
+from optim.kernels.classes import _FEW, counts_of, deal, matched, node_classes, task_groups
 from tests.formulations.task_allocation.cases import random_instance, seeds
 from tests.optim.make import instance, nodes
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optim import Instance, solve
-from optim.kernels.node_choice import chosen_nodes, on_chosen_nodes
+from optim.kernels.place_rules import chosen_nodes, on_chosen_nodes
 from optim.kernels.repair import repair
 from optim.methods.registry import all_methods
 from optim.rules import node_counts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optim.format.instance import Instance
-from optim.kernels.repair_kernel import (
+from optim.kernels.repair import (
     CROWD,
     fill_floors,
     go_home,

@@ -13,8 +13,7 @@ from optim.figures.catalogue import OBJECTIVES
 from optim.methods.audit import check_bound, check_claim
 from optim.methods.registry import Method, Outcome
 from optim.referee.evaluate import evaluate_indices
-from optim.referee.evaluation import Evaluation
-from optim.referee.result import Termination
+from optim.referee.result import Evaluation, Termination
 
 
 def apart(unit: float) -> Instance:

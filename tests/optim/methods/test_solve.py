@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from optim import InvalidInput, Plan, UnsuitableMethod, evaluate, plugins, solve
-from optim.errors import Problem, RefereeRefused, SolverError
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, Problem, RefereeRefused, SolverError
 from optim.figures.measures import load_distance_of
 from optim.format.instance import Instance
-from optim.methods.drain import emptied
+from optim.methods.reduce import emptied
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
 from optim.methods.run import _limit as run_limit
 from optim.referee.result import Termination

@@ -8,9 +8,9 @@ import pytest
 from optim import Instance, evaluate
 from optim.format.plan import Plan
 from optim.rules import broken
+from optim.rules.base import Violation
 from optim.rules.excess import excess_of, loosened, worsened
 from optim.rules.placement import Placement
-from optim.rules.violation import Violation
 from streamplace import InstanceBuilder
 
 

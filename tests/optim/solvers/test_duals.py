@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from optim.solvers.duals import approximate_duals, dual_bound
-from optim.solvers.inprocess import solve_lp
+from optim.solvers.inprocess import approximate_duals, dual_bound, solve_lp
 
 INF = np.inf
 
@@ -91,7 +90,7 @@ def test_no_round_is_begun_after_the_deadline() -> None:
 
 
 def test_rounds_go_on_from_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from optim.solvers import duals
+    from optim.solvers import inprocess as duals
 
     monkeypatch.setattr(duals, "_FIRST", 1)
     draw = np.random.default_rng(1)

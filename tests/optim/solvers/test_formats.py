@@ -14,7 +14,7 @@ from optim.solvers.linear_model import LinearModel
 from optim.solvers.mps import column_order, mps_text
 from optim.solvers.process import Frames, Lines, pack
 from optim.solvers.scip import mp_model, outward, padded_indices, varint
-from optim.solvers.worker_kit import HEADER, Packed
+from optim.solvers.workers import HEADER, Packed
 from tests.optim.solvers.models import balance, random_model
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optim.errors import SolverError
-from optim.solvers import LinearTermination, SolverCapabilities, backends, solve_linear
+from optim.solvers import LinearTermination, SolverCapabilities, interface, solve_linear
 from optim.solvers.interface import Answer
 from optim.solvers.linear_model import LinearModel
 
@@ -43,7 +43,7 @@ def told(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
 
     def prepare(*answers: Answer, second_attempt: bool = False) -> list[bool]:
         liar = Liar(*answers, second_attempt=second_attempt)
-        monkeypatch.setattr(backends, "load", lambda name: liar)
+        monkeypatch.setattr(interface, "load", lambda name: liar)
         monkeypatch.setattr("optim.solvers.solve.load", lambda name: liar)
         return liar.seen
 

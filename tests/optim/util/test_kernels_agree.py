@@ -25,7 +25,7 @@ from optim import solve
 from optim.errors import StreamplaceError
 from optim.format.instance import Instance
 from optim.kernels.draws import seeded
-from optim.kernels.repair_kernel import adopt
+from optim.kernels.repair import adopt
 from optim.kernels.state import state_of
 from optim.util import compiled
 from optim.util.compiled import Kernel

@@ -19,7 +19,7 @@ import pytest
 from optim.solvers import SOLVERS, process, solve_linear
 from optim.solvers.inprocess import Overdue, interruptible, solve_small_milp
 from optim.solvers.process import scratch_folder
-from optim.util.signals import Held, sigterm_as_interrupt
+from optim.util.process import Held, sigterm_as_interrupt
 from tests.optim.solvers.models import RUNNING, hard, knapsacks
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from streamplace.cli.main import main
 from tests.streamplace.cli.conftest import COMMAND
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from tests.streamplace.cli.conftest import write_plan
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.registry import NEEDS, method_names
 from optim.rules import RULE_NAMES

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optim.errors import InvalidInput, Problem, StreamplaceError
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem, StreamplaceError
 from streamplace.cli import main as cli
 from tests.streamplace.cli.conftest import COMMAND, write_plan
 

@@ -12,7 +12,7 @@ import pytest
 
 from optim import Instance, Plan, evaluate, solve
 from optim.errors import InvalidInput, UnsuitableMethod
-from optim.json_values import finite
+from optim.util.files import finite
 from streamplace.cli.schema import ADAPTERS, schema
 from streamplace.execute.batches import load_steps
 from tests.command import run_command, validator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optim import Instance, Plan, evaluate
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from tests.streamplace.cli.conftest import COMMAND
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optim import Plan
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from streamplace.present.arguments import delay, growth, seconds, share
 from tests.streamplace.cli.conftest import COMMAND
 

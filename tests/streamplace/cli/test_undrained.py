@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from tests.streamplace.cli.conftest import write_plan
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optim import Instance, evaluate
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.check import suspicions
 from streamplace.clusters.exchange.pages import seconds_of

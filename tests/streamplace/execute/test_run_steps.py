@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from optim.errors import InvalidInput
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput
 from streamplace.cli.main import main
 from streamplace.execute.batches import Journal
 from tests.streamplace.clusters.kafka.fake import FakeKafka

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.util.store import Records
 
 if TYPE_CHECKING:

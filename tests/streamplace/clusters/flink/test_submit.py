@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from optim.errors import InvalidInput
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode, InvalidInput
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page

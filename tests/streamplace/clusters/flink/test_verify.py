@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.transfer import import_instance

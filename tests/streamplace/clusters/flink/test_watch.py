@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from optim.exit_codes import ExitCode
+from optim.errors import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.transfer import import_instance
