@@ -41,10 +41,11 @@ def draw_panels(tables: Tables, panels: Sequence[Panel], axes: Any) -> None:
 
 
 def draw_panel(tables: Tables, panel: Panel, axes: Axes) -> None:
-    """Draw a panel; one without rows stays empty."""
+    """Draw a panel; one without rows stays empty but for its label."""
     sql = panel.get("sql", "FROM shown")
     data = tables.table(sql)
     if data.empty:
+        axes.set_xlabel(panel.get("xlabel", ""))
         return
     for layer in panel.get("layers", [panel]):
         own = tables.table(layer["sql"]) if "sql" in layer else data
@@ -130,7 +131,8 @@ def _bars(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
             axes.hlines(mine[layer["least"]], first, last, color="black", label=told)
     axes.set_xticks(range(len(places)), [str(name) for name in places])
     axes.grid(visible=False, axis="x")
-    axes.legend()
+    if groups[0][0] != "_":
+        axes.legend()
 
 
 def _rows(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:

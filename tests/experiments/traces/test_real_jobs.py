@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,6 @@ import pytest
 
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.albic_real import replays
-from experiments.studies.papers.albic_real.replays import POLICIES, climbing, table_of
 from streamplace.policies.registry import read_policy
 
 
@@ -33,11 +33,12 @@ def rows() -> pd.DataFrame:
 
 
 def test_the_table_and_what_is_said() -> None:
-    table = table_of(POLICIES)(rows())
+    figure, *_ = find_figures("albic-real/fig-12")
+    table = figure.table(rows())
     assert table["policy"].tolist() == ["COLA", "ALBIC, 1 pair"]
     assert table["migrations a period"].tolist() == [90, 10]
     assert table["best (%)"].tolist() == pytest.approx([80, 80])
-    told = " ".join(climbing(table))
+    told = " ".join(figure.measured(table))
     assert "COLA collocates 80 % of the traffic at the end" in told
     assert "90 % of COLA's first in period 9" in told
     assert "on the next day: ALBIC 6.0 (one pair), COLA 6.0 points" in told
@@ -46,10 +47,11 @@ def test_the_table_and_what_is_said() -> None:
 def test_every_policy_can_be_read() -> None:
     from optim.methods.registry import method_names
 
-    figures = find_figures("albic-real")
-    assert [f.name.partition("/")[2] for f in figures] == ["control", "fig-12", "fig-13", "fig-14"]
-    for figure in figures:
-        for name in figure.rows.policies:  # type: ignore[attr-defined]
+    with Path(replays.__file__).with_name("figures.toml").open("rb") as file:
+        figures = tomllib.load(file)["figure"]
+    assert [one["name"] for one in figures] == ["control", "fig-12", "fig-13", "fig-14"]
+    for one in figures:
+        for name in one["given"]["policies"]:
             if name.partition(":")[0] in (*method_names(), "static", "potc"):
                 read_policy(name, 0)
 

@@ -9,7 +9,6 @@ import pytest
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.figure import run_figure
 from experiments.studies.papers.zerotune import placements
-from experiments.studies.papers.zerotune.placements import BOUND, FLINK, PLAN, PROVEN
 from optim.errors import InvalidInput
 from tests.studies.formats.test_zerotune import graph
 
@@ -25,10 +24,10 @@ def test_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # by hand, even rates: forwarded pairs of 50 stay within hosts in Flink's placement; of the 10
     # tuples/s to the aggregate on h1 the filter's instance on h2 sends half: 5 of 110. Nothing is
     # better with 5 and 2 slots: h2 holds 2 of the 7, and splitting a forwarded pair costs 50.
-    assert row[FLINK] == pytest.approx(100 * 5 / 110)
-    assert row[PLAN] == pytest.approx(100 * 5 / 110)
-    assert row[BOUND] == pytest.approx(100 * 5 / 110)
-    assert row[PROVEN] == "optimal"
+    assert row["Flink (%)"] == pytest.approx(100 * 5 / 110)
+    assert row["planned (%)"] == pytest.approx(100 * 5 / 110)
+    assert row["bound (%)"] == pytest.approx(100 * 5 / 110)
+    assert row["proven"] == "optimal"
     # made again from what is kept, without the graphs' being solved again
     monkeypatch.setattr(placements, "plan_query", None)
     again = run_figure(figure, tmp_path / "out", reduced=True, quiet=True)

@@ -11,24 +11,23 @@ import pytest
 
 from experiments.generators import generate
 from experiments.replay.framework import Setting, first_state, step
-from experiments.studies.papers.albic import built, collocation, fig_5, fig_8_9, solving_time
+from experiments.studies.papers import find_figures
+from experiments.studies.papers.albic import built, milp
 from experiments.studies.papers.albic.built import joint_periods
-from experiments.studies.papers.albic.collocation import TARGETS, said, summary, table_by
+from experiments.studies.papers.albic.collocation import TARGETS, summary
 from experiments.studies.papers.albic.jobs import MILP
-from experiments.studies.papers.albic.milp import SOLVERS
+from experiments.studies.papers.albic.milp import SOLVERS, TIME
 from experiments.studies.papers.albic.runs import follow, frame, kept, placed
-from experiments.studies.papers.albic.solving_time import TIME
-from experiments.studies.papers.albic.solving_time import table as time_table
 from experiments.studies.papers.claims import Finding
 from optim.figures.measures import imc_gain_of
 from streamplace.policies.registry import read_policy
 from tests.experiments.replay.cases import recording
 from tests.studies.papers.test_claim import judge_claim
 
-FIGURES = [*solving_time.FIGURES, fig_5.FIGURE, fig_8_9.FIGURE, *collocation.FIGURES]
+FIGURES = {figure.name: figure for figure in find_figures("albic")}
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda f: f.name)
 def test_figures_say_what_they_are(figure: Any) -> None:
     assert figure.name.startswith("albic/fig-")
     assert figure.paper == "albic"
@@ -80,7 +79,7 @@ def test_albic_and_cola_collocate_no_more_than_there_is() -> None:
 
 def test_rounds_of_a_scale_in_end_when_it_is_done() -> None:
     made = generate("scale_in", nodes=4, key_groups=4, leaving=1, overloaded=1, max_migrations=3)
-    rows = fig_5.run_rounds(made, "scale-in-first", 8, stop=True)
+    rows = milp.run_rounds(made, "scale-in-first", 8, stop=True)
     assert rows[-1]["left"] == 0.0
     assert rows[-1]["round"] < 8
     assert max(row["moves"] for row in rows) <= 3
@@ -116,7 +115,7 @@ def test_the_lemmas_hold_for_divisible_loads_alone() -> None:
 def test_tables() -> None:
     rows = frame(
         [
-            {"setting": "s", TIME: t, "way": way, "distance": d}
+            {"place": 0, "setting": "s", TIME: t, "way": way, "distance": d}
             for way, t, d in (
                 ("Flux", 1.0, 3.0), ("Flux", 2.0, 3.0), ("balance-search", 1.0, 1.0),
                 ("balance-search", 2.0, 1.0), ("highs, cold", 1.0, None),
@@ -124,10 +123,17 @@ def test_tables() -> None:
             )
         ]
     )  # fmt: skip
-    wide = time_table(rows)
+    wide = FIGURES["albic/fig-2"].table(rows)
     assert wide["highs, cold"].isna().tolist() == [True, False]
-    assert "highs, cold) 2 after 2 s" in FIGURES[0].measured(wide)[0]
-    base = {"one_to_one": 50.0, "target": 10.0, "migrations": 2.0, "next": 2.0, "rounds": 7}
+    assert "highs, cold) 2 after 2 s" in FIGURES["albic/fig-2"].measured(wide)[0]
+    base = {
+        "one_to_one": 50.0,
+        "nodes": 4,
+        "target": 10.0,
+        "migrations": 2.0,
+        "next": 2.0,
+        "rounds": 7,
+    }
     made = frame(
         [
             {**base, "policy": policy, "seed": seed, "collocated": collocated, "distance": distance}
@@ -138,10 +144,11 @@ def test_tables() -> None:
         ]
         + [{**base, "policy": "COLA", "target": 1.0, "seed": 0, "collocated": 0, "distance": 0.9}]
     )  # fmt: skip
-    table = table_by("one_to_one", "share")(made)
+    table = FIGURES["albic/fig-10"].table({"collocation": made})
     assert table[["ALBIC: load distance", "COLA: load distance"]].to_numpy().tolist() == [[2, 4.5]]
-    assert "1 of 1 lines, in 0 of them with the whole interval" in said(table)[0]
-    assert "collocates -5.0 to -5.0 points" in said(table)[0]
+    (said,) = FIGURES["albic/fig-10"].measured(table)
+    assert "1 of 1 lines, in 0 of them with the whole interval" in said
+    assert "collocates -5.0 to -5.0 points" in said
 
 
 @pytest.mark.parametrize(("moves", "verdict"), [(300, "in part"), (10, "different")])

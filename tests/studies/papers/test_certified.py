@@ -1,4 +1,4 @@
-"""Whose word optima of figures are: from rows to the heads of tables."""
+"""Who proves the optima of figures: from rows to the heads of tables."""
 
 from __future__ import annotations
 
@@ -15,21 +15,6 @@ def test_an_optimum_is_certified_for_its_row(repository: Path) -> None:
     instance = Instance.load(repository / "examples" / "hand-8-tasks.json")
     row = certified.of_result(instance, solve(instance, "imc-exact"))
     assert row == {certified.BY: "certificate", certified.GAP: 0.0}
-
-
-def test_a_gap_is_unknown_as_soon_as_one_has_no_certificate() -> None:
-    rows = pd.DataFrame(
-        {
-            certified.BY: ["certificate", "one solver", "certificate"],
-            certified.GAP: [0.0, None, 0.02],
-        }
-    )
-    told = certified.summed_up(rows)
-    assert told == {certified.TOLD: "certificate (2), one solver (1)", certified.TOLD_GAP: None}
-    assert certified.summed_up(rows[rows[certified.GAP].notna()])[certified.TOLD_GAP] == 2.0
-    assert certified.summed_up(rows.drop(columns=certified.BY)) == {}
-    assert certified.sentence(told) == "by certificate (2), one solver (1)"
-    assert certified.sentence({}) == certified.sentence({certified.TOLD: None}) == "by one solver"
 
 
 def test_heads_say_one_solver_where_no_column_says_by_whom() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.albic.runs import Row, frame
-from experiments.studies.papers.albic_real.replays import Replaying, write_edits
+from experiments.studies.papers.albic_real.replays import Replay, write_edits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +67,8 @@ def replayed(job: int, policies: Sequence[str], reduced: bool, most: int) -> pd.
     folder = FOLDER / (f"{name}-reduced" if reduced else name) / "rows"
     folder.mkdir(parents=True, exist_ok=True)
     prepare = write_edits if job == 1 else None
-    replaying = Replaying(f"real_job_{job}.toml", dict.fromkeys(policies, ""), prepare=prepare)
-    return _told(job, replaying.first(folder, reduced, most))
+    replay = Replay(f"real_job_{job}.toml", policies, prepare=prepare)
+    return _told(job, replay.first(folder, reduced, most))
 
 
 def job(number: int, reduced: bool) -> pd.DataFrame:
@@ -85,9 +85,9 @@ def after_cola(reduced: bool) -> pd.DataFrame:
     """Return the rows of Real Job 2 when the key groups are at first as COLA places them."""
     folder = FOLDER / ("fig-12-reduced" if reduced else "fig-12") / "rows"
     folder.mkdir(parents=True, exist_ok=True)
-    replaying = Replaying("real_job_2.toml", dict.fromkeys(AFTER_COLA, ""))
+    replay = Replay("real_job_2.toml", AFTER_COLA)
     most = 12 if reduced else AFTER_PERIODS
-    return _told(2, replaying.first(folder, reduced, most, placement="cola"))
+    return _told(2, replay.first(folder, reduced, most, placement="cola"))
 
 
 def _told(job: int, rows: pd.DataFrame) -> pd.DataFrame:
@@ -115,7 +115,7 @@ def cola_starts(reduced: bool) -> pd.DataFrame:
 
     folder = FOLDER / ("fig-14-reduced" if reduced else "fig-14") / "rows"
     folder.mkdir(parents=True, exist_ok=True)
-    trace = Replaying("real_job_4.toml", {}).trace(folder, reduced)
+    trace = Replay("real_job_4.toml", ()).trace(folder, reduced)
     day: Instance = load_trace(trace.path, most=1)[0]
     scale = load_scale(trace)
     rows: list[Row] = []

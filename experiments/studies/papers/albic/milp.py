@@ -1,14 +1,27 @@
-"""The MILP on its own, set-ups C and I: over solving time, budgets and rounds of a scale-in."""
+"""The MILP on its own, set-ups C and I: over solving time, budgets and rounds of a scale-in.
+
+No sweeps: solvers get the full model alone, their traces are read at moments, and rounds of a
+scale-in and periods start where the plan before left the key groups.
+"""
 
 from __future__ import annotations
 
 import os
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.albic.fig_5 import run_rounds
+import numpy as np
+
+from experiments.studies.papers.albic.runs import Policy, Row, follow, frame, kept, placed
 
 if TYPE_CHECKING:
-    from experiments.studies.papers.albic.runs import Row
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from formulations.rebalancing.problem import Floats
+    from optim.format.instance import Instance
 
 SECONDS = 5.0
 """Time limit of a solver, cold and with one thread; what it has of a processor is measured."""
@@ -17,7 +30,10 @@ SOLVERS = ("cbc", "highs", "scip")
 INTEGRATED, FIRST = "integrated", "scale-in first"
 
 GAP = 6.0
-"""Percent of the mean load within which rounds of a scale-in need not go on proving."""
+"""Percent of the mean load within which the balancing after a scale-in need not go on proving."""
+
+GOOD = 10.0
+"""Load distance that is called good: ALBIC's own maxLD."""
 
 
 def solving(seed: int, nodes: int, moves: int, way: str, seconds: float = SECONDS) -> list[Row]:
@@ -81,7 +97,6 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
 def periods(seed: int, moves: int, count: int) -> list[Row]:
     """Follow Real Job 1's shape, with synthetic loads, under a budget of moves."""
     from experiments.studies.papers.albic.built import joint_periods
-    from experiments.studies.papers.albic.runs import follow
 
     made = joint_periods(
         seed, count, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
@@ -97,8 +112,6 @@ def overloads(seed: int, moves: int) -> list[Row]:
 
     A key group's load in a second is lognormal about its mean (σ 0.5); nodes are used to 75 %.
     """
-    import numpy as np
-
     from experiments.generators import generate
     from optim import solve
     from optim.figures.measures import load_distance_of
@@ -121,3 +134,200 @@ def overloads(seed: int, moves: int) -> list[Row]:
             "overload seconds": int(over),
         }
     ]
+
+
+MOMENTS, MOMENTS_REDUCED = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0), (0.5, 1.0, 2.0, 5.0)
+"""Seconds at which load distances are read for Figures 2 to 4."""
+
+TIME = "solving time (s)"
+
+
+def solving_times(folder: Path, reduced: bool, nodes: int, budgets: list[int]) -> pd.DataFrame:
+    """Measure every setting, way and solver of Figure 2, 3 or 4, or take it from the folder.
+
+    Parameters
+    ----------
+    nodes, budgets
+        Size of the cluster (20 key groups a node), and maxMigrations of each setting.
+    """
+    from experiments.generators import generate
+
+    seconds = MOMENTS_REDUCED if reduced else MOMENTS
+    solvers = SOLVERS[1:3] if reduced else SOLVERS
+    settings = list(product((40.0, 60.0), budgets))[: 1 if reduced else None]
+    rows: list[Row] = []
+    for place, (varies, budget) in enumerate(settings):
+        made = generate("cluster", nodes=nodes, varies=varies, max_migrations=budget)
+        key = {"nodes": nodes, "varies": varies, "budget": budget, "seconds": seconds}
+        ours = {**key, "ways": "flux, balance-search with its bound"}
+        parts = kept(folder, ours, lambda m=made: quick_ways(m, seconds))  # type: ignore[misc]
+        for solver, warm in product(solvers, (False, True)):
+            more = {**key, "solver": solver, "warm": warm}
+            parts = parts + kept(
+                folder,
+                more,
+                lambda m=made, s=solver, w=warm: traced(m, s, w, seconds),  # type: ignore[misc]
+            )
+        setting = {"place": place, "setting": f"varies {varies:g} %, {budget} moves"}
+        rows += [{**row, **setting} for row in parts]
+    return frame(rows)
+
+
+def quick_ways(instance: Instance, seconds: tuple[float, ...]) -> list[Row]:
+    """Flux, which takes no time; balance-search and its proven bound, read at each time."""
+    from optim import solve
+
+    flux = solve(instance, "flux").evaluation
+    search = solve(instance, "balance-search", time_limit=seconds[-1])
+    levels = [flux.load_distance if flux is not None else None] * len(seconds)
+    values = _read(search.trace, seconds, 1)
+    # the trace ends where the proof does, and has the first level only
+    values[-1] = search.objective.value if search.objective else None
+    bounds = _read(search.trace, seconds, 2)
+    ways = {"Flux": levels, "balance-search": values, "proven bound": bounds}
+    return [
+        {"way": way, TIME: moment, "distance": value}
+        for way, known in ways.items()
+        for moment, value in zip(seconds, known, strict=True)
+    ]
+
+
+def _read(trace: Sequence[Any], seconds: tuple[float, ...], place: int) -> list[float | None]:
+    """Return the last entry of a trace known at each time."""
+    known = []
+    for moment in seconds:
+        values = [point[place] for point in trace if point[0] <= moment]
+        known.append(next((value for value in reversed(values) if value is not None), None))
+    return known
+
+
+def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ...]) -> list[Row]:
+    """Solve the paper's model once and read its trace at each time."""
+    from formulations.rebalancing.balance.model import build_full
+    from formulations.rebalancing.balance.search import search_balance
+    from formulations.rebalancing.problem import balance_problem
+    from optim.solvers import solve_linear
+
+    problem = balance_problem(instance)
+    built = build_full(problem)
+    start: Floats | None = None
+    if warm:
+        found = search_balance(problem)
+        start = None if found is None else built.write(found)
+    solution = solve_linear(
+        built.model, solver, time_limit=seconds[-1], abs_gap=1e-3, warm_start=start
+    )
+    way = f"{solver}, {'warm' if warm else 'cold'}"
+    values = _read(solution.trace, seconds, 1)
+    values[-1] = solution.objective if values[-1] is None else values[-1]
+    return [
+        {"way": way, TIME: moment, "distance": value}
+        for moment, value in zip(seconds, values, strict=True)
+    ]
+
+
+ROUND, OVERLOADED = "round", "overloaded nodes"
+ROUNDS, ROUNDS_REDUCED = 16, 8
+FINISHED = "integrated, drained at the end"
+WAYS: tuple[Policy, ...] = (
+    (INTEGRATED, "balance-search", {}),
+    (FINISHED, "balance-search", {}),
+    (FIRST, "scale-in-first", {"gap": GAP}),
+)
+"""Names, methods and their settings. None has a time limit, so that a run repeats."""
+
+
+def scale_in_rounds(folder: Path, reduced: bool) -> pd.DataFrame:
+    """Plan round after round until the leaving nodes are empty."""
+    from experiments.generators import generate
+
+    rows: list[Row] = []
+    for overloaded in (1, 5):
+        size = {"nodes": 20, "leaving": 3} if reduced else {"nodes": 60, "leaving": 10}
+        made = generate("scale_in", **size, overloaded=overloaded, max_migrations=20)
+        rounds = ROUNDS_REDUCED if reduced else ROUNDS
+        for name, method, given in WAYS:
+            key = {**size, "overloaded": overloaded, "rounds": rounds, "way": name, **given}
+            rows += kept(
+                folder,
+                key,
+                lambda i=made, m=method, n=name, o=overloaded, r=rounds, g=given: [  # type: ignore[misc]
+                    {"way": n, OVERLOADED: o, **row}
+                    for row in run_rounds(i, m, r, finish=n == FINISHED, **g)
+                ],
+            )
+    return frame(rows)
+
+
+def run_rounds(
+    instance: Instance,
+    method: str,
+    rounds: int,
+    *,
+    finish: bool = False,
+    stop: bool = False,
+    **given: Any,
+) -> list[Row]:
+    """Plan again and again from what the last plan left; loads stay as they are.
+
+    With `finish`, a round that can empty the leaving nodes does so, and balances with what is left.
+    With `stop`, a round that finds them empty and the load distance at most ten is the last.
+    """
+    from optim import solve
+    from optim.figures.measures import load_distance_of, node_loads
+
+    node, leaving = instance.tasks.node, instance.nodes.leaving
+    received = np.zeros(instance.num_nodes)
+    rows: list[Row] = []
+    moved = 0
+    for number in range(rounds + 1):
+        now = placed(instance, node)
+        left = float(node_loads(now, node)[leaving, 0].sum())
+        distance = float(load_distance_of(now, node) or 0.0)
+        rows.append({ROUND: number, "distance": distance, "left": left, "moves": moved})
+        if number == rounds or (stop and left <= 0 and distance <= GOOD):
+            break
+        last = finish and 0 < int(leaving[node].sum()) <= (instance.limits.max_migrations or 0)
+        by = "scale-in-first" if last else method
+        options: dict[str, Any] = {"gap": GAP} if last else dict(given)
+        if method == "scale-in-first":
+            dealt = zip(instance.nodes.ids, received.tolist(), strict=True)
+            options["received"] = ";".join(f"{name}={load!r}" for name, load in dealt if load > 0)
+        plan = solve(now, by, seed=number, **options).plan
+        before, node = node, node if plan is None else plan.node_indices(now)
+        moving = np.flatnonzero(before != node)
+        moved = len(moving)
+        off = moving[leaving[before[moving]]]
+        np.add.at(received, node[off], instance.tasks.load[off, 0])
+    return rows
+
+
+BUDGETS = (10, 13, 20, 30, 300)
+SEEDS, SEEDS_REDUCED = 30, 2
+PERIODS = 13
+"""The first is where the load distance starts, and is left out of the figures."""
+
+
+def budget_periods(folder: Path, reduced: bool) -> pd.DataFrame:
+    """Follow the same periods with each budget, from every seed."""
+    rows: list[Row] = []
+    for seed, budget in product(range(SEEDS_REDUCED if reduced else SEEDS), BUDGETS):
+        name = "unrestricted" if budget == BUDGETS[-1] else str(budget)
+        rows += kept(
+            folder,
+            {"budget": budget, "periods": PERIODS, "seed": seed},
+            lambda s=seed, b=budget, n=name: [  # type: ignore[misc]
+                {**row, "maxMigrations": n, "seed": s} for row in _followed(s, b)
+            ],
+        )
+    return frame(rows)
+
+
+def _followed(seed: int, budget: int) -> list[Row]:
+    from experiments.studies.papers.albic.built import joint_periods
+
+    made = joint_periods(
+        seed, PERIODS, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
+        max_migrations=budget,
+    )  # fmt: skip
+    return follow(made, ("MILP", "balance-search", {}))

@@ -1,5 +1,6 @@
-"""What the real jobs share: trace, replay by every policy, one line a policy, four panels; and a
-synthetic stream of article edits: popularity after Zipf, places spread evenly.
+"""The real jobs: traced and replayed by every policy; and a synthetic stream of article edits.
+
+No sweep: the product's replay runs the policies, each from where its last plan left the key groups.
 """
 
 from __future__ import annotations
@@ -14,52 +15,28 @@ import numpy as np
 
 from optim.errors import InvalidInput
 from optim.util.files import write_atomic
-from streamplace.present.plots import COLORS, DASHES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
     from experiments.traces.job import Job
 
 
-POLICIES: Mapping[str, str] = {
-    "albic": "ALBIC, 1 pair",
-    "cola": "COLA",
-    "balance-milp:gap=6": "MILP",
-    "flux": "Flux",
-    "static": "static",
-    "albic:pairs_per_round=5": "ALBIC, 5 pairs",
-    "joint-search:max_load_distance=10,bound=counting,steps=5000": "joint-search",
-}
-"""Policies and their names in tables. The gap of the MILP, where its proof stops, is in percent of
-the mean load."""
-
-PROVED_LESS: Mapping[str, str] = {
-    "albic:balance_gap=5": "ALBIC, 1 pair",
-    **{policy: name for policy, name in POLICIES.items() if not policy.startswith("albic")},
-    "albic:balance_gap=5,pairs_per_round=5": "ALBIC, 5 pairs",
-}
-"""Those of Real Jobs 3 and 4, where a proof within a point takes long."""
-
 REDUCED_PERIODS = 30
-END = 12
-"""*At the end* is the mean over the last twelfth of the periods: of a year, its last month."""
 
-SERIES = "series"
-"""Attribute of a table that holds the rows of every period, for the plot."""
 
-_PANELS = (
-    ("collocation_factor", "collocation factor (%)", 100.0),
-    ("load_distance", "load distance (points)", 1.0),
-    ("load_index", "load index (%)", 100.0),
-    ("migrations", "migrations", 1.0),
-)
+def replayed(
+    folder: Path, reduced: bool, job: str, policies: Sequence[str], days: int | None = None
+) -> pd.DataFrame:
+    """Return the rows of a figure, as `Replay` makes them; Real Job 1 has edits of our making."""
+    prepare = write_edits if job == "real_job_1.toml" else None
+    return Replay(job, policies, prepare=prepare, days=days)(folder, reduced)
 
 
 @dataclass(frozen=True)
-class Replaying:
+class Replay:
     """Rows of a figure: a job traced, then replayed.
 
     Attributes
@@ -67,7 +44,7 @@ class Replaying:
     job
         Job description beside this module.
     policies
-        As `POLICIES`; methods that are not registered are left out.
+        Names with settings; methods that are not registered are left out.
     serialise
         Cost of a tuple that crosses between nodes, on either side, where handling it costs 1.
     prepare
@@ -77,7 +54,7 @@ class Replaying:
     """
 
     job: str
-    policies: Mapping[str, str]
+    policies: Sequence[str]
     serialise: float = 1.0
     prepare: Callable[[Path, bool], Mapping[str, str]] | None = None
     days: int | None = None
@@ -153,111 +130,6 @@ class Replaying:
                     return trace
         paths = self.prepare(folder, reduced) if self.prepare else {}
         return run_trace(job, path, "local[2]", paths=paths, quiet=False)
-
-
-def table_of(policies: Mapping[str, str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Return what makes one line a policy of the rows."""
-
-    def table(rows: pd.DataFrame) -> pd.DataFrame:
-        import pandas as pd
-
-        lines = []
-        for policy, mine in rows.groupby("policy", sort=False):
-            end = mine.tail(max(1, len(mine) // END))
-            lines.append(
-                {
-                    "policy": policies[str(policy)],
-                    "collocation at the end (%)": 100 * end["collocation_factor"].mean(),
-                    "best (%)": 100 * mine["collocation_factor"].max(),
-                    "load distance now (points)": mine["load_distance"].mean(),
-                    "next (points)": mine["load_distance_next"].mean(),
-                    "load index at the end (%)": 100 * end["load_index"].mean(),
-                    "migrations a period": mine["migrations"].mean(),
-                }
-            )
-        made = pd.DataFrame(lines)
-        made.attrs[SERIES] = rows.assign(policy=rows["policy"].map(dict(policies)))
-        return made
-
-    return table
-
-
-def draw(table: pd.DataFrame, axes: Any) -> None:
-    """Draw the paper's four panels; long replays as means over seven periods."""
-    rows = table.attrs[SERIES]
-    smooth = 7 if rows["period"].max() > 60 else 1
-    for place, (column, label, factor) in zip(axes, _PANELS, strict=True):
-        for number, (policy, mine) in enumerate(rows.groupby("policy", sort=False)):
-            values = mine.set_index("period")[column].astype(float) * factor
-            place.plot(
-                values.rolling(smooth, center=True, min_periods=1).mean(),
-                label=policy,
-                color=COLORS[number % len(COLORS)],
-                linestyle=DASHES[number % len(DASHES)],
-            )
-        place.set_ylabel(label)
-        place.set_ylim(bottom=0)
-    axes[0].legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
-    mean = ", means over 7" if smooth > 1 else ""
-    axes[-1].set_xlabel(f"period{mean}")
-
-
-def line(table: pd.DataFrame, policy: str) -> dict[str, Any] | None:
-    """Return the line of a policy, if it is there."""
-    found = table[table["policy"] == policy].to_dict("records")
-    return found[0] if found else None  # type: ignore[return-value]
-
-
-def climbing(table: pd.DataFrame) -> list[str]:
-    """Return what the paper says of ALBIC and COLA, with our figures."""
-    rows = table.attrs[SERIES]
-    cola = line(table, "COLA")
-    ours = {
-        text: found
-        for text, name in (("one pair", "ALBIC, 1 pair"), ("five pairs", "ALBIC, 5 pairs"))
-        if (found := line(table, name))
-    }
-    if not cola or not ours:
-        return []
-    share, index = "collocation at the end (%)", "load index at the end (%)"
-    told = [
-        f"COLA collocates {cola[share]:.0f} % of the traffic at the end, and nearly as much from "
-        f"its first plan on ({100 * _first(rows, 'COLA'):.0f} %), with "
-        f"{cola['migrations a period']:.0f} migrations a period."
-    ]
-    for text, mine in ours.items():
-        reached = _reached(rows, mine["policy"], 0.9 * cola[share] / 100)
-        told.append(
-            f"ALBIC with {text} a period reaches {mine['best (%)']:.0f} % ({mine[share]:.0f} % at "
-            f"the end; 90 % of COLA's {reached}), with {mine['migrations a period']:.1f} "
-            "migrations a period."
-        )
-    each = ", ".join(f"ALBIC {mine[index]:.0f} % ({text})" for text, mine in ours.items())
-    told.append(
-        f"Load index at the end: {each}, COLA {cola[index]:.0f} % before what its migrations cost."
-    )
-    for column, when in (("load distance now (points)", "just after migrating"),
-                         ("next (points)", "on the next day")):  # fmt: skip
-        each = ", ".join(f"ALBIC {mine[column]:.1f} ({text})" for text, mine in ours.items())
-        told.append(f"Mean load distance {when}: {each}, COLA {cola[column]:.1f} points.")
-    joint = line(table, "joint-search")
-    if joint:
-        told.append(
-            f"joint-search, at most 10 points asked for, reaches {joint['best (%)']:.0f} % "
-            f"(90 % of COLA's {_reached(rows, 'joint-search', 0.9 * cola[share] / 100)}) with "
-            f"{joint['migrations a period']:.1f} migrations a period, at a load distance of "
-            f"{joint['load distance now (points)']:.1f} points."
-        )
-    return told
-
-
-def _first(rows: pd.DataFrame, policy: str) -> float:
-    return float(rows[rows["policy"] == policy]["collocation_factor"].iloc[0])
-
-
-def _reached(rows: pd.DataFrame, policy: str, share: float) -> str:
-    mine = rows[(rows["policy"] == policy) & (rows["collocation_factor"] >= share)]
-    return f"first in period {mine['period'].min()}" if len(mine) else "never"
 
 
 ARTICLES = 50_000

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from experiments.studies.papers.figure import Rows
-
 
 PAPERS = Path(__file__).parent.parent
 """Folder of the papers' folders."""
@@ -94,7 +92,6 @@ def store_table(
     root
         Folder of the papers' folders.
     """
-    from experiments.studies.papers.texts import to_csv
 
     folder = root / paper / "tables"
     folder.mkdir(parents=True, exist_ok=True)
@@ -222,34 +219,3 @@ def tables_of(paper: str) -> dict[str, Making]:
         return {}
     tables: dict[str, Making] = importlib.import_module(module).TABLES
     return tables
-
-
-TABLE = "table"
-"""Column that names the table of a row."""
-
-
-def table_rows(paper: str, *names: str) -> Rows:
-    """Return the function that makes tables of a paper, or goes on with those in the folder.
-
-    Parameters
-    ----------
-    paper
-        Its folder.
-    names
-        Tables of its ``measurements.TABLES``; the frame has their rows one after the other, with
-        the name in the column ``table``.
-    """
-
-    def rows(folder: Path, reduced: bool) -> pd.DataFrame:
-        import pandas as pd
-
-        frames = []
-        for name in names:
-            path = folder / f"{name}.csv"
-            if not path.is_file():
-                folder.mkdir(parents=True, exist_ok=True)
-                write_atomic(path, to_csv(tables_of(paper)[name].make(reduced)))
-            frames.append(pd.read_csv(path).assign(**{TABLE: name}))
-        return pd.concat(frames, ignore_index=True)
-
-    return rows
