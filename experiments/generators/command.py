@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.generators import KINDS
 from optim.errors import InvalidInput, Problem
-from streamplace.present.arguments import add_json, add_option, add_output, whole
+from streamplace.present.arguments import add_json, add_option, add_output, declare, whole
 from streamplace.present.console import print_all
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("kind", metavar="KIND", nargs="?", help="leave it out to list the kinds")
-    parser.add_argument(
-        "--seed", metavar="N", type=whole, default=0,
-        help="default 0, and no other for kinds in which nothing is random",
+    declare(parser, "KIND", "leave it out to list the kinds", nargs="?")
+    declare(
+        parser, "--seed N", "default 0, and no other for kinds in which nothing is random", whole, 0
     )  # fmt: skip
     add_option(parser, "a parameter of the kind")
     add_output(parser, ".json or .json.gz; standard output if left out")

@@ -11,8 +11,15 @@ Source: Shukla and Simmhan, JPDC 2018, arXiv:1702.01785, section 5, Algorithm 1.
 
 from __future__ import annotations
 
-from experiments.modelling.algorithm import Trial, TrialResult, as_document, model_task
-from experiments.modelling.trials import SlotTask, callable_trial, queueing_trial
+from experiments.modelling.trials import (
+    SlotTask,
+    Trial,
+    TrialResult,
+    as_document,
+    callable_trial,
+    model_task,
+    queueing_trial,
+)
 
 __all__ = [
     "SlotTask",

@@ -8,18 +8,23 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.modelling.algorithm import as_document, model_task
-from experiments.modelling.trials import SlotTask, callable_trial, queueing_trial
+from experiments.modelling.trials import (
+    SlotTask,
+    as_document,
+    callable_trial,
+    model_task,
+    queueing_trial,
+)
 from optim.errors import ExitCode, InvalidInput, Problem, meant, raise_any
 from optim.plugins import loaded
 from optim.util.files import write_atomic
-from streamplace.present.arguments import add_json, count, positive, seconds, whole
+from streamplace.present.arguments import add_json, count, declare, positive, seconds, whole
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from experiments.modelling.algorithm import Trial
+    from experiments.modelling.trials import Trial
     from optim.format.tables import ModelPoint
 
 EXAMPLES = """\
@@ -33,42 +38,26 @@ The document goes under "models" of an instance; docs/modelling.md describes the
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "task", metavar="TASK", nargs="+",
-        help="NAME:KEY=VALUE,… is simulated (cpu, wait, contention, outside_rate, spread, memory, "
-        "…); NAME=MODULE:FUNCTION is called for every tuple, really",
+    declare(
+        parser, "TASK", "NAME:KEY=VALUE,… is simulated (cpu, wait, contention, outside_rate, "
+        "spread, memory, …); NAME=MODULE:FUNCTION is called for every tuple, really", nargs="+"
     )  # fmt: skip
-    parser.add_argument(
-        "--trial",
-        action="store_true",
-        help="FUNCTION is a trial of your own instead: it takes threads and rate and returns a "
-        "TrialResult",
-    )
-    parser.add_argument(
-        "--trials", metavar="N", type=count, default=3,
-        help="trials of each rate, of which more than half must be stable (3)",
+    declare(
+        parser, "--trial", "FUNCTION is a trial of your own instead: it takes threads and rate and "
+        "returns a TrialResult"
     )  # fmt: skip
-    parser.add_argument(
-        "--seconds", metavar="S", type=seconds,
-        help="length of a trial (simulated 60, real 2)",
+    declare(
+        parser, "--trials N", "trials of each rate, of which more than half must be stable (3)",
+        count, 3
     )  # fmt: skip
-    parser.add_argument(
-        "--rate-step",
-        metavar="R",
-        type=positive,
-        default=1.0,
-        help="tuples/s from rate to rate (1)",
-    )
-    parser.add_argument(
-        "--thread-step", metavar="N", type=count, default=1, help="threads from one to the next (1)"
-    )
+    declare(parser, "--seconds S", "length of a trial (simulated 60, real 2)", seconds)
+    declare(parser, "--rate-step R", "tuples/s from rate to rate (1)", positive, 1.0)
+    declare(parser, "--thread-step N", "threads from one to the next (1)", count, 1)
     last = "where the phase ends at the latest"
-    parser.add_argument("--max-threads", metavar="N", type=count, default=100, help=last)
-    parser.add_argument("--max-rate", metavar="R", type=positive, default=1e6, help=last)
-    parser.add_argument(
-        "--seed", metavar="N", type=whole, default=0, help="of simulated trials (0)"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the models there")
+    declare(parser, "--max-threads N", last, count, 100)
+    declare(parser, "--max-rate R", last, positive, 1e6)
+    declare(parser, "--seed N", "of simulated trials (0)", whole, 0)
+    declare(parser, "-o, --output FILE", "write the models there", Path)
     add_json(parser)
 
 

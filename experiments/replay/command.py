@@ -9,6 +9,7 @@ from experiments.replay.periods import day_periods, find_files, load_periods, lo
 from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run_replay
 from formulations.rebalancing.problem import bottleneck_of, resource_first
 from optim.errors import ExitCode, InvalidInput, Problem
+from optim.rules import BUDGETS
 from streamplace.policies.deployment import CostModel
 from streamplace.policies.scaling import ScalingChoice
 from streamplace.present.arguments import (
@@ -16,6 +17,7 @@ from streamplace.present.arguments import (
     add_option,
     amount,
     count,
+    declare,
     delay,
     growth,
     seconds,
@@ -26,6 +28,7 @@ from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from experiments.replay.run import Replayed
     from optim.format.instance import Instance
@@ -42,38 +45,40 @@ The same command takes an interrupted replay up again; further policies may be a
 docs/replay.md describes policies, scaling rules, costs and columns."""
 
 
+_AMOUNTS: dict[str | None, tuple[str, Callable[[str], Any], str]] = {
+    None: ("N", whole, "key groups"),
+    "given_cost": ("C", amount, "their cost"),
+}
+"""Of budgets by the column of tasks that they weigh by: what the help calls their amounts."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "instance", metavar="INSTANCE", nargs="*",
-        help="the periods in order: files, folders of them, or a folder of `streamplace trace`",
+    declare(
+        parser, "INSTANCE", "the periods in order: files, folders of them, or a folder of "
+        "`streamplace trace`", nargs="*"
     )  # fmt: skip
-    parser.add_argument("--day", action="store_true", help="make a synthetic day instead")
+    declare(parser, "--day", "make a synthetic day instead")
     add_option(parser, "a parameter of the day, such as nodes=20 or periods=96", "--day-option")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="result folder")
-    parser.add_argument(
-        "--policy", metavar="P", action="append", default=[],
-        help="a method, static or a trigger, with options as albic:score_factor=2,time_limit=5; "
-        "may be given again (default: albic, flux, static)",
+    declare(parser, "-o, --output DIR", "result folder", required=True)
+    declare(
+        parser, "--policy P", "a method, static or a trigger, with options as "
+        "albic:score_factor=2,time_limit=5; may be given again (default: albic, flux, static)",
+        default=[], action="append"
     )  # fmt: skip
-    parser.add_argument(
-        "--periods", metavar="N", type=count, help="replay only the first N periods"
-    )
-    parser.add_argument(
-        "--placement",
-        metavar="P",
-        help="where a trace's key groups are at first: round-robin, worst, or a method (default: "
-        "as its description says)",
-    )
-    parser.add_argument(
-        "--bottleneck",
-        action="store_true",
-        help="balance the resource that is used most in the first period (ALBIC, section 3), not "
-        "the first one of the recording",
-    )
+    declare(parser, "--periods N", "replay only the first N periods", count)
+    declare(
+        parser, "--placement P", "where a trace's key groups are at first: round-robin, worst, or "
+        "a method (default: as its description says)"
+    )  # fmt: skip
+    declare(
+        parser, "--bottleneck", "balance the resource that is used most in the first period "
+        "(ALBIC, section 3), not the first one of the recording"
+    )  # fmt: skip
     budget = parser.add_argument_group("budget a period, in place of the recording's")
-    budget.add_argument("--max-migrations", metavar="N", type=whole, help="key groups")
-    budget.add_argument("--max-migration-cost", metavar="C", type=amount, help="their cost")
+    for rule in BUDGETS:
+        metavar, kind, words = _AMOUNTS.get(rule.column, ("A", amount, f"their {rule.column}"))
+        declare(budget, f"--{rule.name.replace('_', '-')} {metavar}", words, kind)
     costs = parser.add_argument_group("costs, in units of the first resource")
     for name, text in (
         ("--serialise", "load per unit of rate on the node that sends it to another"),
@@ -81,19 +86,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--migration-load", "load per unit of migration cost on both nodes of a move"),
     ):
         costs.add_argument(name, metavar="F", type=amount, default=0.0, help=f"{text}; default 0")
-    parser.add_argument(
-        "--scaling", metavar="RULE", default="none",
-        help="none (default), utilisation, or module:factory of your own",
+    declare(
+        parser, "--scaling RULE", "none (default), utilisation, or module:factory of your own",
+        default="none"
     )  # fmt: skip
     add_option(parser, "a parameter of the rule, such as upper=0.8", "--scaling-option")
     guard = parser.add_argument_group("what is carried out, as `watch` has it; default all")
-    guard.add_argument("--gain", metavar="SHARE", type=growth, help="least improvement")
-    guard.add_argument("--cool-down", metavar="S", type=delay, help="from change to change")
-    guard.add_argument("--confirm", metavar="N", type=count, help="periods that want a change")
-    parser.add_argument(
-        "--time-limit", metavar="S", type=seconds, help="seconds for each plan; default none"
-    )
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+    declare(guard, "--gain SHARE", "least improvement", growth)
+    declare(guard, "--cool-down S", "from change to change", delay)
+    declare(guard, "--confirm N", "periods that want a change", count)
+    declare(parser, "--time-limit S", "seconds for each plan; default none", seconds)
+    declare(parser, "--seed N", "default 0", whole, 0)
     add_json(parser)
 
 
@@ -111,8 +114,11 @@ def run(args: argparse.Namespace) -> int:
         policies=tuple(args.policy) or DEFAULT_POLICIES,
         costs=CostModel(args.serialise, args.deserialise, args.migration_load),
         scaling=ScalingChoice(args.scaling, dict(args.scaling_option)),
-        max_migrations=args.max_migrations,
-        max_migration_cost=args.max_migration_cost,
+        budgets={
+            name: value
+            for name in [rule.name for rule in BUDGETS]
+            if (value := vars(args)[name]) is not None
+        },
         time_limit=args.time_limit,
         seed=args.seed,
         guard=_guard(args),

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import hashlib
+import io
+import json
 import math
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Required
 
-from experiments.replay.framework import Setting, check_policy, first_state, step
+import numpy as np
+from pydantic import AfterValidator, Field, Strict, TypeAdapter
+
+from experiments.documents import Flag, Many, table_type
 from experiments.replay.periods import check_periods
-from experiments.replay.store import Progressed, ReplayFolder, write_rows
-from optim.errors import InvalidInput, Problem
-from optim.util.files import write_atomic
-from streamplace.policies.deployment import CostModel
+from optim.errors import InvalidInput, Problem, raise_any
+from optim.figures.measures import distance_of_loads
+from optim.format.read import Fault, check
+from optim.referee.evaluate import evaluate_indices
+from optim.rules import budgets
+from optim.util.files import read_bytes, write_atomic
+from optim.util.store import Store
+from streamplace.policies.deployment import (
+    CostModel,
+    Deployment,
+    collocated_traffic,
+    measured_load,
+    node_loads,
+)
 from streamplace.policies.guard import Guarded
+from streamplace.policies.nodes import Cluster, on_cluster
+from streamplace.policies.policy import decide
 from streamplace.policies.registry import read_policy
 from streamplace.policies.scaling import ScalingChoice
 from streamplace.present.numbers import number, percent, plural
@@ -23,10 +43,12 @@ from streamplace.present.status_line import StatusLine
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from optim.format.instance import Instance
-    from streamplace.policies.policy import Policy
+    from optim.format.tables import Floats, Limits
+    from streamplace.policies.policy import Decision, Policy
+    from streamplace.policies.policy import State as Memory
 
 DEFAULT_POLICIES = ("albic", "flux", "static")
 
@@ -43,8 +65,8 @@ class ReplayOptions:
         Of serialisation and migration.
     scaling
         The rule of scaling decisions.
-    max_migrations, max_migration_cost
-        Budgets a period; ``None`` keeps those of the periods.
+    budgets
+        Budgets over moves a period by their rule, in place of those of the periods.
     time_limit
         Seconds a plan; ``None`` for none, which alone repeats exactly.
     seed
@@ -57,8 +79,7 @@ class ReplayOptions:
     policies: tuple[str, ...] = DEFAULT_POLICIES
     costs: CostModel = field(default_factory=CostModel)
     scaling: ScalingChoice = field(default_factory=ScalingChoice)
-    max_migrations: int | None = None
-    max_migration_cost: float | None = None
+    budgets: Mapping[str, Any] = field(default_factory=dict)
     time_limit: float | None = None
     seed: int = 0
     guard: Mapping[str, Any] | None = None
@@ -107,7 +128,7 @@ def run_replay(
     """
     options = options or ReplayOptions()
     check_periods(periods, names or [period.name for period in periods])
-    setting = Setting(periods, options.costs, options.max_migrations, options.max_migration_cost)
+    setting = Setting(periods, options.costs, options.budgets)
     policies = _read_policies(setting, options)
     folder = ReplayFolder(Path(output))
     with folder.writing(_record(periods, options)):
@@ -142,14 +163,18 @@ def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy
     return policies
 
 
+_RECORDED = ("max_migrations", "max_migration_cost")
+"""Budgets that records of older versions have, given or not."""
+
+
 def _record(periods: Sequence[Instance], options: ReplayOptions) -> dict[str, Any]:
     """Return everything that decides on the rows but the policies."""
     return {
         "periods": [{"name": p.name, "sha256": p.sha256} for p in periods],
         "costs": asdict(options.costs),
         "scaling": asdict(options.scaling),
-        "max_migrations": options.max_migrations,
-        "max_migration_cost": options.max_migration_cost,
+        **dict.fromkeys(_RECORDED),
+        **options.budgets,
         "time_limit": options.time_limit,
         "seed": options.seed,
         **({} if options.guard is None else {"guard": dict(options.guard)}),
@@ -269,3 +294,483 @@ def draw(rows: Mapping[str, Sequence[dict[str, Any]]], title: str) -> str:
         panels[-1].set_xlabel("period")
         legend(figure, panels[0])
         return to_svg(figure, title)
+
+
+# -- the folder of a replay ------------------------------------------------------------------------
+
+
+COLUMNS: Mapping[str, str] = {
+    "policy": "string", "period": "int64", "name": "string",
+    "load_distance_before": "float64", "load_distance": "float64", "load_distance_next": "float64",
+    "collocation_factor": "float64", "collocation_factor_next": "float64",
+    "load_index": "float64", "mean_load": "float64", "total_load": "float64",
+    "migrations": "int64", "migration_cost": "float64", "over_budget": "bool",
+    "nodes": "int64", "leaving": "int64", "added": "int64", "marked": "int64",
+    "recalled": "int64", "dropped": "int64",
+    "planned": "bool", "termination": "string", "feasible": "bool", "objective": "float64",
+    "bound": "float64", "note": "string",
+}  # fmt: skip
+"""Of rows: name and type in Parquet; docs/replay.md has their meaning."""
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write ``rows.csv`` and ``rows.parquet``, the same bytes for the same rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(row.get(name)) for name in COLUMNS} for row in rows)
+    write_atomic(path / "rows.csv", buffer.getvalue())
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
+    packed = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), packed)
+    write_atomic(path / "rows.parquet", packed.getvalue())
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+MARKER = "replay.json"
+FORMAT = "streamplace.replay/1"
+_STATES = "policies"
+
+
+@dataclass
+class Progressed:
+    """How far a policy is: its rows, seconds of planning, and its state (``None`` at the start)."""
+
+    rows: list[dict[str, Any]]
+    seconds: list[float]
+    state: State | None
+
+
+class ReplayFolder:
+    """A replay's folder: new, empty, or that of the same replay."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._store = Store(path, "replay", MARKER, FORMAT, parts=(_STATES,), only_question=True)
+
+    @contextlib.contextmanager
+    def writing(self, record: Mapping[str, Any]) -> Iterator[None]:
+        """Take the folder for a replay, alone, by all that decides on the rows but the policies.
+
+        Raises
+        ------
+        InvalidInput
+            The folder holds another replay, a damaged one, or something else, or is being written.
+        """
+        with self._store.writing(record):
+            self._store.write(record)
+            yield
+
+    def load(self, policy: str) -> Progressed:
+        """Return how far a policy is.
+
+        Raises
+        ------
+        InvalidInput
+            What is stored is damaged.
+        """
+        path = self._state_path(policy)
+        if not path.is_file():
+            return Progressed([], [], None)
+        try:
+            try:
+                content = json.loads(read_bytes(path))
+            except (ValueError, RecursionError):
+                content = None
+            return Progressed(*read_stored(content, policy))
+        except InvalidInput as error:
+            remedy = "remove it to begin this policy anew, or choose another folder"
+            told = [replace(problem, remedy=remedy) for problem in error.problems]
+            raise InvalidInput(told, str(path)) from None
+
+    def save(self, policy: str, progressed: Progressed) -> None:
+        """Store rows and state of a policy, both or neither."""
+        assert progressed.state is not None
+        content = {"policy": policy, **vars(progressed), "state": _state_dict(progressed.state)}
+        write_atomic(self._state_path(policy), json.dumps(content, ensure_ascii=False))
+
+    def _state_path(self, policy: str) -> Path:
+        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in policy)[:60]
+        mark = hashlib.sha256(policy.encode()).hexdigest()[:8]
+        return self.path / _STATES / f"{name}-{mark}.json.gz"
+
+
+def _state_dict(state: State) -> dict[str, Any]:
+    deployment = state.deployment
+    split = not deployment.is_whole
+    return {
+        "cluster": asdict(state.cluster),
+        "places": deployment.places[:, 0].tolist(),
+        "second": deployment.places[:, 1].tolist() if split else None,
+        "share": deployment.share.tolist() if split else None,
+        "merge": None if deployment.merge is None else deployment.merge.tolist(),
+        "start_load": state.start_load,
+        "remembered": state.memory,
+    }
+
+
+_MOST = (1 << 53) - 1
+
+Whole = Annotated[int, Strict(), Field(ge=-_MOST, le=_MOST)]
+Index = Annotated[int, Strict(), Field(ge=0, le=_MOST)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Share = Annotated[Number, Field(ge=0, le=1)]
+Text = Annotated[str, Strict()]
+
+_CELLS = {"string": Text, "int64": Whole, "float64": Number | None, "bool": Flag | None}
+_LATER = {"collocation_factor_next", "objective", "bound"}
+"""Columns that replays of older versions lack."""
+
+_KINDS: dict[str, Any] = {name: _CELLS[kind] for name, kind in COLUMNS.items()}
+_ROW = table_type("Row", **{n: k if n in _LATER else Required[k] for n, k in _KINDS.items()})
+_CLUSTER = table_type(
+    "Cluster",
+    ids=Required[Many[Text]],
+    base=Required[tuple[Index, ...]],
+    leaving=Required[tuple[Flag, ...]],
+)
+_STATE = table_type(
+    "State",
+    cluster=Required[Annotated[_CLUSTER, AfterValidator(lambda table: _cluster(table))]],
+    places=Required[list[Index]],
+    second=list[Index] | None,
+    share=list[Share] | None,
+    merge=list[Number] | None,
+    start_load=Required[Number],
+    remembered=Required[dict[str, Any]],
+)
+_STORED: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    table_type(
+        "Stored",
+        policy=Required[Text],
+        rows=Required[Many[_ROW]],  # type: ignore[valid-type]
+        seconds=Required[list[Number]],
+        state=Required[Annotated[_STATE, AfterValidator(lambda table: _state(table))]],
+    )
+)
+
+
+def read_stored(content: Any, policy: str) -> tuple[list[dict[str, Any]], list[float], State]:
+    """Return rows, seconds of planning and state of a policy.
+
+    Raises
+    ------
+    InvalidInput
+        With everything that is wrong.
+    """
+    if not isinstance(content, dict) or content.get("policy") != policy:
+        raise_any([Problem("$", None, f"is no state of the policy {policy}")])
+    problems: list[Problem] = []
+    table = check(_STORED, content, problems)
+    raise_any(problems)
+    assert table is not None
+    rows = content["rows"]  # as they are: 5 and 5.0 are not the same text in a file of rows
+    problems += [
+        Problem(f"rows[{number}]", None, f"is not the row of {policy} for period {number}")
+        for number, row in enumerate(rows)
+        if (row["policy"], row["period"]) != (policy, number)
+    ]
+    problems += _of_length("seconds", table["seconds"], len(rows))
+    raise_any(problems)
+    return rows, table["seconds"], table["state"]
+
+
+def _cluster(table: dict[str, Any]) -> Cluster:
+    ids = table["ids"]
+    problems = [p for n in ("base", "leaving") for p in _of_length(n, table[n], len(ids))]
+    if len(set(ids)) < len(ids):
+        problems.append(Problem("ids", None, "holds a name twice"))
+    if problems:
+        raise Fault(problems=problems)
+    return Cluster(**table)
+
+
+def _state(table: dict[str, Any]) -> State:
+    cluster, places = table["cluster"], table["places"]
+    second, share, merge = (table.get(name) for name in ("second", "share", "merge"))
+    problems = [
+        Problem(f"{name}[{i}]", node, f"is no node: there are {len(cluster)}")
+        for name, nodes in (("places", places), ("second", second or ()))
+        for i, node in enumerate(nodes)
+        if node >= len(cluster)
+    ]
+    problems += _of_length("merge", merge, len(cluster))
+    problems += _of_length("second", second, len(places))
+    problems += _of_length("share", share, len(places))
+    if (second is None) != (share is None):
+        problems.append(Problem("share", None, "goes with second: both, or neither"))
+    if problems:
+        raise Fault(problems=problems)
+    deployment = Deployment.whole(np.array(places, dtype=np.int64))
+    if second is not None:
+        both = np.column_stack([deployment.node, np.array(second, dtype=np.int64)])
+        deployment = Deployment(both, np.array(share))
+    deployment = replace(deployment, merge=None if merge is None else np.array(merge))
+    return State(cluster, deployment, table["start_load"], table["remembered"])
+
+
+def _of_length(name: str, values: Any, length: int) -> list[Problem]:
+    if values is None or len(values) == length:
+        return []
+    return [Problem(name, None, f"holds {len(values)} values, not {length}")]
+
+
+# -- a recording, replayed period after period -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for every policy of a replay.
+
+    Attributes
+    ----------
+    periods
+        The recording.
+    costs
+        Of serialisation and migration.
+    budgets
+        Budgets over moves of each period by their rule, in place of the recording's.
+    """
+
+    periods: Sequence[Instance]
+    costs: CostModel = field(default_factory=CostModel)
+    budgets: Mapping[str, Any] = field(default_factory=dict)
+
+    def limits(self, period: Instance) -> Limits:
+        """Return a period's limits with the budgets of the replay."""
+        return replace(period.limits, **self.budgets)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where a policy stands between two periods.
+
+    Attributes
+    ----------
+    cluster, deployment
+        Nodes and what runs on them.
+    start_load
+        Mean load of a node right after start-up: the base of the load index.
+    memory
+        What the policy remembers.
+    """
+
+    cluster: Cluster
+    deployment: Deployment
+    start_load: float
+    memory: Memory = field(default_factory=dict)
+
+
+def first_state(setting: Setting, policy: Policy) -> State:
+    """Return the state before the first period.
+
+    The base of the load index is the recording's own placement, whatever the policy starts with.
+    """
+    period = setting.periods[0]
+    cluster = Cluster.of(period)
+    recorded = Deployment.whole(period.tasks.node)
+    instance = _recorded(setting, 0, cluster, recorded)
+    start_load = float(node_loads(instance, recorded, setting.costs).mean())
+    return State(cluster, policy.meets(instance, recorded), start_load)
+
+
+def check_policy(setting: Setting, policy: Policy) -> None:
+    """Refuse a policy that cannot plan the first period.
+
+    Raises
+    ------
+    InvalidInput
+        See the policy's `check`.
+    """
+    period = setting.periods[0]
+    deployment = Deployment.whole(period.tasks.node)
+    policy.check(_measured(setting, 0, Cluster.of(period), deployment))
+
+
+def step(
+    setting: Setting, policy: Policy, number: int, state: State
+) -> tuple[dict[str, Any], State]:
+    """Let a policy decide on one period.
+
+    Parameters
+    ----------
+    setting, policy
+        What is replayed, and by whom.
+    number
+        Of the period.
+    state
+        After the period before.
+
+    Returns
+    -------
+    tuple
+        The period's row, and the state after it.
+
+    Raises
+    ------
+    InvalidInput
+        The policy changes numbers of tasks, of whose loads a recording knows nothing.
+    """
+    instance = _measured(setting, number, state.cluster, state.deployment)
+    decision = decide(policy, state.memory, instance, number * policy.period)
+    if decision.parallelism:
+        changed = ", ".join(f"{name} to {n}" for name, n in decision.parallelism.items())
+        remedy = "take a policy that keeps them"
+        reason = f"sets parallelism ({changed}), and a recording has the loads of its own tasks"
+        raise InvalidInput(Problem("--policy", None, reason, remedy))
+    cluster, new_index = _without(state.cluster, decision.release)
+    before = state.deployment.moved_to(new_index)
+    met, _ = _met(setting, policy, number, cluster, before)
+    grown = _scaled(cluster, decision)
+    after = _deployed(decision, instance, grown, before)
+    distance_next, collocated_next = _met(setting, policy, number + 1, grown, after)
+    planned = decision.planned
+    row = {
+        "period": number,
+        "name": setting.periods[number].name,
+        "load_distance_before": met,
+        **_scores(setting, number, grown, before, after, state.start_load),
+        "load_distance_next": distance_next,
+        "collocation_factor_next": collocated_next,
+        "nodes": len(grown),
+        "leaving": sum(grown.leaving),
+        "added": len(decision.add),
+        "marked": len(decision.mark),
+        "recalled": len(decision.recall),
+        "dropped": len(decision.release),
+    }
+    if planned is None:
+        row |= {
+            "planned": True, "termination": decision.kind(instance), "objective": None,
+            "feasible": _keeps_limits(setting, number, grown, before, after), "bound": None,
+            "note": decision.reason,
+        }  # fmt: skip
+    else:
+        row |= {
+            "planned": planned.deployment is not None, "termination": planned.termination,
+            "feasible": planned.feasible, "objective": planned.objective, "bound": planned.bound,
+            "note": planned.note,
+        }  # fmt: skip
+    return row, State(grown, after, state.start_load, decision.state)
+
+
+def _without(cluster: Cluster, names: Sequence[str]) -> tuple[Cluster, Any]:
+    return cluster.without(np.isin(cluster.ids, names))
+
+
+def _scaled(cluster: Cluster, decision: Decision) -> Cluster:
+    """Return the nodes after a decision, those that it releases being gone."""
+    index = {name: n for n, name in enumerate(cluster.ids)}
+    grown = cluster.marked([index[name] for name in decision.recall], leaving=False)
+    grown = grown.marked([index[name] for name in decision.mark])
+    for one in decision.add:
+        grown = grown.grown([one.id], cluster.base[index[one.like]])
+    return grown
+
+
+def _deployed(
+    decision: Decision, instance: Instance, cluster: Cluster, before: Deployment
+) -> Deployment:
+    """Return what runs after a decision, by the nodes of the replay."""
+    if decision.plan is None and (decision.planned is None or decision.planned.deployment is None):
+        return before
+    names = (decision.instance or instance).nodes.ids
+    after = decision.deployment(instance)
+    if names == cluster.ids:
+        return after
+    index = {name: n for n, name in enumerate(cluster.ids)}
+    return after.moved_to(np.array([index.get(name, -1) for name in names]))
+
+
+def _keeps_limits(
+    setting: Setting, number: int, cluster: Cluster, before: Deployment, after: Deployment
+) -> bool | None:
+    if not after.is_whole:
+        return None
+    instance = _measured(setting, number, cluster, before)
+    return evaluate_indices(instance, after.placement).feasible
+
+
+def _recorded(setting: Setting, number: int, cluster: Cluster, deployment: Deployment) -> Instance:
+    """Return a period on the cluster with its loads as recorded, without serialisation."""
+    period = setting.periods[number]
+    limits = setting.limits(period)
+    return on_cluster(period, cluster, period.tasks.load, deployment.node, limits)
+
+
+def _measured(setting: Setting, number: int, cluster: Cluster, deployment: Deployment) -> Instance:
+    """Return a period as its statistics show it: each key group with its serialisation."""
+    instance = _recorded(setting, number, cluster, deployment)
+    if deployment.is_whole:
+        load = measured_load(instance, deployment, setting.costs)
+        instance = on_cluster(
+            setting.periods[number], cluster, load, deployment.node, instance.limits
+        )
+    return instance
+
+
+def _met(
+    setting: Setting, policy: Policy, number: int, cluster: Cluster, deployment: Deployment
+) -> tuple[float | None, float | None]:
+    """Return load distance and collocation of what runs in a period it was not planned on."""
+    if number >= len(setting.periods):
+        return None, None
+    instance = _recorded(setting, number, cluster, deployment)
+    met = policy.meets(instance, deployment)
+    loads = node_loads(instance, met, setting.costs)
+    return distance_of_loads(instance, loads), _collocation(instance, met)
+
+
+def _collocation(instance: Instance, deployment: Deployment) -> float | None:
+    total = instance.total_traffic
+    return collocated_traffic(instance, deployment) / total if total > 0 else None
+
+
+def _scores(
+    setting: Setting,
+    number: int,
+    cluster: Cluster,
+    before: Deployment,
+    after: Deployment,
+    start_load: float,
+) -> dict[str, Any]:
+    """Score a deployment on the period it was planned on."""
+    instance = _recorded(setting, number, cluster, before)
+    moved = np.sort(before.places, axis=1) != np.sort(after.places, axis=1)
+    moving = np.flatnonzero(moved.any(axis=1))
+    loads = node_loads(instance, after, setting.costs)
+    loads += _moving_load(instance, setting.costs, before, after, moving)
+    spent = [(float(b.weight[moving].sum()), b.limit) for b in budgets(instance)]
+    return {
+        "load_distance": distance_of_loads(instance, loads),
+        "collocation_factor": _collocation(instance, after),
+        "load_index": float(loads.mean()) / start_load if start_load > 0 else None,
+        "mean_load": float(loads.mean()),
+        "total_load": float(loads.sum()),
+        "migrations": len(moving),
+        "migration_cost": float(instance.tasks.migration_cost[moving].sum()),
+        "over_budget": any(amount > most * (1 + 1e-9) for amount, most in spent),
+    }
+
+
+def _moving_load(
+    instance: Instance, costs: CostModel, before: Deployment, after: Deployment, moving: Any
+) -> Floats:
+    """(N,) load of the moves on the nodes they leave and reach."""
+    counted = np.zeros(instance.num_nodes)
+    if costs.migration == 0 or not len(moving):
+        return counted
+    amount = costs.migration * instance.tasks.migration_cost[moving]
+    old, new = before.places[moving], after.places[moving]
+    for mine, others in ((old, new), (new, old)):
+        changed = (mine[:, :, None] != others[:, None, :]).all(axis=2)
+        changed[:, 1] &= mine[:, 1] != mine[:, 0]  # a whole key group has its node twice
+        for place in (0, 1):
+            counted += np.bincount(mine[:, place], amount * changed[:, place], instance.num_nodes)
+    return counted

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
+from base64 import b64encode
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from experiments.report.figures import figure_section
+from rich.text import Text
+
+from experiments.report.database import define_views, read_results
+from experiments.report.figures import chance_section, figure_section
 from experiments.report.findings import Findings, gather, grade
-from experiments.report.pairs import chance_section
-from experiments.report.queries import define_views
-from experiments.report.reasons import why_section
 from experiments.report.tables import (
+    OTHER,
     VERDICTS,
     WORDS,
+    Part,
     Report,
     Section,
     first_line,
@@ -23,17 +30,48 @@ from experiments.report.tables import (
     outcome_section,
     shortened,
 )
+from experiments.sweep.store import kept_instances
+from optim.errors import InvalidInput, Problem
+from optim.util.files import write_atomic
+from streamplace.explain.explanation import (
+    SHOWN,
+    clash_figures,
+    move_ends,
+    objective_line,
+    remedy_line,
+    worth_text,
+)
 from streamplace.present.numbers import plural
-from streamplace.present.table import printable, with_unit
+from streamplace.present.plots import to_pdf
+from streamplace.present.table import (
+    STAR,
+    Column,
+    Table,
+    escape,
+    grid,
+    printable,
+    row,
+    show,
+    split,
+    to_csv,
+    to_latex,
+    to_markdown,
+    unit,
+    with_unit,
+)
+from streamplace.present.tables import carries_line, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterator
 
     from duckdb import DuckDBPyConnection
+    from rich.console import Console
 
-    from experiments.report.findings import MetricFindings
-    from streamplace.present.table import Kind
+    from experiments.report.findings import MetricFindings, Record
+    from formulations.conflicts.conflict import Clash
+    from optim.format.instance import Instance
+    from streamplace.explain.explanation import Explanation
+    from streamplace.present.table import Cell, Kind
 
 _NAMED = 4
 _LONGEST = 160
@@ -230,3 +268,381 @@ def facts(findings: Findings) -> tuple[tuple[str, str], ...]:
         ("Hosts" if len(hosts) > 1 else "Host", listed(hosts[:_MANY]) + more),
         *((f"Version: {name}", listed(sorted(versions[name]))) for name in sorted(versions)),
     )
+
+
+# -- per case: what holds the best plan, or why there is none --------------------------------------
+
+MOST_CASES = 60
+"""Cases that are explained."""
+SECONDS, ALL_SECONDS = 10.0, 60.0
+"""For the conflicts of a case, and of all together."""
+_MOST_WORK = 20_000_000
+"""Tasks × moves up to which the worth of moves is reported."""
+
+_TEXT = (
+    "Of each case the best plan by the objective that most runs have: the bottleneck, which "
+    "rules leave no room, and what undoing each move alone would do. Where there is no plan: rules "
+    "that cannot hold together, each needed for that, and the smallest change that would help."
+)
+
+
+def why_section(findings: Findings, folder: Path) -> Section | None:
+    """Explain the first cases; ``None`` where the folder keeps no instance of them."""
+    chosen = {record["problem"]: record for record in findings.chosen}
+    cases = [case for case in findings.labels.cases if case.problem in chosen]
+    records = [chosen[case.problem] for case in cases[:MOST_CASES]]
+    instances = kept_instances(folder, {record["instance_sha256"] for record in records})
+    plans = _plans(folder, {record["run_key"] for record in records if record["has_plan"]})
+    ends = time.perf_counter() + ALL_SECONDS
+    parts = []
+    for number, (case, record) in enumerate(zip(cases, records, strict=False)):
+        instance = instances.get(record["instance_sha256"])
+        if instance is not None:
+            parts.append(_part(case.name, number, record, instance, plans, ends))
+    text = _TEXT
+    if len(cases) > MOST_CASES:
+        text += f" The first {MOST_CASES} of {len(cases):,} cases."
+    return Section("why", "Why, case by case", text, parts=tuple(parts)) if parts else None
+
+
+def _plans(folder: Path, keys: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return where each task is in the plans of some runs, by key; plans of threads have none."""
+    found = {}
+    for key, result in read_results(folder, keys).items():
+        plan = json.loads(result or "{}").get("plan") or {}
+        found[key] = plan.get("assignment") or {}
+    return found
+
+
+def _part(
+    title: str,
+    number: int,
+    record: Record,
+    given: Instance,
+    plans: dict[str, dict[str, str]],
+    ends: float,
+) -> Part:
+    from optim.rules import without_limits
+
+    instance = without_limits(given, [name for name in record["ignored"].split(", ") if name])
+    if not record["has_plan"]:
+        left = min(SECONDS, ends - time.perf_counter())
+        return _conflicts(title, number, instance, left, proven=record["none_exists"])
+    if not instance.num_tasks or not plans.get(record["run_key"]):
+        return Part(title, f"the best plan is of threads, by {record['contestant']}")
+    return _plan(title, number, record, instance, plans[record["run_key"]])
+
+
+def _plan(
+    title: str, number: int, record: Record, instance: Instance, assignment: dict[str, str]
+) -> Part:
+    from optim import Plan
+    from streamplace.explain.explanation import why_plan
+
+    node = Plan(instance.name, assignment).node_indices(instance)
+    moved = int(((instance.tasks.node != node) & (instance.tasks.node >= 0)).sum())
+    few = moved * instance.num_tasks <= _MOST_WORK
+    found = why_plan(instance, record["method"], node, record["objective_name"], worths=few)
+    assert found.objective is not None
+    assert found.evaluation is not None
+    bound = record["best_bound"]
+    reference = found.objective.reference_of(found.evaluation)
+    gap = found.objective.gap(found.evaluation.objective(found.objective.name), bound, reference)
+    told = objective_line(instance, replace(found, bound=bound, gap=gap))
+    note = f"{told}; {plural(moved, 'move')}, {plural(len(found.binding), 'rule')} that bind"
+    lines = [f"Plan of {record['contestant']}.", *_fullest(instance, found)]
+    if not few:
+        lines.append("What single moves are worth is left out: too many moves of too many tasks.")
+    return Part(title, note, tuple(lines), tuple(_tables(number, instance, found)))
+
+
+def _fullest(instance: Instance, found: Explanation) -> Iterator[str]:
+    """Say where the bottleneck is: the fullest resource, and what the input fills first."""
+    assert found.evaluation is not None
+    shares = [
+        (share, resource, node)
+        for node, used in (found.evaluation.utilisation or {}).items()
+        for resource, share in used.items()
+    ]
+    if shares:
+        share, resource, node = max(shares)
+        yield f"Bottleneck: {resource} of {node}, {figure(instance, 'share', share)} used."
+    carries = carries_line(found.evaluation)
+    if carries is not None:
+        yield carries.plain.replace("bottleneck  ", "As the input grows, the bottleneck is ") + "."
+
+
+_MOVE_COLUMNS = (
+    *(Column(key, key.capitalize()) for key in ("task", "from", "to")),
+    Column("worth", "Undone alone"),
+)
+_BINDING_COLUMNS = (
+    Column("rule", "Rule"), Column("where", "On"),
+    Column("used", "Used", "number"), Column("available", "Of", "number"),
+)  # fmt: skip
+_CLASH_COLUMNS = (
+    Column("rule", "Rule"), Column("where", "On"),
+    Column("needed", "Needed"), Column("available", "Available"),
+)  # fmt: skip
+
+
+def _tables(number: int, instance: Instance, found: Explanation) -> Iterator[Table]:
+    """Give the moves that are worth most, and the rules that leave no room."""
+    assert found.objective is not None
+    if found.moves:
+        moves = tuple(
+            row(*move_ends(instance, move), worth_text(instance, found.objective, move))
+            for move in found.moves[:SHOWN]
+        )
+        title, more = "Moves, the most worth first", _rest(len(found.moves), "move")
+        yield Table(f"why-{number}-moves", title, _MOVE_COLUMNS, moves, more)
+    if found.binding:
+        rules = tuple(row(b.rule, b.where, b.used, b.available) for b in found.binding[:SHOWN])
+        title, more = "Rules that leave no room", _rest(len(found.binding), "rule")
+        yield Table(f"why-{number}-binding", title, _BINDING_COLUMNS, rules, more)
+
+
+def _rest(count: int, noun: str) -> str:
+    return f"And {plural(count - SHOWN, f'more {noun}')}." if count > SHOWN else ""
+
+
+def _conflicts(
+    title: str, number: int, instance: Instance, seconds: float, *, proven: bool
+) -> Part:
+    from streamplace.explain.explanation import why_infeasible
+
+    note = "infeasible" if proven else "no method has a plan"
+    found = why_infeasible(instance, seconds) if seconds > 0 else None
+    if found is not None and found.feasible and not proven:
+        return Part(title, f"{note}, though one exists that keeps every rule")
+    if found is None or not found.conflicts:
+        return Part(title, f"{note}; which rules clash was not decided in the time given")
+    names = ", ".join(dict.fromkeys(rule.rule for rules in found.conflicts for rule in rules))
+    helps = (f"Would help: {remedy_line(r)}." for r in (*found.relaxation, *found.remedies))
+    tables = (_clashes(f"why-{number}-{k}", instance, r) for k, r in enumerate(found.conflicts))
+    return Part(title, f"{note}: {names}", tuple(helps), tuple(tables))
+
+
+def _clashes(key: str, instance: Instance, rules: tuple[Clash, ...]) -> Table:
+    title = "Cannot hold together" if len(rules) > 1 else "Cannot hold"
+    rows = tuple(row(r.rule, r.where, *clash_figures(instance, r)) for r in rules)
+    return Table(key, title, _CLASH_COLUMNS, rows)
+
+
+# -- what is written of a report: the page, Markdown, a folder of CSV files, the terminal ----------
+
+_DARKEST = 0.5
+
+
+def to_html(report: Report) -> str:
+    """Return the page; every text from the rows is escaped."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "listed_rows": _rows,
+        "shown": lambda cell, column: show(cell.value, column.kind),
+        "unit": lambda cell, column: unit(cell.value, column.kind),
+        "shade": _shade,
+        "breakable": _breakable,
+        "data": lambda svg: f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}",
+    }
+    template, style = (
+        files("experiments.report").joinpath(name).read_text("utf-8")
+        for name in ("report.html.j2", "report.css")
+    )
+    return environment.from_string(template).render(report=report, style=style)
+
+
+def _shade(cell: Cell) -> str:
+    """Return how strongly a cell is shaded, between 0 and 1, the root making small gaps visible."""
+    if cell.distance is None or cell.distance <= 0:
+        return ""
+    return f"{_DARKEST * min(1.0, cell.distance) ** 0.7:.3f}"
+
+
+def _breakable(text: str) -> list[str]:
+    """Return the parts of a heading between which a line may break."""
+    head, bracket, tail = text.partition(" [")
+    return [head, f"[{tail}"] if bracket else [text]
+
+
+def _rows(table: Table) -> Iterator[tuple[tuple[Cell, ...], str]]:
+    """Return the rows that are shown, each with its classes."""
+    before = None
+    for number, cells in enumerate(table.rows):
+        first = cells[0].value
+        classes = []
+        if table.lead > 1 and before is not None and first != before:
+            classes.append("next")
+        if table.last_is_summary and number == len(table.rows) - 1:
+            classes.append("summary")
+        before = first
+        yield cells, " ".join(classes)
+
+
+# -- the opening in a terminal ---------------------------------------------------------------------
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the summary and the opening tables; those too wide are printed in parts."""
+    console.print(Text(printable(report.title), style="bold"))
+    for sentence in report.summary:
+        console.print(Text(printable(sentence)))
+    for table in report.sections[0].tables[:2] if report.sections else ():
+        short = brief(table)
+        for number, part in enumerate(split(short, console.width)):
+            console.print()
+            more = ", continued" if number else ""
+            console.print(Text(printable(short.heading + more), style="bold"))
+            console.print(grid(part, units=not short.unit))
+        if short.caption:
+            console.print(Text(printable(short.caption), style="dim"))
+
+
+def brief(table: Table) -> Table:
+    """Return a table without details: columns left out, remarks behind numbers as a star."""
+    table = table.shown
+    chosen = [number for number, column in enumerate(table.columns) if not column.detail]
+    rows = tuple(tuple(_brief(row[i], table.columns[i]) for i in chosen) for row in table.rows)
+    starred = any(cell.note == STAR for row in rows for cell in row)
+    marked = any(OTHER in column.label for column in table.columns) or any(
+        cell.note == OTHER for row in rows for cell in row
+    )
+    caption = " · ".join(
+        [f"{STAR} not reported as optimal, or not by all runs: see the report"] * starred
+        + [f"{OTHER} optimises something else"] * marked
+    )
+    columns = tuple(table.columns[i] for i in chosen)
+    return replace(table, columns=columns, rows=rows, caption=caption)
+
+
+def _brief(cell: Cell, column: Column) -> Cell:
+    if column.numeric and cell.note:
+        short = cell.note.split(" (")[0] if cell.value is None else STAR
+        return cell._replace(note=short)
+    return cell
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+_SUFFIXES = (".html", ".htm")
+
+
+def check_output(output: str | Path) -> Path:
+    """Return where the page goes, before any work is done for it.
+
+    Raises
+    ------
+    InvalidInput
+        It does not end in ``.html``, is a folder, or lies in none.
+    """
+    path = Path(output)
+    if path.is_dir():
+        raise _refused(path, "is a folder", f"name a file, such as {path / 'report.html'}")
+    if path.suffix.lower() not in _SUFFIXES:
+        reason = "does not end in .html (Markdown and CSV are written beside it)"
+        raise _refused(path, reason, f"write {path.with_suffix('.html')}")
+    if not path.absolute().parent.is_dir():
+        raise _refused(path, "lies in a folder that does not exist", "make it first")
+    tables = tables_folder(path)
+    if tables.exists() and not tables.is_dir():
+        reason = f"needs {tables.name} beside it for the CSV files, which is no folder"
+        raise _refused(path, reason, "choose another name")
+    return path
+
+
+def _refused(path: Path, reason: str, remedy: str) -> InvalidInput:
+    return InvalidInput(Problem("--output", str(path), reason, remedy))
+
+
+def tables_folder(output: Path) -> Path:
+    """Return the folder of the CSV files: ``report.html`` has ``report-tables``."""
+    return output.with_name(f"{output.stem}-tables")
+
+
+def write_report(report: Report, output: Path) -> list[Path]:
+    """Write all files, each whole or not at all; the page comes last.
+
+    Returns
+    -------
+    list of Path
+        The page, the Markdown file and the folder of CSV files.
+
+    Raises
+    ------
+    InvalidInput
+        A file cannot be written.
+    """
+    folder = tables_folder(output)
+
+    def csv_name(table: Table) -> str:
+        return f"{folder.name}/{table.key}.csv".replace(" ", "%20")
+
+    page, markdown = to_html(report), report_markdown(report, csv_name)
+    _made(folder, "--output", "choose another place")
+    for table in report.tables:
+        write_atomic(folder / f"{table.key}.csv", to_csv(table))
+    write_atomic(output.with_suffix(".md"), markdown)
+    write_atomic(output, page)
+    return [output, output.with_suffix(".md"), folder]
+
+
+def figures_folder(text: str | Path) -> Path:
+    """Return the folder of figure files, before any work is done for it.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be made.
+    """
+    return _made(Path(text), "--figures", "choose another")
+
+
+def _made(folder: Path, argument: str, remedy: str) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"cannot be made: {error.strerror}"
+        raise InvalidInput(Problem(argument, str(folder), reason, remedy)) from None
+    return folder
+
+
+def write_drawings(report: Report, folder: Path) -> None:
+    """Write every figure as SVG and as PDF, each whole or not at all."""
+    for section in report.sections:
+        for shown in section.figures:
+            write_atomic(folder / f"{shown.key}.svg", shown.drawing.svg)
+            write_atomic(folder / f"{shown.key}.pdf", to_pdf(shown.drawing.figure))
+
+
+def write_latex(report: Report, folder: Path) -> None:
+    """Write every table for LaTeX, each whole or not at all."""
+    for table in report.tables:
+        write_atomic(folder / f"{table.key}.tex", to_latex(table))
+
+
+def report_markdown(report: Report, csv_name: Callable[[Table], str]) -> str:
+    """Return the report as Markdown, with the tables of its figures; `csv_name` names CSV files."""
+    parts = [f"# {escape(report.title)}", *(escape(sentence) for sentence in report.summary)]
+    for section in report.sections:
+        parts.append(f"## {escape(section.title)}")
+        parts += [escape(section.text)] if section.text else []
+        captions = {figure.table.key: figure for figure in section.figures}
+        for table in section.all_tables:
+            figure = captions.get(table.key)
+            parts.append(f"### {escape(figure.title if figure else table.shown.heading)}")
+            parts.append(to_markdown(table))
+            caption = " ".join(filter(None, (figure.caption if figure else "", table.caption)))
+            parts.append(f"{escape(caption)} ([CSV]({csv_name(table)}))".strip())
+        for part in section.parts:
+            parts.append(f"### {escape(part.title)}: {escape(part.note)}")
+            parts += [escape(line) for line in part.lines]
+            for table in part.tables:
+                parts += [f"#### {escape(table.shown.heading)}", to_markdown(table)]
+                parts += [escape(table.caption)] if table.caption else []
+    parts.append("## How this was made")
+    parts.append("\n".join(f"- {escape(name)}: {escape(value)}" for name, value in report.facts))
+    return "\n\n".join(parts) + "\n"

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamplace.present.arguments import declare
 from streamplace.present.status_line import Steps
 
 if TYPE_CHECKING:
@@ -32,27 +33,14 @@ docs/reports.md says what every column means."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("folder", metavar="DIR", help="result folder of a sweep, or its URI")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="the page, ending in .html (default: report.html in DIR)",
-    )
-    parser.add_argument(
-        "--figures", metavar="OUT", help="folder for the figures as SVG and PDF files"
-    )
-    parser.add_argument(
-        "--latex",
-        action="store_true",
-        help="tables for LaTeX too: in OUT, without it beside the CSV files",
-    )
-    parser.add_argument(
-        "--master",
-        default="local[*]",
-        metavar="URL",
-        help="Spark master where DIR or an output is at a URI that only Hadoop reads, as hdfs:",
-    )
+    declare(parser, "folder", "result folder of a sweep, or its URI", metavar="DIR")
+    declare(parser, "-o, --output FILE", "the page, ending in .html (default: report.html in DIR)")
+    declare(parser, "--figures OUT", "folder for the figures as SVG and PDF files")
+    declare(parser, "--latex", "tables for LaTeX too: in OUT, without it beside the CSV files")
+    declare(
+        parser, "--master URL", "Spark master where DIR or an output is at a URI that only Hadoop "
+        "reads, as hdfs:", default="local[*]"
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
     experiments.report.findings.ContradictoryRuns
         The runs contradict each other.
     """
-    from experiments.report.database import check_folder
-    from experiments.report.pages import (
+    from experiments.report.build import (
         check_output,
         figures_folder,
         print_report,
@@ -74,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         write_latex,
         write_report,
     )
+    from experiments.report.database import check_folder
     from experiments.spark.remote import files_at, input_at
     from optim.errors import ExitCode
     from optim.util.process import collection_paused

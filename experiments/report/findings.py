@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.report import queries
-from experiments.report.database import COMPARED, ask, ask_columns, values_of
-from experiments.report.queries import define_comparisons, define_graded
+from experiments.report import database as queries
+from experiments.report.database import (
+    COMPARED,
+    ask,
+    ask_columns,
+    define_comparisons,
+    define_graded,
+    values_of,
+)
 from optim.errors import StreamplaceError
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ class Cells:
     Parameters
     ----------
     columns
-        From `experiments.report.queries.OF_METRIC`.
+        From `experiments.report.database.OF_METRIC`.
     contestants, problems
         What their numbers stand for.
     """
@@ -178,7 +184,7 @@ class Findings:
 
 
 def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
-    """Ask every question, once `experiments.report.queries.define_views` has made its tables."""
+    """Ask every question, once `experiments.report.database.define_views` has made its tables."""
     define_comparisons(con)
     for text in queries.CELLS:
         con.execute(text)
@@ -213,7 +219,7 @@ def anytime(
 ) -> Iterator[Record]:
     """Give the gap that at least half of the runs have reached at each moment (in s, ascending).
 
-    `steps` are of `experiments.report.queries.ANYTIME`, `names` the contestants.
+    `steps` are of `experiments.report.database.ANYTIME`, `names` the contestants.
     """
     contestant, place, seconds = (steps[name] for name in ("contestant", "place", "seconds"))
     gap = np.where(np.isnan(steps["gap"]), math.inf, steps["gap"])

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.report.database import COMPARED
+from experiments.report.database import COMPARED, FAILURES, UNSUITABLE
 from experiments.report.findings import ranking
-from experiments.report.queries import FAILURES, UNSUITABLE
 from optim.figures import catalogue
 from optim.figures.catalogue import BY_NAME, FIGURES
 from streamplace.present.table import (

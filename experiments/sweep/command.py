@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.errors import ExitCode
+from streamplace.present.arguments import declare
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
@@ -30,35 +31,25 @@ A run that fails is a row like any other. docs/sweeps.md describes the file."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``streamplace sweep``."""
-    parser.add_argument("sweep", metavar="SWEEP.toml", type=Path, help="what to run")
-    parser.add_argument(
-        "-o", "--output", metavar="DIR", help="result folder, or a URI: new, or of this sweep"
-    )
+    declare(parser, "sweep", "what to run", Path, metavar="SWEEP.toml")
+    declare(parser, "-o, --output DIR", "result folder, or a URI: new, or of this sweep")
     parser.add_argument(
         "--master",
         default="local[*]",
         help="Spark master: local[N], local[*] (default), spark://HOST:PORT, yarn, k8s://…",
     )
-    parser.add_argument(
-        "--retry-failed", action="store_true", help="do runs again whose row is not ok"
-    )
+    declare(parser, "--retry-failed", "do runs again whose row is not ok")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--collect",
-        action="store_true",
-        default=None,
-        help="send rows through the driver: for clusters without a shared file system",
-    )
-    where.add_argument(
-        "--no-collect",
-        dest="collect",
-        action="store_false",
-        help="have workers write rows (default: what is found to work)",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="check everything and count the runs, do none"
-    )
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    declare(
+        where, "--collect", "send rows through the driver: for clusters without a shared file "
+        "system", default=None
+    )  # fmt: skip
+    declare(
+        where, "--no-collect", "have workers write rows (default: what is found to work)",
+        dest="collect", action="store_false"
+    )  # fmt: skip
+    declare(parser, "--dry-run", "check everything and count the runs, do none")
+    declare(parser, "--json", "print the summary as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ from experiments.spark.session import (
     spark_session,
     worker_error,
 )
+from experiments.sweep.isolation import Setting, own_versions, pack_chunk, run_partition
 from experiments.sweep.plan import DEFAULT_RUNNER, Plan, Run, plan_runs
 from experiments.sweep.spec import Spec, load_spec
 from experiments.sweep.store import (
@@ -42,7 +43,6 @@ from experiments.sweep.store import (
     read_columns,
     write_part,
 )
-from experiments.sweep.worker import Setting, own_versions, pack_chunk, run_partition
 from optim.errors import StreamplaceError
 from streamplace.present.numbers import bar, duration
 from streamplace.present.status_line import StatusLine
@@ -172,7 +172,7 @@ def run_sweep(
         Rows go through the driver (True) or are written by the workers (False); by default it is
         tried out whether workers share the folder.
     runner
-        Dotted name ``module:function`` of what does a run, as `experiments.sweep.runner.run`.
+        Dotted name ``module:function`` of what does a run, as `experiments.sweep.row.run`.
     config
         Further Spark settings.
 
@@ -320,10 +320,7 @@ class Spreader:
         return not all(seen)
 
     def run(
-        self,
-        runs: Sequence[Run],
-        seconds: Sequence[float],
-        tell: Callable[[SweepProgress], None],
+        self, runs: Sequence[Run], seconds: Sequence[float], tell: Callable[[SweepProgress], None]
     ) -> None:
         """Do all runs; returns when their rows are stored.
 

@@ -15,8 +15,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from experiments.sweep.spec import as_text
-from experiments.sweep.variations import Variation, apply_all
+from experiments.sweep.spec import Variation, apply_all, as_text
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_RUNS = 1_000_000
-DEFAULT_RUNNER = "experiments.sweep.runner:run"
+DEFAULT_RUNNER = "experiments.sweep.row:run"
 
 _KEY_FORMAT = "streamplace.run/1"
 _TIMEOUT = 600.0

@@ -9,16 +9,9 @@ import itertools
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Required,
-    TypeVar,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar, get_type_hints
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -52,12 +45,11 @@ from experiments.documents import (
     read_toml,
     table_type,
 )
-from experiments.sweep.variations import KINDS, LIMITS, Variation
-from optim.errors import Problem, raise_any
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.changes import AS_IT_IS, read_case
 from optim.format.read import Fault
 from optim.plugins import REFERENCE
-from optim.rules import RULE_NAMES
+from optim.rules import NUMBERS, RULE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -546,3 +538,143 @@ def as_text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{k}={as_text(v)}" for k, v in value.items())
     return str(value)
+
+
+# -- variations: an instance document and a value in, the varied document out ----------------------
+
+KINDS = ("load_share", "scale_capacity", "limit", "what_if")
+LIMITS = NUMBERS
+
+_CAPACITIES = ("capacity", "slot_capacity")
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One way to vary an instance.
+
+    Attributes
+    ----------
+    name, kind
+        Of the factor in the matrix; one of `KINDS`.
+    resource
+        Which one; None for the first of the instance, or where the value names it.
+    limit
+        Which limit a ``limit`` sets.
+    """
+
+    name: str
+    kind: str
+    resource: str | None = None
+    limit: str | None = None
+
+    def apply(self, document: Mapping[str, Any], value: Any) -> dict[str, Any]:
+        """Return the varied document; the one given stays as it is.
+
+        Parameters
+        ----------
+        document
+            A valid instance document, as `Instance.to_dict` gives it.
+        value
+            The share, the factor (or a mapping of resource to factor), the limit, or the changes.
+
+        Raises
+        ------
+        InvalidInput
+            The instance cannot be varied so: the resource is unknown, or a node has no capacity.
+        """
+        match self.kind:
+            case "load_share":
+                resource = self._resource(document)
+                return scale_capacity(
+                    document, {resource: _capacity_factor(document, resource, value)}
+                )
+            case "scale_capacity" if isinstance(value, dict):
+                return scale_capacity(document, value)
+            case "scale_capacity":
+                return scale_capacity(document, {self._resource(document): value})
+            case "what_if":
+                return _changed(document, value)
+            case _:
+                return set_limit(document, str(self.limit), value)
+
+    def _resource(self, document: Mapping[str, Any]) -> str:
+        return self.resource or str(document["resources"][0])
+
+
+def apply_all(
+    document: Mapping[str, Any], variations: Sequence[tuple[Variation, Any]]
+) -> dict[str, Any]:
+    """Return the document after several variations, one after another."""
+    varied = dict(document)
+    for variation, value in variations:
+        varied = variation.apply(varied, value)
+    return varied
+
+
+def scale_capacity(document: Mapping[str, Any], factors: Mapping[str, float]) -> dict[str, Any]:
+    """Multiply the capacities of resources on all nodes, those of their slots along with them.
+
+    Raises
+    ------
+    InvalidInput
+        The instance has no such resource.
+    """
+    for resource in factors:
+        _check_resource(document, resource)
+    nodes = []
+    for node in document["nodes"]:
+        scaled = dict(node)
+        for part in _CAPACITIES:
+            if part in node:
+                amounts = node[part].items()
+                scaled[part] = {r: v * factors[r] if r in factors else v for r, v in amounts}
+        nodes.append(scaled)
+    return {**document, "nodes": nodes}
+
+
+def set_limit(document: Mapping[str, Any], name: str, value: float) -> dict[str, Any]:
+    """Set one limit, the others stay; counts are whole numbers."""
+    amount = int(value) if float(value).is_integer() else value
+    return {**document, "limits": {**document.get("limits", {}), name: amount}}
+
+
+def _changed(document: Mapping[str, Any], case: str) -> dict[str, Any]:
+    """Make the changes that are named."""
+    from optim.format.changes import altered, read_case
+    from optim.format.instance import Instance
+
+    changes = read_case(case)
+    return altered(Instance.from_dict(document), changes).to_dict() if changes else dict(document)
+
+
+def _capacity_factor(document: Mapping[str, Any], resource: str, share: float) -> float:
+    """Return what capacities must be multiplied by, for load to take `share` of them.
+
+    Load is that of all tasks and the background of the nodes that stay, capacity that of the
+    nodes that stay.
+    """
+    from optim.format.instance import Instance
+
+    _check_resource(document, resource)
+    instance = Instance.from_dict(document)
+    column = instance.resources.index(resource)
+    staying = instance.open_nodes
+    capacity = instance.nodes.capacity[staying, column]
+    unbounded = np.flatnonzero(~np.isfinite(capacity))
+    if unbounded.size:
+        node = np.array(instance.nodes.ids, dtype=object)[staying][unbounded[0]]
+        reason = f"has no capacity of {resource} on node {node}, so load is no share of it"
+        raise InvalidInput(Problem(instance.name, None, reason, "give every node a capacity"))
+    load = instance.total_load[column] + instance.nodes.background[staying, column].sum()
+    if load <= 0 or capacity.sum() <= 0:
+        reason = f"has no load or no capacity of {resource}"
+        raise InvalidInput(Problem(instance.name, None, reason, "vary another resource"))
+    return float(load / (share * capacity.sum()))
+
+
+def _check_resource(document: Mapping[str, Any], resource: str) -> None:
+    known = document["resources"]
+    if resource not in known:
+        reason = f"has no resource {resource}"
+        remedy = f"its resources: {', '.join(known)}"
+        raise InvalidInput(Problem(str(document.get("name", "instance")), None, reason, remedy))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.errors import ExitCode
-from streamplace.present.arguments import add_json, assignment, seconds, whole
+from streamplace.present.arguments import add_json, assignment, declare, seconds, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -34,75 +34,46 @@ docs/traces.md describes the job description, its expressions and the tables."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "job", metavar="JOB", help="a job description (.toml), or the folder of a finished trace"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="DIR", help="folder of the trace; not needed with a finished one"
-    )
-    parser.add_argument(
-        "--events",
-        metavar="NAME=PATH",
-        type=assignment,
-        action="append",
-        default=[],
-        help="a recording in place of the one in the description; may be given again",
-    )
-    parser.add_argument(
-        "--append",
-        action="store_true",
-        help="add the files that the trace in DIR has not read yet",
-    )
+    declare(parser, "JOB", "a job description (.toml), or the folder of a finished trace")
+    declare(parser, "-o, --output DIR", "folder of the trace; not needed with a finished one")
+    declare(
+        parser, "--events NAME=PATH", "a recording in place of the one in the description; may be "
+        "given again", assignment, [], action="append"
+    )  # fmt: skip
+    declare(parser, "--append", "add the files that the trace in DIR has not read yet")
     followed = parser.add_argument_group("follow")
-    followed.add_argument(
-        "--follow",
-        action="store_true",
-        help="go on as files arrive, and write the instance of every period that is over, until "
-        "Ctrl-C or SIGTERM",
-    )
-    followed.add_argument(
-        "--once", action="store_true", help="with --follow: take what is there and end"
-    )
-    followed.add_argument(
-        "--every", metavar="S", type=seconds, help="seconds between two looks; default 10"
-    )
+    declare(
+        followed, "--follow", "go on as files arrive, and write the instance of every period that "
+        "is over, until Ctrl-C or SIGTERM"
+    )  # fmt: skip
+    declare(followed, "--once", "with --follow: take what is there and end")
+    declare(followed, "--every S", "seconds between two looks; default 10", seconds)
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
-        "--master",
-        help="local[N], local[*] (default), spark://HOST:PORT, yarn, k8s://…",
+        "--master", help="local[N], local[*] (default), spark://HOST:PORT, yarn, k8s://…"
     )
-    spark.add_argument(
-        "--spark-config",
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
-        help="a setting, such as spark.driver.memory=4g; may be given again",
-    )
-    spark.add_argument(
-        "--scratch",
-        metavar="DIR",
-        help="where zips are unpacked (default: in the folder of the trace, until it is done); "
-        "on a cluster its workers must see it",
-    )
+    declare(
+        spark, "--spark-config K=V", "a setting, such as spark.driver.memory=4g; may be given "
+        "again", assignment, [], action="append"
+    )  # fmt: skip
+    declare(
+        spark, "--scratch DIR", "where zips are unpacked (default: in the folder of the trace, "
+        "until it is done); on a cluster its workers must see it"
+    )  # fmt: skip
     made = parser.add_argument_group("instances")
-    made.add_argument(
-        "--instances",
-        metavar="PERIODS",
-        help="write them, as all, 17 or 3-9, into DIR/instances, in place of those that are there",
-    )
-    made.add_argument(
-        "--placement",
-        metavar="P",
-        help="where key groups are at first: round-robin, worst, or a method (default: as the "
-        "description says)",
-    )
-    made.add_argument(
-        "--carry",
-        metavar="METHOD",
-        help="plan every period by this method; its plan is what the next period begins with",
-    )
-    made.add_argument("--seed", metavar="N", type=whole, help="of methods; default 0")
+    declare(
+        made, "--instances PERIODS", "write them, as all, 17 or 3-9, into DIR/instances, in place "
+        "of those that are there"
+    )  # fmt: skip
+    declare(
+        made, "--placement P", "where key groups are at first: round-robin, worst, or a method "
+        "(default: as the description says)"
+    )  # fmt: skip
+    declare(
+        made, "--carry METHOD", "plan every period by this method; its plan is what the next "
+        "period begins with"
+    )  # fmt: skip
+    declare(made, "--seed N", "of methods; default 0", whole)
     add_json(parser)
 
 
@@ -192,7 +163,7 @@ def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
         from experiments.traces.trace import run_trace
 
         return run_trace(job, output, **tracing, append=args.append)
-    from experiments.traces.stream import Planning, follow
+    from experiments.traces.trace import Planning, follow
     from optim.util.process import sigterm_as_interrupt
 
     placement = args.placement or (job.cluster.placement if job.cluster else "")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from experiments.spark.remote import Place
+    from experiments.traces.instances import Period
     from experiments.traces.job import Job
-    from experiments.traces.periods import Period
     from optim.util.store import Lock
 
 MARKER = "trace.json"

@@ -25,14 +25,14 @@ from experiments.documents import (
     table_type,
 )
 from experiments.traces.expressions import TYPES, ExpressionFault, column_names, parse
-from experiments.traces.periods import PeriodTable, Zone
+from experiments.traces.instances import PeriodTable, Zone
 from optim.errors import InvalidInput, Problem, meant, raise_any
 from optim.format.read import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from experiments.traces.periods import Calendar
+    from experiments.traces.instances import Calendar
 
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _ENDINGS |= {".json": "jsonl"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamplace.present.arguments import declare
+
 if TYPE_CHECKING:
     import argparse
 
@@ -21,9 +23,9 @@ The checker is one file that needs nothing installed (optim/certificates/check.p
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("instance", metavar="INSTANCE", help=".json or .json.gz file")
-    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan to hold the bound against")
-    parser.add_argument("certificate", metavar="CERTIFICATE", help=".json or .json.gz file")
+    declare(parser, "INSTANCE", ".json or .json.gz file")
+    declare(parser, "PLAN", "a plan to hold the bound against", nargs="?")
+    declare(parser, "CERTIFICATE", ".json or .json.gz file")
 
 
 def run(args: argparse.Namespace) -> int:

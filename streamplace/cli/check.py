@@ -15,6 +15,7 @@ from streamplace.present.arguments import (
     add_ignore,
     add_instance,
     add_json,
+    declare,
     load_instance,
     load_plan,
 )
@@ -43,7 +44,7 @@ exit codes: 0 sound, and the plan (if given) feasible; 2 invalid input; 3 no pla
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan to judge")
+    declare(parser, "PLAN", "a plan to judge", nargs="?")
     add_ignore(parser)
     add_json(parser)
 

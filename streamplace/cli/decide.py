@@ -15,6 +15,7 @@ from streamplace.present.arguments import (
     add_output,
     amount,
     count,
+    declare,
     delay,
     growth,
     load_instance,
@@ -46,46 +47,32 @@ docs/loop.md says more."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "instance", metavar="INSTANCE", help="what runs, with its loads; - is standard input"
-    )
-    parser.add_argument(
-        "--state", metavar="FILE", required=True, help="what the policy remembers; made if absent"
-    )
+    declare(parser, "INSTANCE", "what runs, with its loads; - is standard input")
+    declare(parser, "--state FILE", "what the policy remembers; made if absent", required=True)
     add_policy(parser.add_argument_group("policy"))
-    parser.add_argument(
-        "--now", metavar="S", type=amount, help="seconds from any beginning; default the clock's"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="remember that nothing is carried out"
-    )
+    declare(parser, "--now S", "seconds from any beginning; default the clock's", amount)
+    declare(parser, "--dry-run", "remember that nothing is carried out")
     add_output(parser, "where the plan goes, if any", "PLAN")
     add_json(parser)
 
 
 def add_policy(group: argparse._ArgumentGroup) -> None:
     """Declare which policy decides, and when a change is carried out."""
-    group.add_argument(
-        "--policy", metavar="P", default=CHOSEN,
-        help="a method, a policy, FILE.py or module:NAME, with options as "
-        "algorithm-1:method=flux,upper=0.7; default what `solve` chooses",
+    declare(
+        group, "--policy P", "a method, a policy, FILE.py or module:NAME, with options as "
+        "algorithm-1:method=flux,upper=0.7; default what `solve` chooses", default=CHOSEN
     )  # fmt: skip
-    group.add_argument(
-        "--gain", metavar="SHARE", type=growth, default=0.1,
-        help="improvement from which on a plan is worth its moves; default 0.1",
+    declare(
+        group, "--gain SHARE", "improvement from which on a plan is worth its moves; default 0.1",
+        growth, 0.1
     )  # fmt: skip
-    group.add_argument(
-        "--cool-down", metavar="S", type=delay, default=3600.0,
-        help="from one change to the next; default 3600",
+    declare(group, "--cool-down S", "from one change to the next; default 3600", delay, 3600.0)
+    declare(
+        group, "--confirm N", "looks in a row that want a change before one is made; default 1",
+        count, 1
     )  # fmt: skip
-    group.add_argument(
-        "--confirm", metavar="N", type=count, default=1,
-        help="looks in a row that want a change before one is made; default 1",
-    )  # fmt: skip
-    group.add_argument(
-        "--time-limit", metavar="S", type=seconds, default=30.0, help="of a plan; default 30"
-    )
-    group.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+    declare(group, "--time-limit S", "of a plan; default 30", seconds, 30.0)
+    declare(group, "--seed N", "default 0", whole, 0)
 
 
 def guarded(args: argparse.Namespace) -> Guarded:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optim import Plan, evaluate
 from optim.errors import ExitCode, InvalidInput, Problem
 from optim.referee.evaluate import check_belongs, evaluate_indices
-from streamplace.present.arguments import add_instance, add_json, load_instance, load_plan
+from streamplace.present.arguments import add_instance, add_json, declare, load_instance, load_plan
 from streamplace.present.console import answer_console, printable
 from streamplace.present.numbers import number, plural
 from streamplace.present.streams import print_json
@@ -54,7 +54,7 @@ _Moves = list[tuple[str, str, str, float]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument("plans", metavar="PLAN", nargs="+", help="one plan, or before and after")
+    declare(parser, "plans", "one plan, or before and after", nargs="+", metavar="PLAN")
     add_json(parser)
 
 

@@ -11,29 +11,18 @@ from optim.format.changes import altered
 from optim.format.parallelism import spoken_of
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import without_limits
-from streamplace.explain.what_if import (
-    Carried,
-    add_what_if,
-    carry,
-    cases_of,
-    print_carried,
-    words,
-)
+from streamplace.explain.what_if import Carried, add_what_if, carry, cases_of, print_carried, words
 from streamplace.present.arguments import (
     add_ignore,
     add_instance,
     add_json,
+    declare,
     load_instance,
     load_plan,
 )
 from streamplace.present.console import answer_console
 from streamplace.present.streams import print_json
-from streamplace.present.tables import (
-    print_measured,
-    print_undrained,
-    print_verdict,
-    size_line,
-)
+from streamplace.present.tables import print_measured, print_undrained, print_verdict, size_line
 
 if TYPE_CHECKING:
     import argparse
@@ -53,12 +42,11 @@ exit codes: 0 the plan is feasible, in every case; 2 invalid input; 4 it breaks 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument("plan", metavar="PLAN", help="a plan file")
-    parser.add_argument(
-        "--objective",
-        metavar="EXPR",
-        help="show the value of a figure, a weighted sum, or levels (docs/figures.md), too",
-    )
+    declare(parser, "PLAN", "a plan file")
+    declare(
+        parser, "--objective EXPR", "show the value of a figure, a weighted sum, or levels "
+        "(docs/figures.md), too"
+    )  # fmt: skip
     add_ignore(parser)
     add_what_if(parser, replace=True)
     add_json(parser)

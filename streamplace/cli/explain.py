@@ -14,14 +14,19 @@ from optim.methods.registry import Settings
 from optim.referee.evaluate import check_belongs
 from optim.rules import without_limits
 from streamplace.cli.result_text import departs_line
-from streamplace.explain.binding import priced
-from streamplace.explain.explanation import Explanation, why_infeasible, why_plan
-from streamplace.explain.text import print_explanation
+from streamplace.explain.explanation import (
+    Explanation,
+    priced,
+    print_explanation,
+    why_infeasible,
+    why_plan,
+)
 from streamplace.explain.what_if import add_what_if, carry, cases_of, print_carried, words
 from streamplace.present.arguments import (
     add_ignore,
     add_instance,
     add_json,
+    declare,
     load_instance,
     load_plan,
     seconds,
@@ -50,13 +55,11 @@ exit codes: 0 there is a plan, and it is explained; 2 invalid input; 3 infeasibl
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan; solved for if left out")
-    parser.add_argument("--method", metavar="M", help="solve by this method where no plan is given")
-    parser.add_argument("--objective", metavar="NAME", help="what moves are judged by")
-    parser.add_argument(
-        "--time-limit", metavar="S", type=seconds, default=30.0, help="seconds a case; default 30"
-    )
-    parser.add_argument("--full", action="store_true", help="every move and every rule that binds")
+    declare(parser, "PLAN", "a plan; solved for if left out", nargs="?")
+    declare(parser, "--method M", "solve by this method where no plan is given")
+    declare(parser, "--objective NAME", "what moves are judged by")
+    declare(parser, "--time-limit S", "seconds a case; default 30", seconds, 30.0)
+    declare(parser, "--full", "every move and every rule that binds")
     add_ignore(parser)
     add_what_if(parser, replace=True)
     add_json(parser)

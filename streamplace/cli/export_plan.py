@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem
 from streamplace.cli.import_system import tell, telling
 from streamplace.clusters.exchange.declarations import EXPORTERS
-from streamplace.clusters.exchange.transfer import export_plan
+from streamplace.clusters.exchange.sources import export_plan
 from streamplace.present.arguments import (
     add_json,
     add_option,
     add_output,
+    declare,
     load_instance,
     load_plan,
     one_document,
@@ -38,19 +39,14 @@ docs/import-export.md describes the formats and how they are applied."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "format", metavar="FORMAT", nargs="?", help="leave it out to list the formats"
-    )
-    parser.add_argument(
-        "instance", metavar="INSTANCE", nargs="?",
-        help=".json or .json.gz file, or - for standard input",
-    )  # fmt: skip
-    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
+    declare(parser, "FORMAT", "leave it out to list the formats", nargs="?")
+    declare(parser, "INSTANCE", ".json or .json.gz file, or - for standard input", nargs="?")
+    declare(parser, "PLAN", "a plan file for that instance", nargs="?")
     add_output(parser, "standard output if left out")
     add_option(parser, "an option of the format")
-    parser.add_argument(
-        "--batches", metavar="N", nargs="?", const="0",
-        help="kafka: numbered parts beside FILE, as few as are gentle, or N; --option batches=N",
+    declare(
+        parser, "--batches N", "kafka: numbered parts beside FILE, as few as are gentle, or N; "
+        "--option batches=N", nargs="?", const="0"
     )  # fmt: skip
     add_json(parser)
 

@@ -25,7 +25,7 @@ from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import broken, moving_at_most, without_limits
 from optim.rules.placement import Placement
-from streamplace.present.arguments import share
+from streamplace.present.arguments import declare, share
 from streamplace.present.console import plain_table
 from streamplace.present.numbers import percent, plural
 from streamplace.present.tables import figure
@@ -87,14 +87,12 @@ class Curve(NamedTuple):
 
 def add_fewest(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--fewest-moves-within", metavar="P%", type=share,
-        help="the fewest moves whose plan is within P %% of the best objective reached",
+    declare(
+        parser, "--fewest-moves-within P%", "the fewest moves whose plan is within P %% of the "
+        "best objective reached", share
     )  # fmt: skip
-    parser.add_argument(
-        "--curve", choices=("moves", "cost"), help="the objective against what is moved"
-    )
-    parser.add_argument("--plot", metavar="FILE", help="draw the curve: .svg, .png or .pdf")
+    declare(parser, "--curve", "the objective against what is moved", choices=("moves", "cost"))
+    declare(parser, "--plot FILE", "draw the curve: .svg, .png or .pdf")
 
 
 class Fewest(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamplace.cli.submit import add_common, add_flink, submit_flink
 from streamplace.cli.watch import add_watch, watch
 from streamplace.execute.loop import Flink
-from streamplace.present.arguments import add_option
+from streamplace.present.arguments import add_option, declare
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +20,7 @@ goes with the next version."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("verb", choices=("submit", "watch"), help="what to do")
+    declare(parser, "verb", "what to do", choices=("submit", "watch"))
     add_common(parser)
     add_flink(parser.add_argument_group("submit"))
     add_watch(parser.add_argument_group("watch"))

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from streamplace.clusters.exchange.declarations import IMPORTERS, Ledger
-from streamplace.clusters.exchange.transfer import import_instance
-from streamplace.present.arguments import add_json, add_option, add_output, one_document, seconds
+from streamplace.clusters.exchange.sources import import_instance
+from streamplace.present.arguments import (
+    add_json,
+    add_option,
+    add_output,
+    declare,
+    one_document,
+    seconds,
+)
 from streamplace.present.console import print_all, printable
 from streamplace.present.streams import print_json
 
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from streamplace.clusters.exchange.transfer import Imported
+    from streamplace.clusters.exchange.sources import Imported
 
 EXAMPLES = """\
 examples:
@@ -36,36 +43,27 @@ docs/import-export.md says what is read, what is inferred, and the limits of eac
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "format", metavar="FORMAT", nargs="?", help="leave it out to list the formats"
-    )
-    parser.add_argument(
-        "sources", metavar="SOURCE", nargs="*", help="files, folders of them, or an address"
-    )
+    declare(parser, "FORMAT", "leave it out to list the formats", nargs="?")
+    declare(parser, "sources", "files, folders of them, or an address", nargs="*", metavar="SOURCE")
     add_output(parser, ".json or .json.gz; standard output if left out", "INSTANCE")
     add_option(parser, "an option of the format")
-    parser.add_argument(
-        "--placement",
-        metavar="FILE",
-        help="where tasks are now, in place of what the sources say: a plan, or an exported file",
-    )
+    declare(
+        parser, "--placement FILE", "where tasks are now, in place of what the sources say: a "
+        "plan, or an exported file"
+    )  # fmt: skip
     limit = "what a plan must keep, such as max_migrations=10 or max_utilisation.cpu=0.9"
     add_option(parser, limit, "--limit")
-    parser.add_argument(
-        "--link-rate",
-        metavar="RATE",
-        help="of every host's link, such as 1Gbit; short for --option link_rate=RATE",
-    )
-    parser.add_argument(
-        "--crossing-cost",
-        metavar="OUT,IN",
-        help="first resource that a unit of traffic costs its sender and its receiver when it "
-        "crosses nodes; short for --option crossing_cost=OUT,IN",
-    )
-    parser.add_argument("--name", metavar="NAME", help="of the instance")
-    parser.add_argument(
-        "--timeout", metavar="S", type=seconds, default=10.0,
-        help="seconds an answer over the net may take; default 10",
+    declare(
+        parser, "--link-rate RATE", "of every host's link, such as 1Gbit; short for --option "
+        "link_rate=RATE"
+    )  # fmt: skip
+    declare(
+        parser, "--crossing-cost OUT,IN", "first resource that a unit of traffic costs its sender "
+        "and its receiver when it crosses nodes; short for --option crossing_cost=OUT,IN"
+    )  # fmt: skip
+    declare(parser, "--name NAME", "of the instance")
+    declare(
+        parser, "--timeout S", "seconds an answer over the net may take; default 10", seconds, 10.0
     )  # fmt: skip
     add_json(parser)
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from optim.errors import ExitCode
 from streamplace.packages import missing_extra
-from streamplace.present.interrupts import interrupts_heard
 from streamplace.present.streams import (
     flushed_stdout,
     forgive_encoding,
     forgive_talk,
+    interrupts_heard,
     leave,
     open_missing,
     quiet_stdout,
@@ -172,10 +172,7 @@ def build_parser(chosen: str | None = None, offered: Sequence[Command] | None = 
     `offered` are the commands that it knows; all (`commands`) if left out.
     """
     offered = commands() if offered is None else offered
-    form: Any = {
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-        "allow_abbrev": False,
-    }
+    form: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = Parser(
         prog="streamplace",
         usage="%(prog)s [-h] [--version] COMMAND …",

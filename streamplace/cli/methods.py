@@ -8,7 +8,7 @@ from optim.errors import ExitCode
 from optim.figures.catalogue import find_objective
 from optim.methods.reduce import kept_lowered
 from optim.methods.registry import METHODS
-from streamplace.present.arguments import add_json
+from streamplace.present.arguments import add_json, declare
 from streamplace.present.console import answer_console, load_all, plain_table
 from streamplace.present.streams import print_json
 
@@ -32,7 +32,7 @@ _WIDE = 110
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("name", metavar="METHOD", nargs="?", help="show one method in full")
+    declare(parser, "name", "show one method in full", nargs="?", metavar="METHOD")
     add_json(parser)
 
 

@@ -14,7 +14,7 @@ from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import without_limits
 from optim.solvers.interface import SOLVERS, capabilities
-from streamplace.explain.text import print_conflicts
+from streamplace.explain.explanation import print_conflicts
 from streamplace.explain.what_if import words
 from streamplace.present.console import answer_console, name, plain_table, printable
 from streamplace.present.numbers import duration, listed, number, plural

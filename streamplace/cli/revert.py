@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem
 from streamplace.cli.submit import WAIT, add_kafka, kafka_settings, tell_kafka
 from streamplace.cli.verify import tell_verdict
-from streamplace.present.arguments import add_json, add_shared
+from streamplace.present.arguments import add_json, add_shared, declare
 from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
 
@@ -31,15 +31,10 @@ docs/storm.md and docs/kafka.md say more."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("storm", "kafka"), help="the kind of cluster")
-    parser.add_argument("url", metavar="URL", help="nimbus://HOST:PORT; kafka: HOST:PORT")
-    parser.add_argument(
-        "topology", metavar="TOPOLOGY", nargs="?",
-        help="its name or id; kafka: the file that was submitted",
-    )  # fmt: skip
-    parser.add_argument(
-        "--cancel", action="store_true", help="kafka: only cancel what is under way"
-    )
+    declare(parser, "system", "the kind of cluster", choices=("storm", "kafka"))
+    declare(parser, "URL", "nimbus://HOST:PORT; kafka: HOST:PORT")
+    declare(parser, "TOPOLOGY", "its name or id; kafka: the file that was submitted", nargs="?")
+    declare(parser, "--cancel", "kafka: only cancel what is under way")
     add_shared(parser, "--timeout", "--wait")
     add_kafka(parser.add_argument_group("kafka"))
     add_json(parser)

@@ -12,7 +12,7 @@ from optim.errors import ExitCode, InvalidInput, Problem
 from streamplace.cli.import_system import tell, telling
 from streamplace.clusters.kafka.cluster import FACTOR, REPLICAS, Key, labelled_brokers
 from streamplace.execute.batches import Command, Journal, carry_out, load_steps, write_batches
-from streamplace.present.arguments import add_instance, add_shared, load_instance, seconds
+from streamplace.present.arguments import add_instance, add_shared, declare, load_instance, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -34,24 +34,19 @@ exit codes: 0 all batches are made; 2 invalid input; 4 a batch failed"""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "executor", metavar="EXECUTOR", choices=("command", "kafka"), help="command or kafka"
-    )
+    declare(parser, "EXECUTOR", "command or kafka", choices=("command", "kafka"))
     add_instance(parser)
-    parser.add_argument("steps", metavar="STEPS", help="a file of `streamplace steps -o`")
-    parser.add_argument("--folder", metavar="DIR", help="journal and batches (STEPS.run)")
+    declare(parser, "STEPS", "a file of `streamplace steps -o`")
+    declare(parser, "--folder DIR", "journal and batches (STEPS.run)")
     command = parser.add_argument_group("command")
-    command.add_argument(
-        "--run", metavar="TEMPLATE", dest="template",
-        help="command a batch; {file} and {batch} stand for its file and its number. "
-        "A batch that was under way when a run was killed is run again",
+    declare(
+        command, "--run TEMPLATE", "command a batch; {file} and {batch} stand for its file and its "
+        "number. A batch that was under way when a run was killed is run again", dest="template"
     )  # fmt: skip
-    command.add_argument(
-        "--files", metavar="SYSTEM", default="moves", help="moves (default), storm, flink or kafka"
-    )
+    declare(command, "--files SYSTEM", "moves (default), storm, flink or kafka", default="moves")
     kafka = parser.add_argument_group("kafka")
-    kafka.add_argument("--bootstrap-server", metavar="HOST:PORT", help="a broker")
-    kafka.add_argument("--poll", metavar="S", type=seconds, default=1.0, help="seconds (1)")
+    declare(kafka, "--bootstrap-server HOST:PORT", "a broker")
+    declare(kafka, "--poll S", "seconds (1)", seconds, 1.0)
     add_shared(kafka, "--throttle", "--patience", "--timeout", "--command-config")
 
 

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from formulations.throughput.scale import scale
 from optim.errors import ExitCode, InvalidInput, Problem
-from streamplace.present.arguments import add_instance, add_json, load_instance, positive, whole
+from streamplace.present.arguments import (
+    add_instance,
+    add_json,
+    declare,
+    load_instance,
+    positive,
+    whole,
+)
 from streamplace.present.console import console_beside, plain_table, talk_console
 from streamplace.present.numbers import number
 from streamplace.present.streams import print_json, write_document
@@ -32,18 +39,16 @@ exit codes: 0 a plan for every rate; 2 invalid input; 3 a rate that nothing carr
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument(
-        "--target-rate", metavar="R", type=positive, nargs="+", required=True,
-        help="multiples of the current input to be carried",
+    declare(
+        parser, "--target-rate R", "multiples of the current input to be carried", positive,
+        nargs="+", required=True
     )  # fmt: skip
-    parser.add_argument(
-        "--like", metavar="NODE",
-        help="what further nodes are like; the first of each vm_type, else the largest",
+    declare(
+        parser, "--like NODE", "what further nodes are like; the first of each vm_type, else the "
+        "largest"
     )  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="of the search (0)")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the plan; of one rate; -: standard output"
-    )
+    declare(parser, "--seed N", "of the search (0)", whole, 0)
+    declare(parser, "-o, --output FILE", "write the plan; of one rate; -: standard output")
     add_json(parser)
 
 

@@ -30,6 +30,7 @@ from optim.format.document import INSTANCE_ADAPTER, published
 from optim.format.plan import PLAN_ADAPTER, PlanDocument
 from optim.referee.result import Termination
 from streamplace.execute.batches import STEPS_ADAPTER
+from streamplace.present.arguments import declare
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
@@ -620,10 +621,10 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "what", nargs="?", choices=tuple(ADAPTERS), default="instance",
-        help="a file's format, or what solve (result), evaluate (evaluation), explain "
+    declare(
+        parser, "what", "a file's format, or what solve (result), evaluate (evaluation), explain "
         "(explanation), scale, steps, verify or decide (decision) print with --json",
+        default="instance", nargs="?", choices=tuple(ADAPTERS)
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from streamplace.present.arguments import (
     add_option,
     amount,
     count,
+    declare,
     gap,
     load_instance,
     one_document,
@@ -48,9 +49,8 @@ from streamplace.present.arguments import (
     whole,
 )
 from streamplace.present.console import console_beside, talk_console
-from streamplace.present.interrupts import stopped_by_signals
 from streamplace.present.status_line import ProgressLine
-from streamplace.present.streams import STDOUT, print_json, write_document
+from streamplace.present.streams import STDOUT, print_json, stopped_by_signals, write_document
 from streamplace.present.tables import size_line, unit_of
 
 if TYPE_CHECKING:
@@ -98,80 +98,64 @@ RARE = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    method = parser.add_argument(
-        "--method",
-        metavar="M",
-        help="a name (`streamplace methods`), FILE.py or module:NAME; else those that suit",
-    )
+    method = declare(
+        parser, "--method M", "a name (`streamplace methods`), FILE.py or module:NAME; else those "
+        "that suit"
+    )  # fmt: skip
     method.completer = lambda **_: method_names()  # type: ignore[attr-defined]
-    parser.add_argument(
-        "--objective",
-        metavar="EXPR",
-        help="what to optimise: a figure (docs/figures.md), a weighted sum that is maximised "
-        "(0.7*FIGURE-0.3*FIGURE), or levels, by commas; some methods take a few figures alone",
-    )
+    declare(
+        parser, "--objective EXPR", "what to optimise: a figure (docs/figures.md), a weighted sum "
+        "that is maximised (0.7*FIGURE-0.3*FIGURE), or levels, by commas; some methods take a few "
+        "figures alone"
+    )  # fmt: skip
     aims = parser.add_mutually_exclusive_group()
-    aims.add_argument(
-        "--target-rate", metavar="R", type=amount,
-        help="carry R times the current input with the fewest moves; with the fewest nodes where "
-        "tasks have no current node, or with --objective nodes_used",
+    declare(
+        aims, "--target-rate R", "carry R times the current input with the fewest moves; with the "
+        "fewest nodes where tasks have no current node, or with --objective nodes_used", amount
     )  # fmt: skip
-    aims.add_argument(
-        "--keep-rate-after-losing", metavar="N", type=int, choices=[1],
-        help="N is 1: the plan that carries most whichever single node is lost "
-        "(--objective rate_after_loss)",
+    declare(
+        aims, "--keep-rate-after-losing N", "N is 1: the plan that carries most whichever single "
+        "node is lost (--objective rate_after_loss)", int, choices=[1]
     )  # fmt: skip
-    parser.add_argument(
-        "--solver", metavar="S", help="cbc, highs, scip or cp-sat, for the exact methods"
-    )
-    parser.add_argument(
-        "--time-limit", metavar="S", type=seconds,
-        help="seconds for building and solving; no limit if left out, 10 without --method",
+    declare(parser, "--solver S", "cbc, highs, scip or cp-sat, for the exact methods")
+    declare(
+        parser, "--time-limit S", "seconds for building and solving; no limit if left out, 10 "
+        "without --method", seconds
     )  # fmt: skip
-    parser.add_argument(
-        "--gap", metavar="G", type=gap,
-        help="stop at this gap to the bound: 1%% (of the mean load for load distance)",
+    declare(
+        parser, "--gap G", "stop at this gap to the bound: 1%% (of the mean load for load "
+        "distance)", gap
     )  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
-    parser.add_argument(
-        "--threads", metavar="N", type=count,
-        help="of the solver; without --method: methods that run side by side (default 1)",
+    declare(parser, "--seed N", "default 0", whole, 0)
+    declare(
+        parser, "--threads N", "of the solver; without --method: methods that run side by side "
+        "(default 1)", count
     )  # fmt: skip
-    parser.add_argument(
-        "--warm-start", metavar="METHOD|PLAN", help="start from a method's plan, or a plan file"
-    )
-    parser.add_argument(
-        "--starts", choices=("own", "none"), default="own",
-        help="none: an exact method's solver gets no start but --warm-start (default: own)",
+    declare(parser, "--warm-start METHOD|PLAN", "start from a method's plan, or a plan file")
+    declare(
+        parser, "--starts", "none: an exact method's solver gets no start but --warm-start "
+        "(default: own)", default="own", choices=("own", "none")
     )  # fmt: skip
-    parser.add_argument(
-        "--repair", action="store_true", help="let repair finish a plan that is not feasible"
-    )
-    parser.add_argument(
-        "--start-broken", metavar="HOW", default="mend",
-        help="where the current placement breaks limits that cannot all be satisfied: mend (none "
-             "more "
-        "than now, all as little as can be) or refuse (there is no plan); default mend",
+    declare(parser, "--repair", "let repair finish a plan that is not feasible")
+    declare(
+        parser, "--start-broken HOW", "where the current placement breaks limits that cannot all "
+        "be satisfied: mend (none more than now, all as little as can be) or refuse (there is no "
+        "plan); default mend", default="mend"
     )  # fmt: skip
     add_ignore(parser)
     add_option(parser, "an option of the method (`streamplace methods METHOD`)")
-    parser.add_argument(
-        "-o", "--output", metavar="PLAN", help="write the plan to this file; - is standard output"
-    )
-    parser.add_argument(
-        "--write-model", metavar="FILE",
-        help="write the method's linear model, FILE.mps or FILE.lp, before it is solved",
+    declare(parser, "-o, --output PLAN", "write the plan to this file; - is standard output")
+    declare(
+        parser, "--write-model FILE", "write the method's linear model, FILE.mps or FILE.lp, "
+        "before it is solved"
     )  # fmt: skip
     add_fewest(parser)
     add_what_if(parser)
-    parser.add_argument(
-        "--certificate",
-        metavar="FILE",
-        help="prove the bound for `streamplace certify`, and write the proof to this file",
-    )
-    parser.add_argument(
-        "--cross-check", action="store_true", help="solve again with a second solver, and compare"
-    )
+    declare(
+        parser, "--certificate FILE", "prove the bound for `streamplace certify`, and write the "
+        "proof to this file"
+    )  # fmt: skip
+    declare(parser, "--cross-check", "solve again with a second solver, and compare")
     add_json(parser)
 
 

@@ -14,6 +14,7 @@ from streamplace.present.arguments import (
     add_json,
     amount,
     count,
+    declare,
     load_instance,
     load_plan,
     one_document,
@@ -53,40 +54,26 @@ _PER_NODE = {"kafka": 5}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument("plan", metavar="PLAN", help="a plan file")
-    parser.add_argument(
-        "--transient",
-        action="store_true",
-        help="a moving task needs its place on both of its nodes until its batch has ended",
-    )
-    parser.add_argument(
-        "--copy-rate", metavar="R", type=amount,
-        help="state a second that a node sends, and receives, at most: gives durations",
+    declare(parser, "PLAN", "a plan file")
+    declare(
+        parser, "--transient", "a moving task needs its place on both of its nodes until its batch "
+        "has ended"
     )  # fmt: skip
-    parser.add_argument(
-        "--per-node",
-        metavar="K",
-        type=count,
-        help="moves of a node at a time (1; of Kafka 5)",
-    )
-    parser.add_argument(
-        "--no-parking", action="store_true", help="no task may be on a third node for a while"
-    )
-    parser.add_argument(
-        "--rollback", metavar="K", type=int,
-        help="the way back to the present placement after the first K batches",
+    declare(
+        parser, "--copy-rate R", "state a second that a node sends, and receives, at most: gives "
+        "durations", amount
     )  # fmt: skip
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="the steps as JSON, for run-steps; -: standard output",
-    )
-    parser.add_argument(
-        "--files",
-        metavar="SYSTEM",
-        help="with -o: also the files of each batch for storm, kafka, flink, in FILE.run",
-    )
+    declare(parser, "--per-node K", "moves of a node at a time (1; of Kafka 5)", count)
+    declare(parser, "--no-parking", "no task may be on a third node for a while")
+    declare(
+        parser, "--rollback K", "the way back to the present placement after the first K batches",
+        int
+    )  # fmt: skip
+    declare(parser, "-o, --output FILE", "the steps as JSON, for run-steps; -: standard output")
+    declare(
+        parser, "--files SYSTEM", "with -o: also the files of each batch for storm, kafka, flink, "
+        "in FILE.run"
+    )  # fmt: skip
     add_json(parser)
 
 

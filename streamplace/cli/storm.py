@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from optim.util.files import write_atomic
 from streamplace.clusters.storm.nimbus import SCHEDULER
-from streamplace.present.arguments import output_file
+from streamplace.present.arguments import declare, output_file
 
 if TYPE_CHECKING:
     import argparse
@@ -24,10 +24,8 @@ are. docs/storm.md says what it does and what it leaves to Storm."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("verb", choices=("plugin",), help="write the scheduler's jar")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=output_file, required=True, help="the jar"
-    )
+    declare(parser, "verb", "write the scheduler's jar", choices=("plugin",))
+    declare(parser, "-o, --output FILE", "the jar", output_file, required=True)
 
 
 def run(args: argparse.Namespace) -> int:

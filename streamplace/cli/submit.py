@@ -14,7 +14,14 @@ from streamplace.clusters.exchange.sources import WebClient, read_text
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_managers, wait_until_running
 from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
-from streamplace.present.arguments import add_json, add_shared, assignment, count, load_instance
+from streamplace.present.arguments import (
+    add_json,
+    add_shared,
+    assignment,
+    count,
+    declare,
+    load_instance,
+)
 from streamplace.present.console import printable
 from streamplace.present.numbers import plural
 from streamplace.present.streams import print_json
@@ -49,7 +56,7 @@ WAIT = 60.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("flink", "storm", "kafka"), help="the kind of cluster")
+    declare(parser, "system", "the kind of cluster", choices=("flink", "storm", "kafka"))
     add_common(parser)
     add_flink(parser.add_argument_group("flink"))
     add_kafka(parser.add_argument_group("kafka"))
@@ -57,43 +64,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Declare what all systems take."""
-    parser.add_argument(
-        "url",
-        metavar="URL",
-        help="flink: the job manager's REST address; storm: nimbus://HOST:PORT; kafka: HOST:PORT",
-    )
-    parser.add_argument("plan", metavar="FILE", nargs="?", help="what `export` wrote, or a plan")
-    parser.add_argument("--dry-run", action="store_true", help="check all, change nothing")
+    declare(
+        parser, "URL", "flink: the job manager's REST address; storm: nimbus://HOST:PORT; kafka: "
+        "HOST:PORT"
+    )  # fmt: skip
+    declare(parser, "plan", "what `export` wrote, or a plan", nargs="?", metavar="FILE")
+    declare(parser, "--dry-run", "check all, change nothing")
     add_shared(parser, "--timeout", "--wait")
     add_json(parser)
 
 
 def add_flink(group: argparse._ArgumentGroup) -> None:
     """Declare what a submission to Flink takes beside."""
-    group.add_argument("--instance", metavar="FILE", help="of a plan that is no sheet")
-    group.add_argument("--jar", metavar="FILE", help="the program")
-    group.add_argument("--sql", metavar="FILE", help="a script, as Flink's SQL client takes it")
-    group.add_argument("--class", metavar="NAME", dest="main", help="the jar's class with main()")
-    group.add_argument(
-        "--args", metavar="ARG", dest="arguments", nargs=argparse.REMAINDER, default=[],
-        help="all that follows is the program's own",
+    declare(group, "--instance FILE", "of a plan that is no sheet")
+    declare(group, "--jar FILE", "the program")
+    declare(group, "--sql FILE", "a script, as Flink's SQL client takes it")
+    declare(group, "--class NAME", "the jar's class with main()", dest="main")
+    declare(
+        group, "--args ARG", "all that follows is the program's own", default=[], dest="arguments",
+        nargs=argparse.REMAINDER
     )  # fmt: skip
-    group.add_argument(
-        "-D", metavar="K=V", dest="settings", type=assignment, action="append", default=[],
-        help="a key of Flink's configuration; may be given again",
+    declare(
+        group, "-D K=V", "a key of Flink's configuration; may be given again", assignment, [],
+        dest="settings", action="append"
     )  # fmt: skip
-    group.add_argument(
-        "--managed-memory", metavar="MB", type=count, default=0,
-        help="of a slot, for RocksDB, Python and batch operators; default 0",
+    declare(
+        group, "--managed-memory MB", "of a slot, for RocksDB, Python and batch operators; default "
+        "0", count, 0
     )  # fmt: skip
-    group.add_argument("--flink-home", metavar="DIR", help="an unpacked Flink, not the package")
+    declare(group, "--flink-home DIR", "an unpacked Flink, not the package")
 
 
 def add_kafka(parser: argparse._ArgumentGroup) -> None:
     """Declare what a submission to Kafka takes beside."""
-    parser.add_argument(
-        "--at-a-time", metavar="N", type=count, default=5,
-        help="partitions that a broker copies at a time; default 5",
+    declare(
+        parser, "--at-a-time N", "partitions that a broker copies at a time; default 5", count, 5
     )  # fmt: skip
     add_shared(parser, "--throttle", "--patience", "--command-config")
 
@@ -162,7 +167,7 @@ def _storm(args: argparse.Namespace) -> int:
     """Check that a placement fits the cluster, rebalance, and wait until it holds."""
     from streamplace.clusters.storm import submit as storm
     from streamplace.clusters.storm.nimbus import Nimbus
-    from streamplace.clusters.storm.placement import load_placement
+    from streamplace.clusters.storm.submit import load_placement
 
     if args.plan is None:
         remedy = "`streamplace export storm INSTANCE PLAN -o FILE` writes it"

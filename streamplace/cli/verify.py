@@ -12,7 +12,7 @@ from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet, read_plan
 from streamplace.clusters.flink.fetch import read_live, wait_until_running
 from streamplace.clusters.flink.verify import sheet_by_names, verify
-from streamplace.present.arguments import add_json, add_shared, delay, load_instance
+from streamplace.present.arguments import add_json, add_shared, declare, delay, load_instance
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
@@ -40,37 +40,26 @@ docs/flink.md and docs/kafka.md say more."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("flink", "kafka", "storm"), help="the kind of cluster")
-    parser.add_argument(
-        "url",
-        metavar="URL",
-        nargs="?",
-        help="flink: the job manager's address; storm: nimbus://HOST:PORT; kafka: HOST:PORT",
-    )
-    parser.add_argument("plan", metavar="PLAN", help="what `export` wrote, or a plan")
-    parser.add_argument(
-        "--describe",
-        metavar="FILE",
-        help="kafka: what kafka-topics.sh --describe prints now; a file or a pipe (/dev/stdin)",
-    )
-    parser.add_argument(
-        "--election",
-        metavar="FILE",
-        help="kafka: takes the partitions whose leader is to be elected",
-    )
-    add_shared(parser, "--command-config", "--timeout")
-    parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
-    parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
-    parser.add_argument(
-        "--wait", metavar="S", type=delay, default=60.0, help="for subtasks to run; default 60"
-    )
-    parser.add_argument(
-        "--interval", metavar="S", type=delay,
-        help="between two readings of rates; default what the cluster is set to",
+    declare(parser, "system", "the kind of cluster", choices=("flink", "kafka", "storm"))
+    declare(
+        parser, "URL", "flink: the job manager's address; storm: nimbus://HOST:PORT; kafka: "
+        "HOST:PORT", nargs="?"
     )  # fmt: skip
-    parser.add_argument(
-        "--reports", metavar="FOLDER", type=Path, help="storm: of the workers' CsvStormReporter"
-    )
+    declare(parser, "PLAN", "what `export` wrote, or a plan")
+    declare(
+        parser, "--describe FILE", "kafka: what kafka-topics.sh --describe prints now; a file or a "
+        "pipe (/dev/stdin)"
+    )  # fmt: skip
+    declare(parser, "--election FILE", "kafka: takes the partitions whose leader is to be elected")
+    add_shared(parser, "--command-config", "--timeout")
+    declare(parser, "--instance FILE", "the plan's: joins vertices by id")
+    declare(parser, "--job NAME", "name or id, if several run", default="")
+    declare(parser, "--wait S", "for subtasks to run; default 60", delay, 60.0)
+    declare(
+        parser, "--interval S", "between two readings of rates; default what the cluster is set to",
+        delay
+    )  # fmt: skip
+    declare(parser, "--reports FOLDER", "storm: of the workers' CsvStormReporter", Path)
     add_json(parser)
 
 
@@ -115,7 +104,7 @@ def tell_verdict(
 
 def _verify_storm(args: argparse.Namespace) -> int:
     from streamplace.clusters.storm.nimbus import Nimbus
-    from streamplace.clusters.storm.placement import load_placement
+    from streamplace.clusters.storm.submit import load_placement
     from streamplace.clusters.storm.verify import verify as verify_storm
 
     placement = load_placement(args.plan)

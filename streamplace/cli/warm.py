@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import ExitCode
 from optim.util.process import usable_cores
 from streamplace.packages import missing_extra
-from streamplace.present.arguments import count
+from streamplace.present.arguments import count, declare
 from streamplace.present.streams import write_stdout
 
 if TYPE_CHECKING:
@@ -46,14 +46,11 @@ _LIMIT = 0.2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("methods", metavar="METHOD", nargs="*", help="by default all")
-    parser.add_argument(
-        "--jobs",
-        type=count,
-        metavar="N",
-        default=usable_cores(),
-        help="processes that compile side by side (default: one a core)",
-    )
+    declare(parser, "methods", "by default all", nargs="*", metavar="METHOD")
+    declare(
+        parser, "--jobs N", "processes that compile side by side (default: one a core)", count,
+        usable_cores()
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

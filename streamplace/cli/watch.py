@@ -19,6 +19,7 @@ from streamplace.present.arguments import (
     add_shared,
     assignment,
     count,
+    declare,
     seconds,
 )
 from streamplace.present.console import printable
@@ -43,8 +44,8 @@ docs/loop.md says more."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=tuple(SYSTEMS), help="the kind of cluster")
-    parser.add_argument("url", metavar="URL", help="as `streamplace import` takes it")
+    declare(parser, "system", "the kind of cluster", choices=tuple(SYSTEMS))
+    declare(parser, "URL", "as `streamplace import` takes it")
     add_shared(parser, "--timeout", "--wait")
     add_json(parser)
     add_watch(parser.add_argument_group("watch"))
@@ -53,27 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_watch(group: argparse._ArgumentGroup) -> None:
     """Declare when to look, what decides, and when to act."""
-    group.add_argument(
-        "--every", metavar="S", type=seconds, default=300.0, help="from look to look; default 300"
-    )
-    group.add_argument("--rounds", metavar="N", type=count, help="looks; default without end")
+    declare(group, "--every S", "from look to look; default 300", seconds, 300.0)
+    declare(group, "--rounds N", "looks; default without end", count)
     add_policy(group)
-    group.add_argument("--method", metavar="NAME", help="short for --policy NAME")
-    group.add_argument(
-        "--limit", metavar="K=V", action="append", default=[], type=assignment,
-        help="what a plan must keep, such as max_migrations=10; may be given again",
+    declare(group, "--method NAME", "short for --policy NAME")
+    declare(
+        group, "--limit K=V", "what a plan must keep, such as max_migrations=10; may be given "
+        "again", assignment, [], action="append"
     )  # fmt: skip
-    group.add_argument(
-        "--apply",
-        metavar="COMMAND",
-        nargs="?",
-        const="",
-        help="carry plans out; with COMMAND by running it with the exported file after it",
-    )
+    declare(
+        group, "--apply COMMAND", "carry plans out; with COMMAND by running it with the exported "
+        "file after it", nargs="?", const=""
+    )  # fmt: skip
     add_shared(group, "--throttle")
-    group.add_argument(
-        "--state", metavar="DIR",
-        help="of journal, state and lock; default a folder of the system's in the user's own",
+    declare(
+        group, "--state DIR", "of journal, state and lock; default a folder of the system's in the "
+        "user's own"
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from optim.format.plan import Plan
 from optim.format.read import parse_json
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Lock, Records
-from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.exchange.sources import export_plan, import_instance
 from streamplace.clusters.kafka.admin import is_address
 from streamplace.policies.guard import StateFile
 
@@ -178,8 +178,7 @@ class Storm(System):
     def carry_out(self, file: Path) -> str | None:
         """Rebalance the topologies, and wait until all executors run as planned."""
         from streamplace.clusters.storm.nimbus import Nimbus
-        from streamplace.clusters.storm.placement import load_placement
-        from streamplace.clusters.storm.submit import submit
+        from streamplace.clusters.storm.submit import load_placement, submit
 
         with Nimbus(self.url, self.timeout) as nimbus:
             verdict = submit(nimbus, load_placement(str(file)), self._wait(60.0))

@@ -8,29 +8,58 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.conflicts.excess import raised
 from formulations.conflicts.remedies import (
     clashes_of_threads,
     find_conflicts,
     remedies,
     violation_of,
 )
+from formulations.conflicts.rule_instances import atoms_of
+from optim import solve
 from optim.figures.catalogue import find_objective
-from optim.figures.measures import moved_tasks
+from optim.figures.measures import moved_tasks, slot_places, workers_restarted
 from optim.format.html import figure, page
+from optim.format.tables import APART, SPREAD
 from optim.kernels.warm import warm_up
 from optim.methods.registry import get_method, method_names
 from optim.methods.solve import without_plan
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import broken
+from optim.rules import (
+    BUDGETS,
+    Form,
+    broken,
+    budgets,
+    inflow_limits,
+    most_restarts,
+    node_counts,
+    rules_of,
+)
 from optim.rules.placement import Placement
-from streamplace.explain.binding import Bound, binding_rules
+from optim.rules.sets import places_of
+from optim.util.tolerance import slack
+from streamplace.present.console import name, plain_table, printable
+from streamplace.present.numbers import number, percent, quantity
+from streamplace.present.tables import figure as figure_text
+from streamplace.present.tables import (
+    gap_text,
+    print_carries,
+    print_rest,
+    print_violations,
+    size_line,
+    unit_of,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
     from formulations.conflicts.conflict import Clash
     from formulations.conflicts.remedies import Remedy
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Ints, SetTable
     from optim.methods.registry import Settings
     from optim.referee.result import Evaluation, Result
     from streamplace.explain.what_if import Carried
@@ -305,3 +334,343 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
         trial[task] = node[task]
         found.append(Worth(task, home, int(node[task]), before.gain_over(after), rules))
     return found
+
+
+# -- which rules leave a plan no room: what each uses, and what it has -----------------------------
+
+
+(_OF_INFLOW,) = rules_of({Form.INFLOW})
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A rule that leaves no room for one unit, or one task, more.
+
+    Attributes
+    ----------
+    rule, where
+        Which.
+    used, available
+        What the plan uses of what there is; of a least one, what it has and what it needs.
+    more, buys
+        By how much the limit was raised to solve again, and by how much the objective of the plan
+        found then is better; ``None`` where that was not tried.
+    slack
+        The room between the two.
+    """
+
+    rule: str
+    where: str
+    used: float
+    available: float
+    more: float | None = None
+    buys: float | None = None
+
+    @property
+    def slack(self) -> float:
+        """Room that is left."""
+        return abs(self.available - self.used)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**vars(self), "slack": self.slack}
+
+
+def binding_rules(instance: Instance, node: Ints, slot: Ints | None = None) -> Iterator[Bound]:
+    """Yield the rules that bind: not even the least task, or one unit of a count, fits in."""
+    placement = Placement(instance, node, slot)
+    yield from _limits(placement)
+    yield from _nodes(placement)
+    yield from _sets(placement)
+
+
+def _limits(placement: Placement) -> Iterator[Bound]:
+    limits = placement.instance.limits
+    for budget in budgets(placement.instance):
+        spent = float(budget.weight[placement.migrated].sum())
+        if budget.limit - spent < budget.weight[budget.weight > 0].min(initial=np.inf):
+            yield Bound(budget.name, "limits", spent, float(budget.limit))
+    far, distance = limits.max_load_distance, placement.distance
+    if far is not None and distance is not None and distance >= 0.99 * far:
+        yield Bound("max_load_distance", "limits", distance, far)
+
+
+def _nodes(placement: Placement) -> Iterator[Bound]:
+    instance, loads = placement.instance, placement.loads
+    nodes, ids, task = instance.nodes, instance.nodes.ids, instance.tasks.load
+    bound = nodes.capacity * instance.limits.max_utilisation
+    for r, resource in enumerate(instance.resources):
+        least = task[:, r][task[:, r] > 0].min(initial=np.inf)
+        noise = slack(bound[:, r])
+        full = np.isfinite(bound[:, r]) & (bound[:, r] - loads[:, r] < least - noise)
+        for n in np.flatnonzero(full & placement.used):
+            where = f"{ids[n]}.{resource}"
+            yield Bound("capacity", where, float(loads[n, r]), float(bound[n, r]))
+        floor = np.where(instance.open_nodes, nodes.min_load[:, r], 0.0)
+        low = (floor > 0) & (loads[:, r] - floor < least - noise)
+        for n in np.flatnonzero(low):
+            yield Bound("min_load", f"{ids[n]}.{resource}", float(loads[n, r]), float(floor[n]))
+    for n in np.flatnonzero((nodes.max_tasks >= 0) & (placement.counts >= nodes.max_tasks)):
+        yield Bound("max_tasks", ids[n], float(placement.counts[n]), float(nodes.max_tasks[n]))
+    most = inflow_limits(instance)
+    if most is not None:
+        inflow = np.bincount(placement.node[placement.migrated], minlength=instance.num_nodes)
+        for n in np.flatnonzero((inflow >= most) & (most < instance.num_tasks)):
+            yield Bound(_OF_INFLOW, ids[n], float(inflow[n]), float(most[n]))
+    links = instance.links.capacity * instance.limits.max_link_utilisation
+    for i in np.flatnonzero(np.isfinite(links) & (placement.crossing >= 0.99 * links)):
+        yield Bound("links", instance.links.ids[i], float(placement.crossing[i]), float(links[i]))
+
+
+def _sets(placement: Placement) -> Iterator[Bound]:
+    instance, table = placement.instance, placement.instance.sets
+    for i in range(len(table.ids)):
+        node = placement.node[table.tasks_of(i)]
+        yield from _set(table, i, "sets", places_of(instance, i)[node[node >= 0]])
+    table = instance.slot_sets
+    if placement.slot is not None:
+        place = slot_places(placement.node, placement.slot)
+        for i in range(len(table.ids)):
+            at = place[table.tasks_of(i)]
+            yield from _set(table, i, "slot_sets", at[at >= 0])
+        most = most_restarts(instance)
+        restarted = workers_restarted(instance, placement.node, placement.slot)
+        if most is not None and restarted is not None and restarted >= most:
+            (name,) = rules_of({Form.RESTARTS})
+            yield Bound(name, "limits", float(restarted), float(most))
+    for count in node_counts(instance):
+        used = int(count.nodes(placement.node, instance.num_nodes).sum())
+        if used >= count.limit > 0:
+            yield Bound(count.rule, count.name, float(used), float(count.limit))
+
+
+def _set(table: SetTable, i: int, rule: str, places: Ints) -> Iterator[Bound]:
+    """Whether one more member on a place, or one place less, would break a set."""
+    _, counts = np.unique(places, return_counts=True)
+    most, limit, name = int(counts.max(initial=0)), float(table.limit[i]), table.ids[i]
+    if table.rule[i] == APART and most >= limit and len(places) > 1:
+        yield Bound(rule, f"{name} apart", float(most), limit)
+    elif table.rule[i] == SPREAD and len(counts) <= limit:
+        yield Bound(rule, f"{name} spread", float(len(counts)), limit)
+
+
+_ASKED = 3
+_ONE = frozenset(
+    {"max_tasks", _OF_INFLOW}
+    | {rule.name for rule in BUDGETS if not rule.column}
+    | rules_of({Form.RESTARTS})
+)
+
+
+def priced(
+    instance: Instance, found: Explanation, result: Result, seconds: float
+) -> tuple[Bound, ...]:
+    """Return the rules that bind, the first few with what a unit more of their limit buys.
+
+    What it buys is the objective of a plan that was found, and judged by the referee, with that
+    limit raised, against the plan's; 0 where none better was found, which proves nothing.
+
+    Parameters
+    ----------
+    result
+        Of the plan: solved again is by the same method and seed.
+    seconds
+        For all of it.
+    """
+    assert found.objective is not None
+    assert found.evaluation is not None
+    name, told = found.objective.name, list(found.binding)
+    value = found.objective.of(found.evaluation.objective(name))
+    ends = time.perf_counter() + seconds
+    asked = [i for i, bound in enumerate(told) if _unit(instance, bound)][:_ASKED]
+    for done, i in enumerate(asked):
+        part = (ends - time.perf_counter()) / (len(asked) - done)
+        atom, more = _unit(instance, told[i]) or (0, 0.0)
+        if value.value is None or result.gap == 0 or part <= 0:
+            break
+        changed = raised(atoms_of(instance), {atom: more})
+        again = solve(changed, result.method, objective=name, time_limit=part, seed=result.seed)
+        if again.evaluation is None or not again.evaluation.feasible:
+            continue
+        assert again.objective is not None
+        gain = again.objective.gain_over(value)
+        buys = None if gain is None else max(0.0, gain)
+        told[i] = replace(told[i], more=more, buys=buys)
+    return tuple(told)
+
+
+def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
+    """Return the rule instance of a limit, and by how much it is raised; ``None`` for others.
+
+    That is one of what is counted, and of a sum what the least task needs beyond the room.
+    """
+    atoms, nodes = atoms_of(instance), instance.nodes.index
+    weights = {budget.name: budget.weight for budget in budgets(instance)}
+    if bound.rule in _ONE or bound.rule in weights:
+        some = atoms.of(bound.rule)
+        index = nodes.get(bound.where, 0)
+        loads = weights.get(bound.rule, np.ones(1))
+    elif bound.rule == "capacity":
+        node, _, resource = bound.where.rpartition(".")
+        r = instance.resources.index(resource)
+        some, index, loads = atoms.of(bound.rule, r), nodes[node], instance.tasks.load[:, r]
+    else:
+        return None
+    atom = some[atoms.index[some] == index]
+    if not len(atom):
+        return None
+    least = float(loads[loads > 0].min(initial=np.inf))
+    more = 1.0 if bound.rule in _ONE else least - bound.slack
+    return (int(atom[0]), more) if np.isfinite(more) and more > 0 else None
+
+
+# -- an explanation as a person reads it: short, the cause first -----------------------------------
+
+SHOWN = 10
+_GIVEN_UP = {
+    "allowed": "let {by} of the tasks go elsewhere",
+    "leaving": "let {by} tasks onto leaving nodes",
+    "sets": "give the set up",
+    "slot_sets": "give the set up",
+}
+
+
+def print_explanation(
+    console: Console, instance: Instance, found: Explanation, *, full: bool
+) -> None:
+    """Print why there is no plan, or what a plan's moves are worth and what binds."""
+    console.print(size_line(instance), soft_wrap=True)
+    if found.feasible is False:
+        console.print("infeasible: no plan can exist", style="bold red")
+        print_conflicts(console, instance, found)
+    elif found.evaluation is None:
+        console.print(
+            "not decided in the time given: neither a plan nor a proof that there is none"
+        )
+    else:
+        _print_plan(console, instance, found, full=full)
+    for note in found.notes:
+        console.print(f"note     {printable(note)}", soft_wrap=True)
+
+
+def print_conflicts(console: Console, instance: Instance, found: Explanation) -> None:
+    """Print why there is no plan, and what would help."""
+    for k, rules in enumerate(found.conflicts, start=1):
+        which = "cannot hold together" if len(rules) > 1 else "cannot hold"
+        heading = f"conflict {k}" if len(found.conflicts) > 1 else "conflict"
+        console.print(f"\n{heading}: {which}, and each is needed for it", style="bold")
+        for rule in rules:
+            console.print(f"  {clash_line(instance, rule)}", soft_wrap=True)
+    for heading, some in (("smallest change", found.relaxation), ("or", found.remedies)):
+        if some:
+            console.print(f"\n{heading}", style="bold")
+        for remedy in some:
+            console.print(f"  {remedy_line(remedy)}", soft_wrap=True)
+
+
+def clash_line(instance: Instance, rule: Clash) -> str:
+    """Write a rule of a conflict: ``capacity on rack r2.memory: 412 GB needed, 384 …``."""
+    if rule.rule == "allowed":
+        more = "" if rule.needed is None else f": {number(rule.needed)} would have to go elsewhere"
+        return printable(f"allowed for {rule.where}{more}")
+    needed, available = clash_figures(instance, rule)
+    return printable(f"{rule.rule} on {rule.where}: {needed} needed, {available} available")
+
+
+def clash_figures(instance: Instance, rule: Clash) -> tuple[str, str]:
+    """Write what is needed of a rule of a conflict, and what there is, with units."""
+    if rule.rule == "allowed":
+        told = "–" if rule.needed is None else f"{number(rule.needed)} elsewhere"
+        return told, "–"
+    unit = _change_unit(instance, rule)
+    needed = f"more{unit}" if rule.needed is None else quantity(rule.needed, unit.strip(), 6)
+    return needed, quantity(rule.available, unit.strip(), 6)
+
+
+def _change_unit(instance: Instance, rule: Clash) -> str:
+    if rule.resource is not None:
+        unit = instance.units.get(rule.resource, "")
+        return f" {printable(unit)}" if 0 < len(unit) <= 24 and "(" not in unit else ""
+    kind = {"max_load_distance": "resource", "links": "rate"}
+    kind |= {budget.name: "state" for budget in BUDGETS if budget.column}
+    return unit_of(instance, kind[rule.rule]) if rule.rule in kind else ""
+
+
+def remedy_line(remedy: Remedy) -> str:
+    """Write what would help."""
+    part = "" if remedy.enough else " (against this conflict)"
+    if remedy.rule == "nodes":
+        return printable(f"add {number(remedy.by)} × {remedy.where}{part}")
+    if remedy.to is None:
+        words = _GIVEN_UP[remedy.rule].format(by=number(remedy.by))
+        return printable(f"{remedy.rule} for {remedy.where}: {words}{part}")
+    if remedy.rule == "parallelism":
+        return printable(
+            f"raise the parallelism of {remedy.where} by {number(remedy.by)} to {number(remedy.to)}"
+        )
+    verb = "raise" if remedy.by > 0 else "lower"
+    share = "" if remedy.share is None else f" ({percent(remedy.share)})"
+    return printable(
+        f"{verb} {remedy.rule} on {remedy.where} by {number(abs(remedy.by))} to "
+        f"{number(remedy.to, 9)}{share}{part}"
+    )
+
+
+def _print_plan(console: Console, instance: Instance, found: Explanation, *, full: bool) -> None:
+    assert found.evaluation is not None
+    assert found.objective is not None
+    objective, shown = found.objective, None if full else SHOWN
+    console.print(objective_line(instance, found), soft_wrap=True)
+    print_violations(console, found.evaluation.violations)
+    print_carries(console, found.evaluation)
+    if found.moves:
+        console.print()
+        table = plain_table(["task", "from", "to", "undone alone"], right=[])
+        moves = found.moves[:shown]
+        for move in moves:
+            ends = (name(end) for end in move_ends(instance, move))
+            table.add_row(*ends, worth_text(instance, objective, move))
+        console.print(table)
+        print_rest(console, len(found.moves) - len(moves), "move", "--full")
+    elif instance.has_current:
+        console.print("no moves: the current placement stays")
+    if found.binding:
+        console.print("\nwhat binds", style="bold")
+        told = found.binding[:shown]
+        for rule in told:
+            line = f"  {rule.rule} on {printable(rule.where)}: {number(rule.used, 6)} of "
+            line += number(rule.available, 6)
+            if rule.buys:
+                gain = figure_text(instance, objective.unit, rule.buys)
+                line += f"; {number(rule.more)} more buys {gain}"
+            console.print(line, soft_wrap=True)
+        print_rest(console, len(found.binding) - len(told), "rule", "--full")
+
+
+def objective_line(instance: Instance, found: Explanation) -> str:
+    """Write what the plan reaches, and what the bound says is left."""
+    assert found.evaluation is not None
+    assert found.objective is not None
+    objective = found.objective
+    value = found.evaluation.objective(objective.name)
+    line = f"{objective.label} {figure_text(instance, objective.unit, value)}"
+    if found.bound is not None:
+        line += f", proven bound {figure_text(instance, objective.unit, found.bound)}"
+        line += f": at most {gap_text(objective, found.gap)} is left"
+    return line
+
+
+def move_ends(instance: Instance, move: Worth) -> tuple[str, str, str]:
+    """Name the task of a move, and where it goes from and to."""
+    tasks, nodes = instance.tasks.ids, instance.nodes.ids
+    return tasks[move.task], nodes[move.source], nodes[move.target]
+
+
+def worth_text(instance: Instance, objective: Figure, move: Worth) -> str:
+    """Write what undoing a move alone does: ``costs 40 % of a core, breaks sets``."""
+    worth = "–"
+    if move.worth is not None:
+        gain = figure_text(instance, objective.unit, abs(move.worth))
+        worth = f"costs {gain}" if move.worth > 0 else f"gains {gain}"
+        worth = "costs nothing" if move.worth == 0 else worth
+    return f"{worth}, breaks {', '.join(move.breaks)}" if move.breaks else worth

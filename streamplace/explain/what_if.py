@@ -11,7 +11,7 @@ import numpy as np
 from optim.errors import StreamplaceError
 from optim.figures.rate import restarted
 from optim.format.changes import Change, altered, carried, held
-from streamplace.present.arguments import assignment, count, seconds, whole
+from streamplace.present.arguments import assignment, count, declare, seconds, whole
 from streamplace.present.console import printable
 from streamplace.present.numbers import listed, plural
 
@@ -49,12 +49,12 @@ def add_what_if(parser: argparse.ArgumentParser, *, replace: bool = False) -> No
             **more,
         )  # fmt: skip
     if replace:
-        group.add_argument(
-            "--replace", action=argparse.BooleanOptionalAction, default=True,
-            help="place the tasks of a failed node anew, the others stay (default); with "
-            "--no-replace they are nowhere, and figures of the whole job unknown",
+        declare(
+            group, "--replace", "place the tasks of a failed node anew, the others stay (default); "
+            "with --no-replace they are nowhere, and figures of the whole job unknown",
+            default=True, action=argparse.BooleanOptionalAction
         )  # fmt: skip
-    group.add_argument("--or", action=_Or, nargs=0, dest="what_if", help="begin another case")
+    declare(group, "--or", "begin another case", action=_Or, nargs=0, dest="what_if")
 
 
 class _Collect(argparse.Action):

@@ -8,13 +8,17 @@ import argparse
 import gzip
 import io
 import math
+import re
 import sys
 import zlib
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from optim import Instance, Plan
 from optim.errors import InvalidInput, Problem, problems_in
 from optim.util.files import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STDIN = "-"
 T = TypeVar("T", Instance, Plan)
@@ -157,16 +161,43 @@ def output_file(text: str) -> str | None:
     return None if text == "-" else text
 
 
+def declare(
+    parser: argparse._ActionsContainer,
+    name: str,
+    help: str | None = None,
+    type: Callable[[str], Any] | None = None,
+    default: Any = ...,
+    **more: Any,
+) -> argparse.Action:
+    """Add an argument.
+
+    Parameters
+    ----------
+    name
+        As the help shows it: ``-o, --output FILE``, ``--quiet``, or ``PLAN`` for a positional one.
+        An option of which neither a value nor choices nor an action is named is a switch.
+    help, type, default, more
+        As argparse has them.
+    """
+    flags, metavar = re.fullmatch(r"(.*?[^,])(?: (.*))?", name).groups()  # type: ignore[union-attr]
+    if not name.startswith("-"):
+        flags, metavar = name.lower(), more.pop("metavar", name if name.isupper() else None)
+    elif not metavar and not more.keys() & {"action", "choices", "nargs"}:
+        more["action"] = "store_true"
+    given: dict[str, Any] = {"metavar": metavar or None, "type": type}
+    given = {key: value for key, value in given.items() if value is not None}
+    given |= {} if default is ... else {"default": default}
+    return parser.add_argument(*flags.split(", "), help=help, **given, **more)
+
+
 def add_instance(parser: argparse.ArgumentParser) -> None:
     """Add the positional INSTANCE."""
-    parser.add_argument(
-        "instance", metavar="INSTANCE", help=".json or .json.gz file, or - for standard input"
-    )
+    declare(parser, "INSTANCE", ".json or .json.gz file, or - for standard input")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+    declare(parser, "--json", "print one JSON document on stdout")
 
 
 def add_output(parser: argparse.ArgumentParser, what: str, metavar: str = "FILE") -> None:
@@ -217,9 +248,9 @@ def one_document(as_json: bool, output: object) -> None:
 
 def add_ignore(parser: argparse.ArgumentParser) -> None:
     """Add ``--ignore LIMIT``."""
-    parser.add_argument(
-        "--ignore", metavar="LIMIT", action="append", default=[],
-        help="drop a limit, such as max_migrations or capacity; may be given again",
+    declare(
+        parser, "--ignore LIMIT", "drop a limit, such as max_migrations or capacity; may be given "
+        "again", default=[], action="append"
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.replay.framework import Setting
+from experiments.replay.run import Setting
 from experiments.studies.potc import Potc, candidates, deploy, merge_loads, split_loads
 from optim.format.instance import Instance
 from streamplace.policies.scaling import ScalingDecision

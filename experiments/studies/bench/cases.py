@@ -8,7 +8,7 @@ stay. A source is one of
     Made by one of `experiments.generators`.
 ``{"example": file, "variation": {resource: factor, …}}``
     One of `examples` (see `EXAMPLES`), capacities multiplied; ``"links": factor`` multiplies the
-    capacities of the links, ``"what_if": text`` makes changes as `experiments.sweep.variations`.
+    capacities of the links, ``"what_if": text`` makes changes as `experiments.sweep.spec`.
 ``{"kafka": seed, "operation": {"mode": …, "brokers": […]}, "max_migrations": n}``
     What an operation may do to a cluster of `cluster_of`, disk
     balanced; the last is left out where moves are not limited.
@@ -203,7 +203,7 @@ def made(source: dict[str, Any], data: Path | None = None) -> Instance:
 
 
 def _example(name: str, variation: dict[str, Any]) -> Instance:
-    from experiments.sweep.variations import Variation, scale_capacity
+    from experiments.sweep.spec import Variation, scale_capacity
     from optim import Instance
 
     examples = json.loads(EXAMPLES.read_text("utf-8"))
@@ -223,8 +223,8 @@ def _example(name: str, variation: dict[str, Any]) -> Instance:
 def _cluster(source: dict[str, Any]) -> Instance:
     from optim import Instance
     from streamplace.clusters.exchange.declarations import Ledger
+    from streamplace.clusters.kafka.cluster import LEADERSHIP, Operation
     from streamplace.clusters.kafka.model import document_of
-    from streamplace.clusters.kafka.operations import LEADERSHIP, Operation
 
     asked = source["operation"]
     operation = Operation(asked["mode"], frozenset(asked.get("brokers", ())))
@@ -237,7 +237,7 @@ def _cluster(source: dict[str, Any]) -> Instance:
 
 
 def _imported(source: dict[str, Any], data: Path | None) -> Instance:
-    from streamplace.clusters.exchange.transfer import import_instance
+    from streamplace.clusters.exchange.sources import import_instance
 
     path = _found(source["needs"], source["file"], data)
     options = [(key, str(value)) for key, value in source.get("options", {}).items()]

@@ -19,11 +19,12 @@ from optim.errors import InvalidInput
 from optim.format.document import INSTANCE_FORMAT
 from optim.format.read import Fault
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Request
-from streamplace.clusters.exchange.pages import (
+from streamplace.clusters.exchange.declarations import (
+    Importer,
     MaybeNumber,
     Number,
     Page,
+    Request,
     Text,
     UniqueNames,
     Whole,

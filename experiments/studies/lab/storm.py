@@ -16,8 +16,7 @@ from experiments.studies.lab.runner import LONG, PATIENCE, Steps, Walk, run_lab,
 from experiments.studies.lab.storm_cluster import REPORTS, SUPERVISORS, StormCluster, address
 from optim.errors import InvalidInput
 from streamplace.clusters.storm.nimbus import Nimbus
-from streamplace.clusters.storm.placement import load_placement
-from streamplace.clusters.storm.submit import submit
+from streamplace.clusters.storm.submit import load_placement, submit
 
 if TYPE_CHECKING:
     import argparse

@@ -24,10 +24,8 @@ from experiments.studies.lab.storm_cluster import REPORTS, SUPERVISORS, StormClu
 from experiments.studies.lab.storm_plugin import jdk
 from optim import Instance, Plan, evaluate, solve
 from optim.util.files import write_atomic
-from streamplace.clusters.storm.nimbus import ALL_TIME, Nimbus
-from streamplace.clusters.storm.placement import load_placement
-from streamplace.clusters.storm.reports import crossing, read_workers
-from streamplace.clusters.storm.submit import submit
+from streamplace.clusters.storm.nimbus import ALL_TIME, Nimbus, crossing, read_workers
+from streamplace.clusters.storm.submit import load_placement, submit
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.kafka.cluster import COUNT
+from streamplace.clusters.kafka.cluster import COUNT, Operation
 from streamplace.clusters.kafka.model import document_of
-from streamplace.clusters.kafka.operations import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,7 +31,7 @@ from optim import Plan, evaluate, solve
 from optim.figures.measures import imc_gain_of
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.first_fit import first_fit_decreasing
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import import_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,17 +9,16 @@ the broker where it is.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamplace.clusters.exchange.pages import is_whole
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.declarations import Ledger, is_whole
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from streamplace.clusters.exchange.declarations import Ledger
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 COUNT, LEADERS = "replicas", "leaders"
 """Resources that every cluster has: 1 a replica, 1 a leader."""
@@ -336,3 +335,435 @@ def listed_partitions(
             entry.tasks.append(t)
             entry.roles.append(told.get(ROLE, ""))
     return found
+
+
+# -- what each operation may change: which replicas are decided anew, and where each may go --------
+
+
+NEEDS_BROKERS = frozenset({"add-broker", "remove-broker", "demote"})
+NEEDS_FACTOR = frozenset({"replication-factor", "trim"})
+LEADING_MODES = frozenset({"leaders", "demote"})
+
+
+class Replica(NamedTuple):
+    """A replica to be decided on, and whether it is the leader's.
+
+    Attributes
+    ----------
+    broker
+        Where it is; ``None`` for one that is to be made.
+    allowed
+        Brokers it may be on; ``None`` for all that live.
+    """
+
+    broker: int | None
+    leads: bool
+    allowed: tuple[int, ...] | None = None
+
+
+class Racks(NamedTuple):
+    """How replicas of a partition spread: over so many racks, and at most so many in one.
+
+    `moved_at_most` is for those that stay on no broker of now; ``None`` where `at_most` says it.
+    """
+
+    at_most: int = 1
+    moved_at_most: int | None = None
+    at_least: int = 1
+
+
+class Asked(NamedTuple):
+    """A partition as it is to be, its replicas to be decided on, and their racks."""
+
+    partition: Partition
+    replicas: list[Replica]
+    racks: Racks = Racks()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is to be done: a mode, the brokers and the replication factor that it is about."""
+
+    mode: str = "rebalance"
+    brokers: frozenset[int] = frozenset()
+    factor: int | None = None
+    topics: frozenset[str] = frozenset()
+
+    def check(self, cluster: Cluster) -> None:
+        """Refuse what does not go together."""
+        ledger, named, factor = Ledger(), "--option brokers", "--option factor"
+        for path, value, wanted, example in (
+            (named, sorted(self.brokers), self.mode in NEEDS_BROKERS, "3,4"),
+            (factor, self.factor, self.mode in NEEDS_FACTOR, "3"),
+        ):
+            if wanted and not value:
+                reason = f"is missing: {self.mode} needs it"
+                ledger.problem(path, None, reason, f"{path}={example}")
+            elif value and not wanted:
+                ledger.problem(path, value, f"is of no use to {self.mode}", "leave it out")
+        known = f"one of {', '.join(map(str, sorted(cluster.brokers)[:20]))}"
+        for number in sorted(self.brokers - cluster.brokers.keys()):
+            ledger.problem(named, number, "is no broker", known)
+        dead = sorted(n for n in self.brokers & cluster.brokers.keys() if n not in cluster.alive)
+        if self.mode == "add-broker" and dead:
+            ledger.problem(named, dead, "are dead", "name living brokers")
+        if self.mode == "remove-broker" and not cluster.alive.keys() - self.brokers:
+            ledger.problem(named, sorted(self.brokers), "are all that live", "keep some")
+        if self.factor is not None and self.factor > len(cluster.alive):
+            reason = f"is more than the {len(cluster.alive)} living brokers"
+            ledger.problem(factor, self.factor, reason, "add brokers first")
+        for topic in sorted(self.topics - {partition.topic for partition in cluster.partitions}):
+            ledger.problem("--option topics", topic, "is no topic of the cluster")
+        ledger.check()
+
+    def asked(self, cluster: Cluster, ledger: Ledger) -> list[Asked]:
+        """Return the partitions that are touched.
+
+        Raises
+        ------
+        InvalidInput
+            The operation does not fit the cluster, or changes nothing, with the reason.
+        """
+        self.check(cluster)
+        chosen = [p for p in cluster.partitions if not self.topics or p.topic in self.topics]
+        why = self._left_alone(cluster, chosen, ledger)
+        ready = [p for p in chosen if p.leader in cluster.alive and not p.is_moving]
+        found = [(p, _RULES[self.mode](self, cluster, p)) for p in ready]
+        why += self._skipped(cluster, [p for p, asked in found if asked is None], ledger)
+        fit = self._that_fit(cluster, [a for _, a in found if a is not None], why, ledger)
+        if not fit:
+            reasons = dict.fromkeys(reason for reason, _ in why)
+            told = "; ".join(["changes no partition", *reasons])
+            remedy = "; ".join(dict.fromkeys(remedy for _, remedy in why if remedy))
+            remedy = remedy if why else "nothing is to be done"
+            raise InvalidInput(Problem("--option mode", self.mode, told, remedy))
+        return fit
+
+    def _skipped(
+        self, cluster: Cluster, skipped: list[Partition], ledger: Ledger
+    ) -> list[tuple[str, str]]:
+        """Warn of what the operation is about and cannot do; return reasons and remedies."""
+        if self.mode in LEADING_MODES:
+            found = self._not_led_by_others(cluster, skipped)
+        elif self.mode == "trim":
+            kept = [p.name for p in skipped if len(p.replicas) > (self.factor or 0)]
+            reason = f"Kafka takes no list with a dead replica: {some(kept)}"
+            remedy = f"--option mode=replication-factor --option factor={self.factor} rebuilds it"
+            found = [(reason, remedy)] if kept else []
+        else:
+            return []
+        what = {"demote": "not demoted", "trim": "not trimmed"}.get(self.mode, "no other leader")
+        for reason, _ in found:
+            ledger.warn(f"{what}, {reason}")
+        return found
+
+    def _not_led_by_others(
+        self, cluster: Cluster, skipped: list[Partition]
+    ) -> list[tuple[str, str]]:
+        """Return why the first of a list, or its leader, has to stay what it is, and remedies."""
+        alone: list[str] = []
+        fixed: list[str] = []
+        for p in skipped:
+            led = {p.leader, p.replicas[0]}
+            touched = led & self.brokers if self.mode == "demote" else len(p.replicas) > 1
+            if touched:
+                barred = self.brokers or led
+                heirs = [b for b in cluster.living(p) if b in p.isr and b not in barred]
+                (fixed if heirs else alone).append(p.name)
+        found = []
+        if alone:
+            found.append((f"no other living replica can be elected: {some(alone)}", ""))
+        if fixed:
+            reason = "Kafka takes no other order of a list with a dead replica"
+            remedy = "--option mode=dead-broker rebuilds it; then again"
+            found.append((f"{reason}: {some(fixed)}", remedy))
+        return found
+
+    def _left_alone(
+        self, cluster: Cluster, chosen: list[Partition], ledger: Ledger
+    ) -> list[tuple[str, str]]:
+        """Warn of partitions that cannot be planned; return reasons and remedies."""
+        why = []
+        if offline := [p for p in chosen if p.leader not in cluster.alive]:
+            names = some([p.name for p in offline])
+            ledger.warn(f"offline, no living replica leads; not planned: {names}")
+            holders = sorted({b for p in offline for b in p.replicas if b not in cluster.alive})
+            start = f"start broker {some(holders)} again" if holders else "see the brokers' logs"
+            why.append((f"no living replica leads {names}", start))
+        if behind := [p.name for p in chosen if len(p.isr) < len(p.replicas) and not p.is_moving]:
+            ledger.warn(f"under-replicated (not all replicas are in sync): {some(behind)}")
+        if moving := [p for p in chosen if p.is_moving]:
+            names = some([p.name for p in moving])
+            reason = f"being reassigned, not planned: {names}"
+            waits = sorted({b for p in moving for b in p.adding if b not in cluster.alive})
+            remedy = "let that end, and import again"
+            if waits:
+                reason += f"; it does not end while broker {some(waits)} is dead"
+                remedy = (
+                    "start it again, or take them back with kafka-reassign-partitions.sh --cancel "
+                    "--preserve-throttles, and import again"
+                )
+            ledger.warn(f"{reason}: {remedy}; until then Kafka refuses --execute")
+            why.append((reason, remedy))
+        onto = [p.name for p in moving if self.brokers & set(p.replicas)]
+        if onto and self.mode == "remove-broker":
+            told = some(sorted(self.brokers))
+            ledger.warn(f"broker {told} is not emptied of what is being reassigned: {some(onto)}")
+        return why
+
+    def _that_fit(
+        self, cluster: Cluster, asked: list[Asked], why: list[tuple[str, str]], ledger: Ledger
+    ) -> list[Asked]:
+        """Leave out partitions with more replicas than brokers to be on."""
+        fit: list[Asked] = []
+        names: list[str] = []
+        fewest = len(cluster.alive)
+        for a in asked:
+            every = cluster.takers(a.partition)
+            allowed = (every if r.allowed is None else r.allowed for r in a.replicas)
+            places = set().union(*allowed)
+            if len(places) >= len(a.replicas):
+                fit.append(a)
+            else:
+                names.append(a.partition.name)
+                fewest = min(fewest, len(places))
+        if names and self.mode == "remove-broker":
+            reason = f"cannot be emptied: more replicas than other living brokers: {some(names)}"
+            remedy = "lower the replication factor first, or add brokers"
+            raise InvalidInput(Problem("--option brokers", sorted(self.brokers), reason, remedy))
+        if names:
+            ledger.warn(f"more replicas than living brokers; not planned: {some(names)}")
+            reason = f"no broker is left that could hold one more replica of {some(names)}"
+            lower = f"--option mode=replication-factor --option factor={max(1, fewest)}"
+            why.append((reason, f"add a broker, or take fewer replicas: {lower}"))
+        return fit
+
+
+def _spread(
+    cluster: Cluster,
+    partition: Partition,
+    stays: Collection[int],
+    targets: Collection[int],
+    more: int,
+    *,
+    preferred: Collection[int] = (),
+    moved_apart: bool = True,
+) -> tuple[tuple[int, ...], Racks]:
+    """Return where replicas may go, and rules, so that racks hold as few of a partition as can be.
+
+    No rack comes to hold more than replicas / racks, rounded up (`Cluster.most_in_a_rack`); one
+    that holds more already gets none. Nor are replicas in fewer racks than now.
+
+    Parameters
+    ----------
+    stays, targets
+        Brokers that go on holding a replica, and those of which `more` take one, `preferred` first
+        where only some of a rack can.
+    moved_apart
+        Whether the replicas that are placed are known, so that they can have a rule of their own.
+    """
+    held = cluster.racks_of(stays)
+    free = cluster.racks_of(targets)
+    racks = {rack: (held[rack], free[rack]) for rack in {**held, **free}}
+    count = len(stays) + more
+    limit = least_limit(more, racks, cluster.most_in_a_rack(count))
+    most, moved_at_most = max(held.values(), default=0), None
+    chosen = sorted(targets)
+    if most > limit:  # a rule for all replicas would let other racks become as full
+        room = {rack: max(0, limit - held[rack]) for rack in racks}
+        moved_at_most = max(room.values())
+        if moved_apart:
+            moved_at_most = least_limit(
+                more, {rack: (0, min(room[rack], free[rack])) for rack in racks}
+            )
+        by_rack: dict[str, list[int]] = {}
+        for broker in chosen:
+            by_rack.setdefault(cluster.rack_of[broker], []).append(broker)
+        chosen = []
+        for rack, brokers in by_rack.items():
+            at = partition.number % len(brokers)
+            turned = sorted(brokers[at:] + brokers[:at], key=lambda b: b not in preferred)
+            enough = moved_apart and room[rack] >= moved_at_most
+            chosen += turned if enough else turned[: room[rack]]
+        limit = most
+        moved_at_most = moved_at_most if moved_apart else None
+    reached = cluster.racks_of([*stays, *chosen])
+    at_least = min(len(cluster.racks_of(partition.replicas)), len(reached), count)
+    return tuple(sorted(chosen)), Racks(limit, moved_at_most, at_least)
+
+
+def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """Every replica, anywhere; those on dead brokers and on failed disks must go."""
+    takers, count = cluster.takers(partition), len(partition.replicas)
+    racks = cluster.racks_of(takers) if partition.lost else cluster.racks
+    at_most = cluster.most_in_a_rack(count)
+    if partition.lost:
+        at_most = least_limit(count, {rack: (0, n) for rack, n in racks.items()}, at_most)
+    at_least = min(len(cluster.racks_of(partition.replicas)), len(racks), count)
+    anywhere = set() if partition.lost else cluster.alive.keys()
+    replicas = [
+        Replica(b, b == partition.leader, None if b in anywhere else takers)
+        for b in partition.replicas
+    ]
+    return Asked(partition, replicas, Racks(at_most, None, at_least))
+
+
+def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """Every replica, onto a new broker or not at all."""
+    stays = cluster.living(partition)
+    gone = len(partition.replicas) - len(stays)
+    some_may = cluster.takers(partition) if gone else sorted(operation.brokers - partition.lost)
+    targets = [b for b in some_may if b not in stays]
+    takers, rules = _spread(
+        cluster, partition, stays, targets, gone, preferred=operation.brokers, moved_apart=False
+    )
+    new = tuple(sorted({*stays, *(b for b in takers if b in operation.brokers)}))
+    every = tuple(sorted({*stays, *takers}))
+    replicas = [
+        Replica(b, b == partition.leader, new if b in stays else every) for b in partition.replicas
+    ]
+    return Asked(partition, replicas, rules)
+
+
+def _moved(
+    cluster: Cluster,
+    partition: Partition,
+    gone: Collection[int],
+    new: int = 0,
+    given_up: Collection[int] = (),
+) -> Asked | None:
+    """Replicas on `gone` brokers, and new ones, go to others; the rest stay among themselves."""
+    if not gone and not new:
+        return None
+    stays = tuple(b for b in partition.replicas if b not in gone and b not in given_up)
+    targets = [b for b in cluster.takers(partition) if b not in stays]
+    free, rules = _spread(cluster, partition, stays, targets, len(gone) + new)
+    replicas = [
+        Replica(b, b == partition.leader, free if b in gone else stays)
+        for b in partition.replicas
+        if b not in given_up
+    ]
+    return Asked(partition, replicas + [Replica(None, False, free)] * new, rules)
+
+
+def _remove(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """What is on the named brokers, on dead ones and on failed disks goes elsewhere."""
+    living = cluster.living(partition)
+    gone = [b for b in partition.replicas if b not in living or b in operation.brokers]
+    touched = operation.brokers & set(partition.replicas)
+    return _moved(cluster, partition, gone) if touched else None
+
+
+def _rebuild(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """What is on dead brokers and on failed disks is made anew elsewhere."""
+    living = cluster.living(partition)
+    return _moved(cluster, partition, [b for b in partition.replicas if b not in living])
+
+
+def _repair(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """Of the replicas in a rack those above the most that a rack should hold go to other racks."""
+    living = cluster.living(partition)
+    most, kept = cluster.most_in_a_rack(len(partition.replicas)), list[int]()
+    for broker in sorted(living, key=lambda b: b != partition.leader):
+        if cluster.racks_of(kept)[cluster.rack_of[broker]] < most:
+            kept.append(broker)
+    if len(kept) == len(living):
+        return None
+    return _moved(cluster, partition, [b for b in partition.replicas if b not in kept])
+
+
+def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """More replicas are made, or the least useful ones are given up."""
+    more = (operation.factor or 0) - len(partition.replicas)
+    if more <= 0:
+        return _trim(operation, cluster, partition)
+    living = cluster.living(partition)
+    gone = [b for b in partition.replicas if b not in living]
+    return _moved(cluster, _with_followers(partition, more), gone, more)
+
+
+def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """Replicas above the factor are given up: dead ones, doubles of a rack, lagging, the last.
+
+    The leader's is never given up, and nothing moves but what is dead.
+    """
+    wanted = operation.factor or 0
+    less = len(partition.replicas) - wanted
+    if less <= 0:
+        return None
+    living, kept = cluster.living(partition), list(partition.replicas)
+    for _ in range(less):
+        racks = cluster.racks_of(kept)
+
+        def worth(broker: int, racks: Counter[str] = racks) -> tuple[int, ...]:
+            doubles = racks[cluster.rack_of[broker]] - 1
+            return broker in living, -doubles, broker in partition.isr
+
+        kept.remove(min((b for b in reversed(kept) if b != partition.leader), key=worth))
+    gone = [b for b in kept if b not in living]
+    if gone and operation.mode == "trim":
+        return None  # Kafka takes no list with a dead broker, and nothing is to move
+    fewer, given_up = _with_followers(partition, -less), set(partition.replicas) - set(kept)
+    if gone:
+        return _moved(cluster, fewer, gone, given_up=given_up)
+    replicas = [Replica(b, b == partition.leader, (b,)) for b in kept]
+    return Asked(fewer, replicas, Racks(len(kept)))
+
+
+def _with_followers(partition: Partition, more: int) -> Partition:
+    """The partition with more (or fewer) followers, to which its leader sends."""
+    leading = dict(partition.leading)
+    if "nw_out" in leading:
+        sent = more * partition.following.get("nw_in", 0.0)
+        leading["nw_out"] = max(0.0, leading["nw_out"] + sent)
+    return replace(partition, leading=leading)
+
+
+def _lead(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """Leadership alone: on any living broker in sync.
+
+    A list that holds a dead broker cannot be given to Kafka in another order: of such a partition
+    only the first can be elected.
+    """
+    listed = partition.replicas
+    living = cluster.living(partition)
+    whole = len(living) == len(listed)
+    heirs = [b for b in partition.isr if b in living and (whole or b == listed[0])]
+    leader = partition.leader
+    assert leader is not None  # the others are offline
+    places = tuple(sorted({*heirs, leader}))
+    if len(places) == 1 and (leader == listed[0] or not whole):
+        return None
+    return Asked(partition, [Replica(leader, True, places)])
+
+
+def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """Leadership alone, off the named brokers, which are to be the first of no list either."""
+    if not operation.brokers & {partition.leader, partition.replicas[0]}:
+        return None
+    asked = _lead(operation, cluster, partition)
+    if asked is None:
+        return None
+    (replica,) = asked.replicas
+    heirs = tuple(b for b in replica.allowed or () if b not in operation.brokers)
+    # a named broker that is first but does not lead would do so after the next election
+    first = partition.leader if partition.leader in operation.brokers else partition.replicas[0]
+    whole = len(cluster.living(partition)) == len(partition.replicas)
+    barred = first != partition.leader and not whole
+    if barred or not heirs:
+        return None
+    return asked._replace(replicas=[Replica(first, True, heirs)])
+
+
+_RULES: dict[str, Callable[[Operation, Cluster, Partition], Asked | None]] = {
+    "rebalance": _rebalance,
+    "leaders": _lead,
+    "add-broker": _add,
+    "remove-broker": _remove,
+    "dead-broker": _rebuild,
+    "demote": _demote,
+    "rack-repair": _repair,
+    "replication-factor": _change,
+    "trim": _trim,
+}
+MODES = tuple(_RULES)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
-from streamplace.clusters.exchange.pages import is_whole
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request, is_whole
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka import pages
 from streamplace.clusters.kafka.admin import KafkaAdmin, is_address
@@ -20,18 +19,19 @@ from streamplace.clusters.kafka.cluster import (
     LEADER,
     LEADERS,
     LEADERSHIP,
+    MODES,
     REPLICAS,
     ROLE,
     Broker,
     Cluster,
     Key,
+    Operation,
     Partition,
     follower_cpu,
     listed_partitions,
     some,
 )
 from streamplace.clusters.kafka.model import document_of
-from streamplace.clusters.kafka.operations import MODES, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

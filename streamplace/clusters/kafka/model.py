@@ -15,13 +15,15 @@ from streamplace.clusters.kafka.cluster import (
     FACTOR,
     LEADER,
     LEADERS,
+    LEADING_MODES,
     REPLICAS,
     ROLE,
+    Asked,
     Cluster,
+    Operation,
     Partition,
     some,
 )
-from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +59,7 @@ def document_of(
         reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
         raise InvalidInput(Problem("topics.txt", len(asked), reason, "take --option topics=…"))
     _note(cluster, asked, operation, ledger)
-    leadership = operation.mode in LEADERSHIP
+    leadership = operation.mode in LEADING_MODES
     driven = [r for r in resources if r not in ("disk", COUNT, LEADERS)]
     return {
         "format": INSTANCE_FORMAT,
@@ -82,14 +84,16 @@ def _resources(
 
     Others a plan of leaders can neither mend nor break.
     """
-    wanted = ("nw_out", "network_out", LEADERS) if operation.mode in LEADERSHIP else ("disk", COUNT)
+    wanted = (
+        ("nw_out", "network_out", LEADERS) if operation.mode in LEADING_MODES else ("disk", COUNT)
+    )
     known = [*cluster.resources, COUNT, LEADERS]
     first = balance or next(name for name in wanted if name in known)
     if first not in known:
         reason = "is not known of this cluster"
         raise InvalidInput(Problem("--option balance", first, reason, meant(first, known)))
     rest = [name for name in cluster.resources if name != first]
-    if operation.mode not in LEADERSHIP:
+    if operation.mode not in LEADING_MODES:
         return [first, *rest]
     changed = {
         r for r in known for a in asked if a.partition.load(r, True) != a.partition.load(r, False)
@@ -114,7 +118,7 @@ def _nodes(
         _add(now, partition, resources)
         if partition.name not in touched:
             _add(rest, partition, resources)
-        elif operation.mode in LEADERSHIP:  # every replica follows; leading comes on top
+        elif operation.mode in LEADING_MODES:  # every replica follows; leading comes on top
             _add(rest, partition, resources, leads=False)
     repairs = operation.mode in ("rebalance", "leaders")  # others need not mend what they found
     nodes: list[dict[str, Any]] = []
@@ -241,7 +245,7 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
 
 def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
     planned = {a.partition.name for a in asked}
-    left = planned if operation.mode in LEADERSHIP else set[str]()
+    left = planned if operation.mode in LEADING_MODES else set[str]()
     if lost := [p.name for p in cluster.partitions if p.lost and p.name not in planned - left]:
         remedy = "--option mode=dead-broker makes it anew"
         ledger.warn(f"a replica is lost with a failed disk, and stays so: {some(lost)}; {remedy}")
@@ -254,7 +258,7 @@ def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
         ledger.reading(
             f"not the first of its list leads, until the next preferred election: {some(drifted)}"
         )
-    if operation.mode in LEADERSHIP:
+    if operation.mode in LEADING_MODES:
         ledger.reading("leadership alone moves: nothing is copied, and no plan costs anything")
         return
     few = {

@@ -169,10 +169,7 @@ def check(
         elif not brokers[number].alive:
             ledger.problem(path, number, "is a dead broker", f"start it, or {_AGAIN}")
     for key, one in running.items():
-        if one.is_moving and target_of(one) not in (
-            plan.lists.get(key),
-            undoes.get(key),
-        ):
+        if one.is_moving and target_of(one) not in (plan.lists.get(key), undoes.get(key)):
             wait = sorted({b for b in one.adding if b not in brokers or not brokers[b].alive})
             reason = f"is being reassigned already: {one.replicas}, adding {list(one.adding)}"
             reason += f"; it waits for broker {some(wait)}, which is dead" if wait else ""
@@ -246,11 +243,7 @@ class Outcome(NamedTuple):
     given_up: dict[Key, str]
 
 
-def submit(
-    admin: KafkaAdmin,
-    plan: Reassignment,
-    settings: Settings = Settings(),
-) -> Outcome:
+def submit(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings()) -> Outcome:
     """Carry a reassignment out, or go on with it, and elect the leaders.
 
     The lists before go into a file beside the plan's unless one is there.

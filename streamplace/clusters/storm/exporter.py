@@ -32,7 +32,7 @@ from optim.rules.slot_assignment import assign_slots
 from optim.rules.slots import SLOTS
 from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places
 from streamplace.clusters.storm.model import FIRST_PORT, MOST_SLOTS, PORTS, port_text
-from streamplace.clusters.storm.placement import PLACEMENT_FORMAT, StormPlacement, read_placement
+from streamplace.clusters.storm.submit import PLACEMENT_FORMAT, StormPlacement, read_placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

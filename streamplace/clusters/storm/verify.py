@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import SharedVerdict
-from streamplace.clusters.storm.nimbus import name_of
-from streamplace.clusters.storm.reports import Crossing, crossing, folder_in, read_workers
+from streamplace.clusters.storm.nimbus import Crossing, crossing, folder_in, name_of, read_workers
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamplace.clusters.storm.nimbus import Nimbus
-    from streamplace.clusters.storm.placement import Planned, StormPlacement
+    from streamplace.clusters.storm.submit import Planned, StormPlacement
 
 _SHOWN, _MOST_LINES = 5, 50
 

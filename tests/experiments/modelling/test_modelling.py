@@ -17,7 +17,7 @@ from experiments.modelling import (
     model_task,
     queueing_trial,
 )
-from experiments.modelling.algorithm import slope
+from experiments.modelling.trials import slope
 from optim import Instance, InvalidInput, solve
 
 

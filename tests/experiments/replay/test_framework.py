@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.replay.framework import Setting, _moving_load, first_state, step
+from experiments.replay.run import Setting, _moving_load, first_state, step
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from streamplace.policies.algorithm1 import Algorithm1, may_leave
@@ -129,8 +129,8 @@ def test_without_a_plan_what_runs_goes_on() -> None:
 def test_budgets_of_the_replay_replace_those_of_the_recording() -> None:
     periods = recording("000", [[1, 1, 1]], nodes=3, max_migrations=0)
     flux = read_planner("flux", 0)
-    for budget, moves in ((None, 0), (1, 1), (2, 2)):
-        rows, _ = play(Setting(periods, max_migrations=budget), flux)
+    for budgets, moves in (({}, 0), ({"max_migrations": 1}, 1), ({"max_migrations": 2}, 2)):
+        rows, _ = play(Setting(periods, budgets=budgets), flux)
         assert (rows[0]["migrations"], rows[0]["over_budget"]) == (moves, False)
 
 

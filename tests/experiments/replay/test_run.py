@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from experiments.replay import command, framework
+from experiments.replay import command
 from experiments.replay import run as replaying
 from experiments.replay.periods import day_periods
-from experiments.replay.run import ReplayOptions, run_replay
-from experiments.replay.store import COLUMNS, ReplayFolder
+from experiments.replay.run import COLUMNS, ReplayFolder, ReplayOptions, run_replay, step
 from optim.errors import InvalidInput, UnsuitableMethod
+from optim.rules import BUDGETS
 from streamplace.policies.deployment import CostModel
 from streamplace.policies.scaling import ScalingChoice
 from tests.experiments.replay.cases import recording
@@ -48,13 +48,14 @@ def test_the_same_replay_writes_the_same_bytes(tmp_path: Path) -> None:
 
 SLOWED = """
 import sys, time
-from experiments.replay import framework, run
+from experiments.replay import run
 from experiments.replay.periods import day_periods
+from experiments.replay.run import step
 from tests.experiments.replay.test_run import DAY, QUICK
 
 def slowed(*args):
     time.sleep(0.05)
-    return framework.step(*args)
+    return step(*args)
 
 run.step = slowed
 run.run_replay(day_periods(1, **DAY), sys.argv[1], QUICK)
@@ -103,7 +104,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_end(
         calls.append(args[2])
         if len(calls) in (4, 9):
             raise KeyboardInterrupt
-        return framework.step(*args)
+        return step(*args)
 
     monkeypatch.setattr(replaying, "step", failing)
     for _ in range(2):
@@ -231,6 +232,15 @@ def test_command_on_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert document["policies"][0]["migrations"] == 1
     assert run_command(str(folder), "-o", output, *given) == 0
     assert "load distance now" in capsys.readouterr().out
+
+
+def test_every_budget_of_the_rules_is_a_flag(tmp_path: Path) -> None:
+    recording("00", [[1, 1]])[0].save(tmp_path / "p.json")
+    given = {rule.name: 3 for rule in BUDGETS}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    output = tmp_path / "out"
+    assert run_command(str(tmp_path / "p.json"), "-o", str(output), "--policy=static", *flags) == 0
+    assert given.items() <= json.loads((output / "replay.json").read_text()).items()
 
 
 def test_command_on_a_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.replay.framework import State
-from experiments.replay.store import COLUMNS, Progressed, ReplayFolder
+from experiments.replay.run import COLUMNS, Progressed, ReplayFolder, State
 from optim.errors import InvalidInput
 from streamplace.policies.deployment import Deployment
 from streamplace.policies.nodes import Cluster

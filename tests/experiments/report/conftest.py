@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from experiments.report.build import make_report
-from experiments.report.database import read_sweep
+from experiments.report.database import define_views, read_sweep
 from experiments.report.findings import gather, grade
-from experiments.report.queries import define_views
 from experiments.sweep.store import connect
 from tests.experiments.report.synthetic import demo_rows, write
 

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from experiments.report.build import brief, check_output, print_report, tables_folder, write_report
 from experiments.report.command import add_arguments, report_of, run
 from experiments.report.database import check_folder, read_sweep
 from experiments.report.findings import ContradictoryRuns
-from experiments.report.pages import brief, check_output, print_report, tables_folder, write_report
 from experiments.report.tables import Report
 from experiments.sweep.store import connect
 from optim.errors import InvalidInput

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.report.build import summarise
+from experiments.report.database import mean
 from experiments.report.findings import Findings, MetricFindings, gather, time_grid, time_shift
-from experiments.report.queries import mean
 from experiments.sweep.store import connect
 from tests.experiments.report.synthetic import infeasible, plan, proof, run
 

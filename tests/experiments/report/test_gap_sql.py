@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from experiments.report.database import SIZES, ask
-from experiments.report.queries import define_comparisons
+from experiments.report.database import SIZES, ask, define_comparisons
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from tests.experiments.report.synthetic import plan
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.report.database import natural_key
+from experiments.report.figures import pairs_of, runs_of
 from experiments.report.findings import gather
-from experiments.report.pairs import pairs_of, runs_of
 from tests.experiments.report.synthetic import plan, run
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from experiments.report.build import make_report
+from experiments.report.build import make_report, print_report, report_markdown, to_html
 from experiments.report.findings import gather
-from experiments.report.pages import print_report, report_markdown, to_html
 from experiments.report.tables import WORDS, Report, Section, slug
 from streamplace.present.table import (
     MOST_ROWS,

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from experiments.report.build import make_report
+from experiments.report.figures import LEAST_CASES, pairs_of, runs_of
 from experiments.report.findings import gather
-from experiments.report.pairs import LEAST_CASES, pairs_of, runs_of
 from streamplace.present.plots import COLORS, to_pdf, to_svg
 from streamplace.present.table import MOST_ROWS, latex, to_latex
 from tests.experiments.report.synthetic import plan, run
@@ -20,7 +20,7 @@ from tests.experiments.report.synthetic import plan, run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from experiments.report.pairs import Pair, Runs
+    from experiments.report.figures import Pair, Runs
     from experiments.report.tables import Report
     from streamplace.present.table import Table
 

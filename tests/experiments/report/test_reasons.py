@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.report import reasons as why
-from experiments.report.build import make_report
+from experiments.report import build as why
+from experiments.report.build import make_report, report_markdown, to_html
 from experiments.report.findings import gather
-from experiments.report.pages import report_markdown, to_html
 from experiments.sweep import store
 from experiments.sweep.instances import Prepared
-from experiments.sweep.runner import run as run_one
+from experiments.sweep.row import run as run_one
 from experiments.sweep.store import INSTANCES, keep_instances, kept_instances
 from optim import Instance, Plan, evaluate
 from optim.format.changes import altered, read_case

@@ -42,9 +42,9 @@ def test_packages_and_entry_points_are_found_in_the_zip_alone(tmp_path: Path) ->
         "import sys, os\n"
         f"sys.path = [{str(path)!r}] + [p for p in sys.path if p and not "
         "os.path.isfile(os.path.join(p, 'optim', '__init__.py'))]\n"
-        "import experiments.sweep.worker, optim.methods.registry, heuristics, formulations\n"
+        "import experiments.sweep.isolation, optim.methods.registry, heuristics, formulations\n"
         "from importlib.metadata import distribution\n"
-        "print(experiments.sweep.worker.__file__)\n"
+        "print(experiments.sweep.isolation.__file__)\n"
         "method = optim.methods.registry.get_method('top-down')\n"
         "print(sys.modules[method.run.__module__].__file__)\n"
         "print(distribution('streamplace').version)\n"
@@ -54,6 +54,6 @@ def test_packages_and_entry_points_are_found_in_the_zip_alone(tmp_path: Path) ->
     )
     assert done.returncode == 0, done.stderr
     worker, method, version = done.stdout.split()
-    assert worker == f"{path}/experiments/sweep/worker.py"
+    assert worker == f"{path}/experiments/sweep/isolation.py"
     assert method.startswith(f"{path}/")
     assert version

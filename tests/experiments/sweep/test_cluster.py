@@ -24,9 +24,9 @@ from experiments.spark.session import spark_session
 from experiments.sweep import run_sweep
 
 def where(_):
-    import experiments.sweep.worker
+    import experiments.sweep.isolation
     from optim.methods.registry import get_method
-    return experiments.sweep.worker.__file__, get_method("top-down").name
+    return experiments.sweep.isolation.__file__, get_method("top-down").name
 
 with spark_session(sys.argv[3]) as session:
     print(*session.sparkContext.parallelize([0], 1).map(where).collect()[0])
@@ -117,7 +117,7 @@ def test_a_sweep_on_a_cluster(base: Path, master: str) -> None:
     assert done.returncode == 0, done.stderr
     place, *summaries = done.stdout.splitlines()
     worker, method = place.split()
-    assert ".zip/experiments/sweep/worker.py" in worker
+    assert ".zip/experiments/sweep/isolation.py" in worker
     assert method == "top-down"
     assert summaries == ["40 40 {'ok': 40}"] * 2
     for name in ("auto", "collected"):
@@ -154,7 +154,7 @@ with spark_session(sys.argv[3], config=config) as session:
 
 SLOWLY = """
 import time
-from experiments.sweep import runner
+from experiments.sweep import row as runner
 
 def run(document, arguments):
     time.sleep(0.5)

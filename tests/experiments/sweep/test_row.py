@@ -79,7 +79,7 @@ def test_both_schemas_name_the_same_columns_and_types() -> None:
 
 def test_the_module_imports_without_spark_and_arrow() -> None:
     script = (
-        "import sys, experiments.sweep, experiments.sweep.worker, experiments.sweep.command\n"
+        "import sys, experiments.sweep, experiments.sweep.isolation, experiments.sweep.command\n"
         "heavy = {'pyspark', 'pyarrow', 'pandas', 'scipy', 'ortools', 'pulp', 'numba'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS
-from experiments.sweep.runner import columns_of, run
+from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, columns_of, run
 from optim import Instance, solve
 from optim.certificates import grade
 from optim.errors import InvalidInput

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep.spec import MethodEntry, Settings, Spec, load_spec
-from experiments.sweep.variations import Variation
+from experiments.sweep.spec import MethodEntry, Settings, Spec, Variation, load_spec
 from optim.errors import ExitCode, InvalidInput
 
 GOOD = """

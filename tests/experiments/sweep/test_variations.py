@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.sweep.spec import Spec, load_spec
-from experiments.sweep.variations import Variation, apply_all, scale_capacity, set_limit
+from experiments.sweep.spec import Spec, Variation, apply_all, load_spec, scale_capacity, set_limit
 from optim import Instance, solve
 from optim.errors import InvalidInput
 from tests.experiments.sweep.conftest import INSTANCE

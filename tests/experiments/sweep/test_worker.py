@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep import worker
+from experiments.sweep import isolation as worker
 from experiments.sweep.execution import _carried
-from experiments.sweep.isolation import Answer, Outcome
-from experiments.sweep.plan import plan_runs
-from experiments.sweep.spec import Spec
-from experiments.sweep.store import list_parts, read_columns
-from experiments.sweep.worker import (
+from experiments.sweep.isolation import (
+    Answer,
     Call,
     Chunk,
+    Outcome,
     Recent,
     Setting,
     find_runner,
@@ -27,6 +25,9 @@ from experiments.sweep.worker import (
     pack_chunk,
     run_partition,
 )
+from experiments.sweep.plan import plan_runs
+from experiments.sweep.spec import Spec
+from experiments.sweep.store import list_parts, read_columns
 from optim.errors import InvalidInput
 from tests.experiments.sweep import fakes
 from tests.experiments.sweep import rows as sample

@@ -15,7 +15,7 @@ def made(folder: Path, tables: dict[str, list[dict[str, Any]]], **changes: Any) 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from experiments.traces.periods import Calendar, Length
+    from experiments.traces.instances import Calendar, Length
 
     description = Job.from_dict(job(**changes), folder)
     calendar = Calendar(Length.parse("1 h"))

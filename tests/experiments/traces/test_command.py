@@ -13,7 +13,7 @@ import pytest
 from experiments.traces import sums as gathering
 from experiments.traces.folder import TablesLost, TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.tables import Tables
+from experiments.traces.sums import Tables
 from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, job, trace, write_csv

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.traces.periods import Calendar, Length, micros_of
+from experiments.traces.instances import Calendar, Length, micros_of
 
 NEW_YORK = "America/New_York"
 START = datetime(2013, 1, 1, tzinfo=ZoneInfo(NEW_YORK))

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from experiments.traces.folder import TraceFolder
-from experiments.traces.stream import _State, follow
-from experiments.traces.trace import run_trace
+from experiments.traces.trace import _State, follow, run_trace
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from streamplace.cli.main import main

@@ -10,8 +10,7 @@ import pytest
 from optim import Instance, InvalidInput, solve
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import hopeless
-from streamplace.explain.explanation import why_infeasible
-from streamplace.explain.text import clash_line
+from streamplace.explain.explanation import clash_line, why_infeasible
 
 
 def document(most: Any, capacity: float = 10) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from optim.rules import broken, hopeless
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
 from optim.rules.slot_assignment.groups import renumbered
-from streamplace.explain.binding import binding_rules
-from streamplace.explain.explanation import why_infeasible
+from streamplace.explain.explanation import binding_rules, why_infeasible
 
 OF_SLOTS = {
     "slots", "slot_capacity", "one_topology_a_slot", "workers", "max_tasks_per_slot", "slot_sets",

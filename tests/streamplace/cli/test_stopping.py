@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.generators import generate
-from streamplace.present.interrupts import interrupts_heard, stopped_by_signals
+from streamplace.present.streams import interrupts_heard, stopped_by_signals
 from tests.slowly import slowly
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import import_instance
 from streamplace.clusters.flink.model import NO_PRICE
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, OTHER, SINK, SOURCE

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.transfer import Imported, export_plan, import_instance
+from streamplace.clusters.exchange.sources import Imported, export_plan, import_instance
 from streamplace.clusters.flink.model import NO_PRICE
 
 JOB = "ab" * 16

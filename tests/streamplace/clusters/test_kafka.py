@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optim import Instance, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.exchange.sources import export_plan, import_instance
 from streamplace.clusters.kafka.exporter import read_back
 from tests.streamplace.clusters import systems
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optim import Instance, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.transfer import Imported, export_plan, import_instance
+from streamplace.clusters.exchange.sources import Imported, export_plan, import_instance
 from streamplace.clusters.files.metis import read_partition
 
 # the manual's way of writing: sizes, one weight, edge weights

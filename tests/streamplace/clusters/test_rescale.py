@@ -11,7 +11,7 @@ import pytest
 from optim import Instance, InvalidInput, Plan
 from optim.format.parallelism import at_parallelism
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.transfer import export_plan
+from streamplace.clusters.exchange.sources import export_plan
 
 
 def made(jobs: int = 1) -> tuple[Instance, Plan]:

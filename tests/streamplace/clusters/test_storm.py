@@ -11,7 +11,7 @@ import pytest
 from optim import solve
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import import_instance
 from tests.streamplace.clusters import systems
 
 BASE = "topology/wordcount-1-1700000000"

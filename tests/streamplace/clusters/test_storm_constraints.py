@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from optim import Instance, solve
-from streamplace.clusters.exchange.transfer import Imported, import_instance
+from streamplace.clusters.exchange.sources import Imported, import_instance
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.nimbus import Fake, Served
 

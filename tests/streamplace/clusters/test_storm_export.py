@@ -16,7 +16,7 @@ from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange.declarations import Ledger, Places
-from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.exchange.sources import export_plan, import_instance
 from streamplace.clusters.storm.exporter import decided_slots, read_back, remote_share
 from tests.streamplace.clusters import systems
 

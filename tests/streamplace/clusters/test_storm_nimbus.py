@@ -16,10 +16,15 @@ from optim import Instance
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
 from streamplace.cli.schema import schema
-from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.exchange.sources import export_plan, import_instance
 from streamplace.clusters.storm.nimbus import Nimbus
-from streamplace.clusters.storm.placement import load_placement, read_placement
-from streamplace.clusters.storm.submit import check, previous, submit
+from streamplace.clusters.storm.submit import (
+    check,
+    load_placement,
+    previous,
+    read_placement,
+    submit,
+)
 from streamplace.clusters.storm.verify import verify
 from tests.streamplace.clusters.nimbus import COMPONENTS, Fake, Served
 

@@ -11,7 +11,7 @@ import pytest
 from optim import Instance
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
-from streamplace.clusters.storm.reports import Crossing, Place, crossing, folder_in, read_workers
+from streamplace.clusters.storm.nimbus import Crossing, Place, crossing, folder_in, read_workers
 from tests.streamplace.clusters.nimbus import Fake, Served
 
 ID = "words-1-17"

@@ -12,8 +12,7 @@ import pytest
 
 from optim.errors import InvalidInput
 from streamplace.clusters.exchange import sources
-from streamplace.clusters.exchange.sources import WebClient, site_of
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import WebClient, import_instance, site_of
 
 
 def test_gets_json(serve: Callable[..., str]) -> None:

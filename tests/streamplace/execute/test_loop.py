@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.replay.framework import Setting, first_state, step
 from experiments.replay.periods import day_periods
+from experiments.replay.run import Setting, first_state, step
 from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
 from optim.format.plan import Plan

@@ -13,7 +13,7 @@ from experiments.studies.timings.conflicts import PLANTS, named, planted
 from optim import Instance, Plan, evaluate
 from optim.figures.catalogue import OBJECTIVES
 from streamplace.cli.main import main
-from streamplace.explain.binding import binding_rules
+from streamplace.explain.explanation import binding_rules
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from experiments.studies.formats.ctap import OFFSET
 from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import import_instance
 
 # three tasks, two processors; costs by processor; pairs 12, 13, 23; sizes; capacities; remarks
 TEXT = """3

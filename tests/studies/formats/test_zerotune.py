@@ -11,7 +11,7 @@ import pytest
 
 from optim.errors import InvalidInput
 from optim.referee.evaluate import evaluate_indices
-from streamplace.clusters.exchange.transfer import Imported, import_instance
+from streamplace.clusters.exchange.sources import Imported, import_instance
 
 
 def instances(*entries: tuple[str, float, float | None]) -> str:

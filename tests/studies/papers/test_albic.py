@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.generators import generate
-from experiments.replay.framework import Setting, first_state, step
+from experiments.replay.run import Setting, first_state, step
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.albic import built, milp
 from experiments.studies.papers.albic.built import joint_periods

@@ -50,8 +50,8 @@ def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
 
 def scale_outs(seed: int, plan_first: bool) -> list[Row]:
     """Nodes added on a short day, decided on planned loads or on those that run."""
-    from experiments.replay.framework import Setting, first_state, step
     from experiments.replay.periods import day_periods
+    from experiments.replay.run import Setting, first_state, step
     from streamplace.policies.deployment import CostModel
     from streamplace.policies.registry import read_policy
 
@@ -73,8 +73,8 @@ def node_periods(seed: int, policy: str, serialise: float) -> list[Row]:
 
     That is load per unit of rate on either side. A unit of rate is handled for 1.
     """
-    from experiments.replay.framework import Setting, first_state, step
     from experiments.replay.periods import day_periods
+    from experiments.replay.run import Setting, first_state, step
     from streamplace.policies.deployment import CostModel
     from streamplace.policies.registry import read_policy
     from streamplace.policies.scaling import ScalingChoice
@@ -99,7 +99,7 @@ def scale_ins(limit: float | None) -> list[Row]:
     Four nodes used to 30 % on average, so that the utilisation rule would mark some; one key group
     of 60 points, which no plan can share out.
     """
-    from experiments.replay.framework import Setting, first_state, step
+    from experiments.replay.run import Setting, first_state, step
     from optim.format.instance import Instance
     from streamplace.policies.registry import read_policy
     from streamplace.policies.scaling import ScalingChoice

@@ -106,8 +106,8 @@ def cola_starts(reduced: bool) -> pd.DataFrame:
     """COLA on the first day of Real Job 4 from random placements."""
     import numpy as np
 
-    from experiments.replay.framework import Setting, first_state, step
     from experiments.replay.periods import load_trace
+    from experiments.replay.run import Setting, first_state, step
     from experiments.studies.papers.albic.runs import placed
     from experiments.traces.instances import load_scale
     from streamplace.policies.deployment import CostModel

@@ -90,7 +90,7 @@ class Replay:
 
     def _stored(self, folder: Path, most: int) -> list[dict[str, Any]]:
         """Return the first rows of every policy where a longer replay has them, else none."""
-        from experiments.replay.store import ReplayFolder
+        from experiments.replay.run import ReplayFolder
 
         longer = [p for p in folder.glob("replay*") if p.name.removeprefix("replay-").isdigit()]
         rows: list[dict[str, Any]] = []

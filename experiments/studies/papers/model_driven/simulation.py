@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from experiments.modelling.algorithm import LATENCY_SLOPE, TrialResult
+from experiments.modelling.trials import LATENCY_SLOPE, TrialResult
 from optim.errors import InvalidInput, Problem
 from optim.format.demand import topological_order
 from optim.util.compiled import kernel

@@ -97,7 +97,7 @@ def plan_query(path: Path, seconds: float) -> dict[str, Any]:
 
 
 def _instance(path: Path, rates: str, capacity: str) -> Instance:
-    from streamplace.clusters.exchange.transfer import import_instance
+    from streamplace.clusters.exchange.sources import import_instance
 
     return import_instance(
         "zerotune", [str(path)], [("rates", rates), ("capacity", capacity)]

@@ -15,7 +15,7 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.declarations import places_of_plan
-from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.exchange.sources import export_plan, import_instance
 from streamplace.clusters.flink.exporter import Sheet, sheet_of
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, SINK, SOURCE

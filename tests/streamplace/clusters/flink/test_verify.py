@@ -12,7 +12,7 @@ import pytest
 from optim.errors import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import import_instance
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, SINK, SOURCE
 

@@ -15,7 +15,7 @@ import pytest
 from optim.errors import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import import_instance
 from streamplace.execute.loop import Flink
 from tests.streamplace.clusters import systems
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from optim import solve
 from optim.errors import InvalidInput
-from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.exchange.sources import export_plan, import_instance
 
 MODES = (
     "rebalance",

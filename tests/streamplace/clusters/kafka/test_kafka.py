@@ -15,7 +15,7 @@ import pytest
 from optim import Instance, Plan, solve
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.transfer import Imported, export_plan, import_instance
+from streamplace.clusters.exchange.sources import Imported, export_plan, import_instance
 from tests.streamplace.clusters.kafka import judge
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "kafka"

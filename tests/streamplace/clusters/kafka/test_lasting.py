@@ -13,7 +13,7 @@ import pytest
 from optim import Instance, Plan, solve
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.transfer import Exported, Imported, export_plan, import_instance
+from streamplace.clusters.exchange.sources import Exported, Imported, export_plan, import_instance
 from tests.streamplace.clusters.kafka.folders import Line, write_folder
 
 DRIFTED = {

@@ -14,7 +14,7 @@ from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
 from optim.figures.measures import migrated_tasks
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.sources import import_instance
 from tests.streamplace.clusters.kafka.folders import Line, write_folder
 
 

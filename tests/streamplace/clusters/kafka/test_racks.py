@@ -14,7 +14,7 @@ import pytest
 from optim import Instance, solve
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.exchange.sources import export_plan, import_instance
 from tests.streamplace.clusters.kafka.folders import Line, write_folder
 
 
