@@ -118,7 +118,7 @@ def test_answer_is_never_worse_than_the_warm_start(solver: str) -> None:
 def test_process_that_hangs_is_killed(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
     command = [sys.executable, "-c", deaf]
-    module = {"cp-sat": "cp_sat"}.get(solver, solver)
+    module = {"highs": "process", "cp-sat": "process"}.get(solver, solver)
     starter = "guarded_command" if solver == "cbc" else "python_child"
     monkeypatch.setattr(f"optim.solvers.{module}.{starter}", lambda *_: command)
     began = time.perf_counter()
