@@ -393,6 +393,9 @@ STOP_SHARE = 0.999
 #: Share of the remaining time for each level but the last.
 TIME_SHARE = 0.8
 
+#: Of the sum of all costs: what a solver's tolerance may hide of a plan's.
+COST_UNSEEN = 1e-9
+
 #: Levels of what a plan changes.
 CHANGES: tuple[Goal, ...] = ("cost", "switches")
 
@@ -478,6 +481,8 @@ def least_changed(
         if best > 0 and settings.remaining() != 0.0:
             solution, built = _run_kept(within, settings, replace(aim, goal=goal), answer, None)
             bound, why = solution.bound or 0.0, str(solution.termination)
+            if goal == "cost":  # a solver sees no cost below its tolerance of all costs together
+                bound = max(0.0, bound - COST_UNSEEN * float(problem.cost.sum()))
             found = None if solution.x is None else built.read(solution.x)
             if found is not None and changed(within, found, goal) < best:
                 left = problem.levels(found).left
@@ -487,6 +492,8 @@ def least_changed(
             why = "time_limit"
         if best - bound <= max(0.5 if goal == "switches" else 0.0, 1e-6 * best):
             bound = best
+        elif why == "optimal":
+            why = "iteration_limit"
         answer.levels.append(LevelAnswer(goal, best, min(bound, best), why))
         within = within.cost_within(within.moving_cost(placement))
         answer.placement = placement

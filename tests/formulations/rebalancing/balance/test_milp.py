@@ -68,6 +68,21 @@ def test_levels_are_told_with_their_bounds() -> None:
     assert result.bound == pytest.approx(10 / 3, abs=1e-3)
 
 
+def test_a_cost_beside_a_far_larger_one_is_no_bound() -> None:
+    """A move to a copy of k1 costs nothing; beside 1e12 a solver takes 1 for that."""
+    tasks = [
+        {"load": {"cpu": 6}, "node": "n1", "migration_cost": 1e12, "copies": ["n0", "n3", "n4"]},
+        {"load": {"cpu": 7}, "node": "n2", "copies": ["n1", "n3", "n4"]},
+    ]
+    nodes = [{}, {}, {"leaving": True}, {}, {}, {}]
+    result = solve(
+        instance_of(nodes, tasks, limits={"max_migration_cost": 7e11}), "balance-milp", form="full"
+    )
+    (cost,) = (level for level in result.objective_levels if level.name == "migration_cost")
+    assert cost.bound == 0.0
+    assert cost.value == 0.0 or any("migration_cost: best effort" in n for n in result.notes)
+
+
 def test_a_task_without_a_current_node_is_placed_at_no_cost() -> None:
     tasks = [*loads_at((1, "n0")), {"load": {"cpu": 1}}]
     result = solve(instance_of([{}, {}], tasks, limits={"max_migrations": 0}), "balance-milp")
