@@ -80,9 +80,10 @@ def public_lines(repository: Path) -> Iterator[Line]:
         figures = tomllib.loads(file.read_text(encoding="utf-8"))
         texts = [*figures.get("texts", {}).values()]
         for one in figures["figure"]:
-            texts += [one["title"], one["source"], one["words"], one.get("size", "")]
+            texts += [one.get(key, "") for key in ("title", "source", "words", "size")]
             texts += [*one.get("readings", ())]
-            told = (text if isinstance(text, str) else text["text"] for text in one["measured"])
+            said = one.get("measured", ())
+            told = (text if isinstance(text, str) else text["text"] for text in said)
             texts += [FIELD.sub("", text) for text in told]
         yield from (Line(name, text) for text in texts)
     pages = sorted(repository.glob("docs/**/*.md"))

@@ -9,7 +9,6 @@ import numpy as np
 
 from formulations.column_generation.problem import Rows
 from optim.solvers import LIMITED_WORK, solve_linear
-from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 from optim.util.compiled import helper, kernel
 
@@ -153,6 +152,8 @@ def choose(
 def _in_process(
     model: LinearModel, seconds: float | None, node_limit: int
 ) -> tuple[NDArray[Any] | None, float, bool]:
+    from optim.solvers.inprocess import solve_small_milp
+
     answer = solve_small_milp(model, seconds, gap=0.0, node_limit=node_limit)
     if answer.termination == "infeasible":
         return None, -np.inf, True

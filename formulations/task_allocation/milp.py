@@ -325,7 +325,7 @@ def _settled(
         known = _TOLERANCE
     elif not value:  # what is more than nothing is at least half of a term
         terms = np.abs(expression.value[expression.value != 0]) / expression.unit
-        known = max(known, min(_TOLERANCE, *(terms / 2)))
+        known = max(known, min([_TOLERANCE, *(terms / 2)]))
     return value if off <= known else bound
 
 

@@ -25,7 +25,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from scipy.sparse import csc_matrix
 
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import TOLERANCE, LinearArrays, LinearModel
@@ -411,6 +410,7 @@ def approximate_duals(
     """
     from ortools.pdlp import solve_log_pb2, solvers_pb2
     from ortools.pdlp.python import pdlp
+    from scipy.sparse import csc_matrix
 
     program = pdlp.QuadraticProgram()
     program.objective_vector = cost

@@ -26,7 +26,7 @@ CASES = (
     ("balance-search", "joint", {"nodes": 10}),
     ("balance-milp", "joint", {"nodes": 10}),
     ("scale-in-first", "joint", {"nodes": 10}),
-    ("imc-search", "random_graphs", {"seed": 3}),
+    ("imc-search", "pipeline", {"seed": 0}),
     ("imc-exact", "community", {"tasks": 100, "nodes": 6}),
 )
 

@@ -21,7 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optim.format.document import INSTANCE_FORMAT
-from streamplace.clusters.exchange.declarations import Importer, Request, as_number
+from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.pages import as_number
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
 
 if TYPE_CHECKING:

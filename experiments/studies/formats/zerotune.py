@@ -19,12 +19,11 @@ from optim.errors import InvalidInput
 from optim.format.document import INSTANCE_FORMAT
 from optim.format.read import Fault
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import (
-    Importer,
+from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     Number,
     Page,
-    Request,
     Text,
     UniqueNames,
     Whole,

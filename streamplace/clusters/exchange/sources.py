@@ -34,11 +34,11 @@ from streamplace.clusters.exchange.declarations import (
     Places,
     Request,
     add_network,
-    is_whole,
     moves_to,
     places_of_plan,
     with_places,
 )
+from streamplace.clusters.exchange.pages import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

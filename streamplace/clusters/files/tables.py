@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, raise_any
-from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places, is_whole
+from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places
+from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.sources import csv_rows
 from streamplace.present.numbers import plural
 from streamplace.present.table import from_cell, to_cell

@@ -20,7 +20,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declarations import Ledger, Reading, is_whole, read_page
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import Reading, is_whole, read_page
 from streamplace.clusters.exchange.sources import WebClient, quoted
 from streamplace.clusters.flink import pages
 from streamplace.clusters.flink.pages import Job, Metric, Subtask

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
 
-from streamplace.clusters.exchange.declarations import (
+from streamplace.clusters.exchange.pages import (
     Many,
     MaybeNumber,
     MaybeText,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from streamplace.clusters.exchange.declarations import UniqueNames, completed
+from streamplace.clusters.exchange.pages import UniqueNames, completed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

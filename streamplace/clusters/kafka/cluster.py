@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declarations import Ledger, is_whole
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import is_whole
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:

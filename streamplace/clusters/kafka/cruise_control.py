@@ -10,16 +10,14 @@ from pydantic import PlainValidator
 from optim.errors import InvalidInput, Problem
 from optim.format.read import Fault
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import (
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
+from streamplace.clusters.exchange.pages import (
     Amount,
-    Importer,
-    Ledger,
     MaybeNumber,
     MaybeText,
     Number,
     Page,
     Percent,
-    Request,
     Text,
     Whole,
     as_amount,

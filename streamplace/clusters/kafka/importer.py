@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Ledger, Request, is_whole
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
+from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka import pages
 from streamplace.clusters.kafka.admin import KafkaAdmin, is_address

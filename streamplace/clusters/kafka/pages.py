@@ -16,7 +16,7 @@ from pydantic import PlainValidator
 
 from optim.errors import problems_in
 from optim.format.read import Fault, parse_json
-from streamplace.clusters.exchange.declarations import (
+from streamplace.clusters.exchange.pages import (
     Amount,
     MaybeNumber,
     MaybeText,

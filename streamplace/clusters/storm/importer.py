@@ -7,7 +7,8 @@ from typing import Any
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import COSTS, Importer, Ledger, Request, read_page
+from streamplace.clusters.exchange.declarations import COSTS, Importer, Ledger, Request
+from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import (
     WebClient,
     address_in,

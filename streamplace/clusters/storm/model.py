@@ -45,7 +45,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.format.document import INSTANCE_FORMAT
-from streamplace.clusters.exchange.declarations import Reading, as_whole, completed, weigh
+from streamplace.clusters.exchange.declarations import weigh
+from streamplace.clusters.exchange.pages import Reading, as_whole, completed
 from streamplace.clusters.storm.pages import (
     LOCAL_FIRST,
     SYSTEM,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AliasChoices, Field, PlainValidator
 
-from streamplace.clusters.exchange.declarations import (
+from streamplace.clusters.exchange.pages import (
     Many,
     MaybeNumber,
     MaybeText,

@@ -15,7 +15,8 @@ from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange import declarations as exchange_pages
-from streamplace.clusters.exchange.declarations import Ledger, read_page
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import import_instance
 from streamplace.clusters.flink import fetch as flink_fetch
 from streamplace.clusters.flink import fetch as flink_sampling

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.errors import InvalidInput
-from streamplace.clusters.exchange.declarations import (
-    Ledger,
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import (
     Many,
     MaybeNumber,
     MaybeText,

@@ -17,7 +17,7 @@ from optim import Instance, evaluate
 from optim.errors import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.check import suspicions
-from streamplace.clusters.exchange.declarations import seconds_of
+from streamplace.clusters.exchange.pages import seconds_of
 from streamplace.clusters.exchange.sources import Imported, import_instance
 from tests.command import run_command
 

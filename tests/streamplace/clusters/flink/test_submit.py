@@ -10,7 +10,8 @@ import pytest
 
 from optim.errors import ExitCode, InvalidInput
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.declarations import Ledger, read_page
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink import fetch as live
 from streamplace.clusters.flink.exporter import Group, Sheet
