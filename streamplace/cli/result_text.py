@@ -14,7 +14,6 @@ from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules import without_limits
 from optim.solvers.interface import SOLVERS, capabilities
-from streamplace.explain.explanation import print_conflicts
 from streamplace.explain.what_if import words
 from streamplace.present.console import answer_console, name, plain_table, printable
 from streamplace.present.numbers import duration, listed, number, plural
@@ -73,6 +72,8 @@ def print_result(
     columns = _columns(instance, result)
     if result.termination is Termination.INFEASIBLE:
         if why is not None:
+            from streamplace.explain.explanation import print_conflicts  # only now: its models
+
             print_conflicts(console, instance, why)
         elif result.reasons:
             print_reasons(console, result.reasons)

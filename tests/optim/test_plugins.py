@@ -125,17 +125,29 @@ def test_listing_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_a_small_solve_loads_neither_numba_nor_what_explains_conflicts(repository: Path) -> None:
-    script = (
-        "import sys\n"
+@pytest.mark.parametrize(
+    "solved",
+    [
         "from streamplace import Instance, solve\n"
-        "assert solve(Instance.load('examples/capsys-q1.json')).feasible\n"
+        "assert solve(Instance.load('examples/capsys-q1.json')).feasible\n",
+        "from streamplace.cli.main import main\n"
+        "asked = ['solve', 'examples/capsys-q1.json', '-q', '--json', '-o', sys.argv[1]]\n"
+        "assert main(asked) == 0\n",
+    ],
+    ids=["python", "command"],
+)
+def test_a_small_solve_loads_neither_numba_nor_what_explains_conflicts(
+    repository: Path, tmp_path: Path, solved: str
+) -> None:
+    script = (
+        f"import sys\n{solved}"
         "print([m for m in ('scipy', 'numba', 'formulations.conflicts') if m in sys.modules])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=repository
-    )
-    assert done.stdout.strip() == "[]", done.stderr
+        [sys.executable, "-c", script, str(tmp_path / "plan.json")],
+        capture_output=True, text=True, cwd=repository,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
 MINE = """
