@@ -115,7 +115,7 @@ def solve(
     >>> str(result.termination), result.objective.value, result.bound
     ('optimal', 12.5, 12.5)
     >>> [move.task for move in result.moves]
-    ['sink']
+    ['map']
     """
     expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
     method = PORTFOLIO if method is None else name_of(method)
