@@ -26,7 +26,7 @@ CASES = (
     ("balance-search", "joint", {"nodes": 10}),
     ("balance-milp", "joint", {"nodes": 10}),
     ("scale-in-first", "joint", {"nodes": 10}),
-    ("imc-search", "pipeline", {"seed": 0}),
+    ("imc-search", "pipeline", {"seed": 0, "tasks": 40, "nodes": 5}),
     ("imc-exact", "community", {"tasks": 100, "nodes": 6}),
 )
 

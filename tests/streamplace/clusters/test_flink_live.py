@@ -14,7 +14,7 @@ import pytest
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange import declarations as exchange_pages
+from streamplace.clusters.exchange import pages as exchange_pages
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import import_instance
