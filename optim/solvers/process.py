@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -354,7 +355,7 @@ class Frames:
 
 
 @dataclass
-class Heard:
+class Heard(ABC):
     """What a worker of ours has sent so far; a back end says how its bounds and vectors read."""
 
     task: SolveTask
@@ -374,17 +375,17 @@ class Heard:
         else:
             self.final.update(said)
 
+    @abstractmethod
     def bound_of(self, told: Any) -> float | None:
         """Return the bound in the model's sense."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_vector(self, payload: bytes) -> None:
         """Take an incumbent; the last one is the best."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_log(self, payload: bytes) -> None:
         """Read what the solver's log says of the start."""
-        raise NotImplementedError
 
     def run(
         self, function: str, write: Callable[[Path], None], read: Callable[[Exit], Answer]
