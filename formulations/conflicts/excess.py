@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, hstack, vstack
 from formulations.conflicts.decide import aggregate
 from formulations.conflicts.model import build, joined
 from formulations.conflicts.rule_instances import atoms_of
-from optim.rules import BUDGETS, LEAVING, RULES, Form
+from optim.rules import BUDGETS, LEAVING, RULES, Form, node_counts, rules_of
 from optim.rules.excess import loosened, total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
@@ -48,9 +48,11 @@ _ROUNDS, _STALLED = 200, 20
 """Placements that are cut off; of these, one after the other without any progress."""
 _SAME = 1e-9
 SOLVED = LinearTermination.OPTIMAL
+_OF_NODES = rules_of({Form.NODE_COUNT})
 _RULES = frozenset(
     {"capacity", "min_load", "max_tasks", "links", "max_load_distance", "sets", "slots"}
     | {"slot_capacity"}
+    | _OF_NODES
 )
 
 
@@ -79,9 +81,8 @@ def least_excess(
     if cells > _CELLS:
         return None, 0.0
     nodes = min(_MOST, _SHARED // cells)
-    # counts of nodes may stay as they are, at no cost: the bound is the lower
-    free = {Form.NODE_COUNT, Form.SLOT_SETS}
-    atoms = atoms_of(loosened(instance, instance.tasks.node, forms=free))
+    # sets over slots may stay as they are, at no cost: the bound is the lower
+    atoms = atoms_of(loosened(instance, instance.tasks.node, forms={Form.SLOT_SETS}))
     paid: dict[int, float] = {}
     most: dict[int, float] = {}
     total = max(1, instance.num_tasks)
@@ -157,6 +158,12 @@ def _raise(instance: Instance, loose: Instance, rule: str, resource: int, i: int
             return float(instance.num_tasks)
         k = loose.sets.ids.index(name)
         return float(abs(int(loose.sets.limit[k]) - int(instance.sets.limit[i])))
+    if rule in _OF_NODES:  # of several counts the greatest excess is paid: the bound is the lower
+        counts = zip(node_counts(instance), node_counts(loose), strict=True)
+        return float(max(
+            (high.limit - low.limit for low, high in counts if (low.rule, low.entry) == (rule, i)),
+            default=0,
+        ))  # fmt: skip
     return 0.0
 
 

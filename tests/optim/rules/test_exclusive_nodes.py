@@ -93,10 +93,13 @@ def test_a_broken_start_is_mended_as_far_as_the_budget_goes(method: str | None) 
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_nodes_used": 1}])
-def test_counts_that_cannot_be_mended_yet_do_not_raise_the_bound(limits: dict[str, int]) -> None:
-    """One move mends the capacity; the counts of nodes stay broken, at no cost in the bound."""
+@pytest.mark.parametrize("capacity", [5, 10])
+def test_the_bound_counts_nodes_as_the_referee_does(
+    limits: dict[str, int], capacity: float
+) -> None:
+    """One move mends the capacity, and one of the counts of nodes."""
     at = {"a/0": "n1", "a/1": "n2", "b/0": "n1", "b/1": "n2"}
-    nodes = [{**NODES[0], "capacity": {"cpu": 5}}, *NODES[1:]]
+    nodes = [{**NODES[0], "capacity": {"cpu": capacity}}, *NODES[1:]]
     tasks = [{"id": t, "node": n} for t, n in at.items()]
     case = made(nodes=nodes, tasks=tasks, limits={"max_migrations": 1, **limits})
     now, weight = case.tasks.node, np.array([1.0 / float(case.tasks.load.sum())])
@@ -108,4 +111,6 @@ def test_counts_that_cannot_be_mended_yet_do_not_raise_the_bound(limits: dict[st
 
     _, bound = least_excess(case, loosened(case, now), weight, None, judged)
     every = (np.array(node, dtype=np.int32) for node in itertools.product(range(3), repeat=4))
-    assert 0 < bound <= min(map(judged, every)) + 1e-9
+    least = min(map(judged, every))
+    assert 0 < bound <= least + 1e-9
+    assert bound == pytest.approx(least)
