@@ -197,7 +197,7 @@ class Rows:
         return int(np.flatnonzero(same)[0]) if same.any() else None
 
     def now(self) -> np.ndarray:
-        """(K,) amounts of the current placement; of some tasks, rows of nodes alone."""
+        """(K,) amounts of the current placement; of some tasks, rows of nodes and threads alone."""
         reading, home = self.claim.reading, self.home
         if (reading.home < 0).any():
             room, loads = np.array(reading.room), _sums(reading)
@@ -205,7 +205,10 @@ class Rows:
                 room[:, reading.rate_driven] = np.inf
             least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
             above, below = self._above(loads, room), self._above(least, loads)
-            found = np.concatenate([above.ravel(), below.ravel()])
+            rate = self.claim.name == _RATE
+            threads, _ = self._threads(1, np.ones(room.shape[1]), rate=rate)
+            tasks = np.zeros(len(room))  # limits of numbers of tasks are not compared here
+            found = np.concatenate([above.ravel(), below.ravel(), tasks, threads[0]])
             return np.pad(found, (0, self.amounts[0].shape[1] - len(found)))
         if home is not None:
             return np.asarray(self.amounts[0][home])
