@@ -7,6 +7,7 @@ docs/methods/task_allocation/imc-exact.md for the proofs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from optim.kernels.classes import NodeClasses, TaskGroups
     from optim.methods.registry import Request
 
-_FORMS = KNOWN_FORMS | {Form.NODE_COUNT}
+_FORMS = KNOWN_FORMS | {Form.NODE_COUNT, Form.LOCAL_FIRST}
+
+LINEAR = "local_first streams: proved by the linear model of imc-milp, patterns add up pairs"
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -55,9 +58,16 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         There are more classes of tasks than ``max_classes``, or too many with nodes of their own.
     """
-    request, compiled = request.warmed(driver.warm_up)
     # where repair finishes the plan: of what is not kept here, nothing distinguishes tasks
     instance = without_limits(instance, limits_set(instance).keys() - rules_of(_FORMS))
+    if instance.flows.local:
+        from formulations.task_allocation import milp
+
+        asked = replace(request, options={"break_symmetry": True})
+        outcome = milp.run("imc-milp", instance, asked)
+        outcome.notes.insert(0, LINEAR)
+        return outcome
+    request, compiled = request.warmed(driver.warm_up)
     groups, classes = task_groups(instance), node_classes(instance)
     _check_classes(groups, request.options["max_classes"])
     problem = problem_of(instance, groups, classes)

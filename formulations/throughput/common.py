@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     Run = Callable[[Instance, Request], Outcome]
 
 
-KNOWN_FORMS = LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.LINK_CAPACITY, Form.CROSSING}
-"""Forms of limits that all of them keep; those that the rate measures are no limits to them."""
+KNOWN_FORMS = (
+    LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.LINK_CAPACITY, Form.CROSSING, Form.LOCAL_FIRST}
+)
+"""Forms of limits that all of them keep; those that the rate measures are no limits to them.
+Without links and crossing costs no traffic is in the rate, `local_first` or not.
+"""
 
 LOSS, MOVES, NODES = "rate_after_loss", "migrations", "nodes_used"
 """What is asked instead: the rate after a loss; and, where the rate is given so that capacities and

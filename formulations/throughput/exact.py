@@ -39,6 +39,7 @@ from optim.kernels.classes import counts_of, deal
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules.base import Form
+from optim.rules.capacity import refuse_local_first
 from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
 
@@ -132,6 +133,8 @@ def _least_traffic(
     instance: Instance, counted: Grouped, listed: Listed, search: Bottleneck
 ) -> Level | None:
     """Of the plans of the best rate found, take the one of least traffic between nodes."""
+    if instance.flows.local:  # what stays of these is in no pair of groups
+        return None
     count = search.within(search.high)
     if search.counts is None or not 0 < count <= MOST_WHOLE or search.clock.over():
         return None
@@ -252,11 +255,14 @@ def fewest(
     """
     objective, method = str(request.objective), "throughput-exact"
     check_moves(instance, objective, method)
+    least = request.options["min_imc_gain"]
+    if least is not None:
+        refuse_local_first(instance, "option min_imc_gain adds up pairs of tasks")
     problem = grouped(instance, instance, method, moves=objective == MOVES)
     listed = problem.patterns(FULL, most, 10 * most)
     if listed is None:
         raise _too_many(most)
-    usable, least = problem.classes.node_class >= 0, request.options["min_imc_gain"]
+    usable = problem.classes.node_class >= 0
     for node in good_starts(instance, request, searched=False):
         if least is None or imc_gain_of(instance, node) >= least * (1 - SAME):
             request.offer(node)

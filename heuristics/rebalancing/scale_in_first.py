@@ -20,6 +20,7 @@ from formulations.rebalancing.problem import balance_problem
 from optim.errors import InvalidInput, Problem
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.base import Form
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
@@ -154,7 +155,7 @@ METHOD = Method(
     summary="Scale-in on its own, key groups spread evenly; then balance-milp with the rest",
     source="Madsen, Zhou, Cao 2016, section 5.1, the non-integrated approach of Figure 5",
     needs=("tasks", "nodes"),
-    forms=PUBLISHED,
+    forms=PUBLISHED | {Form.LOCAL_FIRST},
     options=(
         Option(
             "received",

@@ -26,7 +26,7 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.format.demand import find_cycle
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
-from optim.rules.base import Form
+from optim.rules.base import MEASURED, Form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -236,7 +236,7 @@ METHOD = Method(
     summary="Executors go to the slots of those that feed them; needs neither loads nor rates",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.1",
     needs=("tasks", "nodes"),
-    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.SLOT_COUNT, Form.NODE_COUNT}),
+    forms=frozenset({Form.SLOTS, Form.LEAVING, Form.SLOT_COUNT, Form.NODE_COUNT}) | MEASURED,
     options=(
         ALPHA,
         Option(

@@ -27,6 +27,7 @@ from heuristics.storm.even import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.storm.offline import ALPHA, NODE_SPREAD
 from heuristics.task_allocation.groups import stable_descending
 from optim.kernels.room import placing_room
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules.base import Form
@@ -351,12 +352,13 @@ METHOD = Method(
     family="storm",
     kind="heuristic",
     objective="internode_traffic",
-    run=run,
+    run=shuffled_evenly(run),
     summary="Executors that talk most share a slot, slots that talk most share a node",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2",
     needs=("tasks", "nodes"),
     forms=frozenset(
         {Form.SLOTS, Form.NODE_CAPACITY, Form.LEAVING, Form.SLOT_COUNT, Form.NODE_COUNT}
+        | {Form.LOCAL_FIRST}
     ),
     options=(
         ALPHA,

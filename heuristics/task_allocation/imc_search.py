@@ -4,16 +4,20 @@ graphs.
 Interchangeable tasks are found and grouped. Where that leaves few classes the search works on
 counts: constructions, exact re-optimisation of node pairs, kicks, and with a time limit a MILP over
 the node contents met. Otherwise, and under a migration budget, it works on tasks: a partition or a
-repaired plan, then simulated annealing by moves and swaps. It never returns less than a feasible
-start it is given, nor than staying.
+repaired plan, then simulated annealing by moves and swaps. What stays of `local_first` streams goes
+by counts of receivers: there the walk of `plan-search` is taken. It never returns less than a
+feasible start it is given, nor than staying.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from optim.errors import Problem, UnsuitableMethod
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
 from optim.rules import limits_set, rules_of
 from optim.rules.base import LOADS, OF_MOVES, Form
 
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
     from optim.methods.registry import Request
 
-_FORMS = LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS, Form.NODE_COUNT}
+_FORMS = LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS, Form.NODE_COUNT, Form.LOCAL_FIRST}
 _NOT_COUNTED = rules_of({Form.BUDGET, Form.INFLOW, Form.SETS, Form.NODE_COUNT})
 """Rules that counts of equal tasks do not express; those that capacities express do not count here.
 """
@@ -38,7 +42,15 @@ MOST_NODES = 2000
 
 
 def run(instance: Instance, request: Request) -> Outcome:
-    """Search; see the module's page for what is done when."""
+    """Search; see the module's page for what is done when.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Counts of equal tasks are asked for, and there are `local_first` streams.
+    """
+    if instance.flows.local:
+        return _walk(instance, request)
     from heuristics.task_allocation.incumbent import Incumbent
     from optim.kernels.classes import node_classes, task_groups
 
@@ -61,13 +73,32 @@ def run(instance: Instance, request: Request) -> Outcome:
 
             found = find_plan(instance, request)
             if found is not None and incumbent.offer(found):
-                incumbent.notes = ["the search found no plan, and started from one of imc-milp's"]
+                incumbent.notes = [_FROM_MODEL]
                 if by != "groups":
                     search_tasks(instance, incumbent)
     except KeyboardInterrupt:
         incumbent.interrupted = True
     return incumbent.outcome()
 
+
+def _walk(instance: Instance, request: Request) -> Outcome:
+    """Search by the walk of all figures, which follows who has a receiver near."""
+    from formulations.task_allocation.milp import find_plan
+    from heuristics.task_allocation import plan_search
+
+    if request.options["by"] == "groups":
+        reason = "counts of equal tasks have no local_first streams"
+        raise UnsuitableMethod(Problem("--option by", "groups", reason, "take by=tasks or auto"))
+    outcome = plan_search.run(instance, request)
+    if outcome.node is None and outcome.termination is Termination.ITERATION_LIMIT:
+        found = find_plan(instance, request)
+        if found is not None:
+            outcome = plan_search.run(instance, replace(request, warm_start=found))
+            outcome.notes.append(_FROM_MODEL)
+    return outcome
+
+
+_FROM_MODEL = "the search found no plan, and started from one of imc-milp's"
 
 TRIES = 3
 """Cuts to start from, as many as `partition` makes: so the search is never below it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome, Request
 from optim.referee.result import Termination
 from optim.rules.base import LOADS, OF_MOVES, Form
@@ -169,11 +170,11 @@ METHOD = Method(
     family="task allocation",
     kind="heuristic",
     objective="imc_gain",
-    run=run,
+    run=shuffled_evenly(run),
     summary="METIS or mt-KaHyPar cuts the traffic graph; repair, moves and swaps follow",
     source="METIS (Karypis and Kumar 1998); mt-KaHyPar (Gottesbüren et al. 2024)",
     needs=("tasks", "nodes", "traffic"),
-    forms=LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS, Form.NODE_COUNT},
+    forms=LOADS | OF_MOVES | {Form.NODE_FLOOR, Form.SETS, Form.NODE_COUNT, Form.LOCAL_FIRST},
     options=(
         Option("engine", "str", "metis", "which partitioner", choices=ENGINES),
         Option(

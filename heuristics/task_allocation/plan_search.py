@@ -41,7 +41,8 @@ _OWN = {
     "load_distance": "balance-search",
     "sustainable_rate": "throughput-search",
 }
-"""Figures that have a search of their own: its plan is walked from, too."""
+"""Figures that have a search of their own: its plan is walked from, too. With `local_first` streams
+`imc-search` is this walk."""
 _SHARE, _SHARE_OWN = 0.1, 0.6
 """Of the time that is left, for a method to start from; for the figure's own search."""
 _MANY = 20_000
@@ -88,7 +89,10 @@ def _starts(search: Annealing) -> Iterator[Ints]:
             yield at
     others = _OTHERS if instance.has_traffic and instance.num_tasks <= _MANY else ()
     figures = [figure.name for figure in search.objective.singles]
-    for name in dict.fromkeys([*(_OWN[x] for x in figures if x in _OWN), *others]):
+    own = [_OWN[x] for x in figures if x in _OWN]
+    if instance.flows.local:
+        own = [name for name in own if name != "imc-search"]
+    for name in dict.fromkeys([*own, *others]):
         method = get_method(name)
         if is_suitable(method, binding, repair=True):
             share = _SHARE if name in _OTHERS else _SHARE_OWN / len(figures)

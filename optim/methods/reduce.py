@@ -41,6 +41,7 @@ from optim.rules import (
     SETS,
     SLOT_SETS,
     SLOTS,
+    without_limits,
 )
 from optim.rules.capacity import proof_slack
 from optim.util.tolerance import slack
@@ -667,6 +668,28 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
         return outcome
 
     return both
+
+
+AS_FULL = "local_first streams are taken for full ones: the method knows pairs of tasks"
+
+
+def shuffled_evenly(run: Run) -> Run:
+    """Make of a heuristic of task pairs one that takes `local_first` streams for full ones.
+
+    What the plan is worth the referee says, of the streams as they are.
+    """
+
+    @wraps(run)
+    def even(instance: Instance, request: Request) -> Outcome:
+        if not instance.flows.local:
+            return run(instance, request)
+        outcome = run(without_limits(instance, ["local_first"]), request)
+        outcome.claimed, outcome.levels = None, ()
+        outcome.trace = []
+        outcome.notes.append(AS_FULL)
+        return outcome
+
+    return even
 
 
 def _by_value(figure: Figure, _: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:

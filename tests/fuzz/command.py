@@ -63,9 +63,10 @@ def _count(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     tally = Tally(options.counts or options.out / "tally.json", options.seed * SEEDS_A_RUN)
     methods, calls = options.methods.split(","), Calls(patience=options.patience)
+    sure = frozenset(filter(None, options.sure.split(",")))
     ends, counts = time.monotonic() + options.seconds, Counter[tuple[str, str]]()
     while time.monotonic() < ends and tally.lacking(methods, options.per_method):
-        for finding in tally.case(methods, options.per_method, options.starts, calls):
+        for finding in tally.case(methods, options.per_method, options.starts, calls, sure):
             counts[finding.kind, finding.method] += 1
             if counts[finding.kind, finding.method] <= options.each:
                 _write(options.out, finding)

@@ -45,13 +45,16 @@ _COLUMNS = ("asked", "judged", "broken start", "max_load", "optimal", "infeasibl
             "not suited", "wrong")  # fmt: skip
 
 
-def instance_of(seed: int, start: str, method: str) -> Document:
-    """Return the random instance of a seed, in the shape that the method needs."""
+def instance_of(seed: int, start: str, method: str, sure: frozenset[str] = frozenset()) -> Document:
+    """Return the random instance of a seed, in the shape that the method needs.
+
+    Newer fields of `sure` are in it in any case, but where only some tasks have a place.
+    """
     if start == "broken":
         some = seed % _SOME == 0
-        document = broken_instance(seed, known_fields(), some=some)
+        document = broken_instance(seed, known_fields(), some=some, sure=sure)
     else:
-        document = generate(seed, known_fields(), modelled=0.0, placements=4_000)
+        document = generate(seed, known_fields(), modelled=0.0, placements=4_000, sure=sure)
         draw = Draw(seed + 2)
         draw.kind = "whole"
         if draw.chance(_LIMITED):
@@ -142,7 +145,12 @@ class Tally:
         self.path.write_text(json.dumps({"next": self.next, "methods": counts}, indent=1) + "\n")
 
     def case(
-        self, methods: list[str], per_method: int, starts: str, calls: Calls
+        self,
+        methods: list[str],
+        per_method: int,
+        starts: str,
+        calls: Calls,
+        sure: frozenset[str] = frozenset(),
     ) -> Iterator[Finding]:
         """Ask the methods that lack judged answers about the next instance; yield what is wrong."""
         seed = self.next
@@ -150,7 +158,7 @@ class Tally:
         start = each[seed % len(each)]
         for method in methods:
             if self.of(method)["judged"] < per_method:
-                document = instance_of(seed, start, method)
+                document = instance_of(seed, start, method, sure)
                 yield from asked(document, seed, method, self.of(method), calls, start=start)
         self.next = seed + 1
 
