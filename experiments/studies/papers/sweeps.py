@@ -1,8 +1,10 @@
-"""Rows from a sweep: a TOML file beside the figure's module, run on Spark, taken up again."""
+"""Rows from a sweep: a TOML file of the paper, or an entry of one, run on Spark, taken up again."""
 
 from __future__ import annotations
 
+import copy
 import tomllib
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from optim.errors import StreamplaceError
@@ -83,19 +85,71 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Spec:
 
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     if changes is not None:
-        for place, value in changes.items():
-            _change(document, place.split("."), value)
+        document = change(document, changes)
         document["name"] = f"{document['name']} (reduced)"
     return Spec.from_dict(document, path.parent, path.name)
 
 
+def run_all(sweeps: Sequence[Mapping[str, Any]], base: Path, folder: Path) -> pd.DataFrame:
+    """Run sweeps one after another; return their rows, ``sweep`` the name, results as JSON too.
+
+    A sweep runs an instance once that several seeds make; here every seed has its rows.
+    """
+    import pandas as pd
+
+    from experiments.spark.session import spark_session
+    from experiments.sweep import Spec
+
+    specs = [Spec.from_dict(dict(one), base, one["name"]) for one in sweeps]
+    with spark_session("local[*]"):
+        found = [run_rows(s, folder / s.name, wide=True).merge(_seeds(s)) for s in specs]
+    return pd.concat(found)
+
+
+def _seeds(spec: Spec) -> pd.DataFrame:
+    """Return each seed, and the instance of the first one that makes the same."""
+    import pandas as pd
+
+    from experiments.generators import generate
+    from experiments.sweep.instances import content_hash
+
+    rows = []
+    for entry in spec.generators:
+        for values in product(*entry.parameters.values()):
+            given, first = dict(zip(entry.parameters, values, strict=True)), dict[str, str]()
+            for seed in entry.seeds:
+                made = generate(entry.kind, seed=seed, **given)
+                name = first.setdefault(content_hash(made), made.name)
+                rows.append({"instance": name, "drawn": seed})
+    return pd.DataFrame(rows)
+
+
+def change(document: Any, changes: Mapping[str, Any]) -> Any:
+    """Return a document with other values at dotted places; ``*`` is every entry of a list.
+
+    Raises
+    ------
+    KeyError, IndexError
+        A change names no place; a new one would hide a slip in it.
+    """
+    document = copy.deepcopy(document)
+    for place, value in changes.items():
+        _change(document, place.split("."), value)
+    return document
+
+
 def _change(document: Any, place: Sequence[str], value: Any) -> None:
-    """Set a value that the document has; a new one would hide a slip in the place."""
-    *outer, last = place
-    for step in outer:
-        document = document[int(step) if isinstance(document, list) else step]
-    document[last]  # raises where there is none
-    document[last] = value
+    step, *rest = place
+    if step == "*":
+        for entry in document:
+            _change(entry, rest, value)
+        return
+    key: Any = int(step) if isinstance(document, list) else step
+    found = document[key]  # raises where there is none
+    if rest:
+        _change(found, rest, value)
+    else:
+        document[key] = value
 
 
 def read_planned(folder: Path, wide: bool = False) -> pd.DataFrame:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import tomllib
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
@@ -23,6 +25,8 @@ from experiments.studies.papers.claims.claim import VERDICTS
 from experiments.studies.papers.claims.pages import claims_table
 from experiments.studies.papers.claims.tables import PAPERS, about_table, load_table
 from experiments.studies.papers.pages import page_of
+from experiments.studies.papers.sweeps import change
+from experiments.sweep import Spec
 from optim.errors import InvalidInput
 from optim.util.store import Records
 from tests.studies.papers.test_finding import run
@@ -131,6 +135,83 @@ def test_every_stored_table_says_how_it_was_made() -> None:
         assert about.command
         assert about.seeds
         assert about.rows == len(load_table(paper, name))
+
+
+@pytest.mark.parametrize("path", sorted(PAPERS.glob("*/tables.toml")), ids=lambda p: p.parent.name)
+def test_every_table_can_be_made_at_both_sizes(path: Path) -> None:
+    told = tomllib.loads(path.read_text(encoding="utf-8"))
+    told.pop("views", None)
+    for name, entry in told.items():
+        assert tables.has_table(path.parent.name, name)
+        for one in (entry, change(entry, entry.get("reduced", {}))):
+            for sweep in one.get("sweep", ()):
+                Spec.from_dict(sweep, path.parent, name)
+            if "run" in one:
+                function = tables.function_of(path.parent.name, one["run"])
+                for key in tables.keys(one.get("each", {})):
+                    signature(function).bind(**key)
+
+
+def one_or_two(a: int, b: str) -> dict[str, str] | list[dict[str, str]]:
+    """Give a row, or two."""
+    return {"c": f"{a}{b}"} if a else [{"c": "x"}, {"c": "y"}]
+
+
+def test_a_table_of_runs_has_their_arguments_and_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some_paper").mkdir()
+    (tmp_path / "some_paper" / "tables.toml").write_text(
+        """
+        [small]
+        run = "runs:any"
+        seeds = "0-1"
+        reduced_seeds = "0"
+        each = [{ a = { from = 0, to = 1 }, b = ["p", "q"] }, { a = [5], b = ["r"] }]
+        reduced = { "each.*.a" = [7], "each.0.b" = ["s"] }
+        columns = ["c", "a"]
+        left_out = 3
+        left_out_why = "none"
+        """
+    )
+    monkeypatch.setattr(tables, "PAPERS", tmp_path)
+    monkeypatch.setattr(tables, "function_of", lambda *_: one_or_two)
+    (making,) = tables.tables_of("some_paper").values()
+    whole = making.make(False)
+    assert whole["c"].tolist() == ["x", "y", "x", "y", "1p", "1q", "5r"]
+    assert whole["a"].tolist() == [0, 0, 0, 0, 1, 1, 5]
+    assert list(whole.columns) == ["c", "a"]
+    assert whole.attrs == {"left_out": 3, "left_out_why": "none"}
+    assert making.make(True)["c"].tolist() == ["7s", "7r"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_table_of_a_sweep_has_rows_for_every_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some_paper").mkdir()
+    (tmp_path / "some_paper" / "tables.toml").write_text(
+        """
+        [views]
+        seen = "SELECT drawn AS seed, nodes_used FROM runs"
+        [small]
+        seeds = "0-2"
+        sql = "FROM seen"
+        [[small.sweep]]
+        name = "one"
+        matrix.method = ["storm-even"]
+        [[small.sweep.instances.generate]]  # one stage: every seed makes the same instance
+        kind = "storm_reference"
+        stages = 1
+        replication = "2"
+        seeds = [0, 1, 2]
+        """
+    )
+    monkeypatch.setattr(tables, "PAPERS", tmp_path)
+    monkeypatch.setattr(tables, "MADE", tmp_path / "made")
+    (making,) = tables.tables_of("some_paper").values()
+    assert making.make(False)["seed"].tolist() == [0, 1, 2]
+    assert not (tmp_path / "made" / "some_paper" / "tables" / "small").exists()
 
 
 def make_claim(**changes: object) -> Claim:

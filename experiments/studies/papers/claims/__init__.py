@@ -5,7 +5,7 @@ A paper's folder has
 - ``claims.toml``: of each claim the paper's words in ours, set-up and predicate in words; the SQL,
   the text and the verdict rule that judge it from stored tables (`claims.claim`);
 - ``tables/``: what they are judged from, each with a record of how it was made (`store_table`);
-- ``measurements.py``: ``TABLES``, by the name of a table how it is made (`Making`), for
+- ``tables.toml``: by the name of a table how it is made (`claims.tables`), for
   ``streamplace paper --tables PAPER/TABLE``; figures that were collected have tables, too, under
   their own names (``fig-4a``);
 - ``verdicts.csv``: written by ``streamplace paper --claims --write``, compared by ``--check``.

@@ -1,31 +1,54 @@
-"""Stored tables: a CSV file in the paper's folder, its record beside it, and how each is made."""
+"""Stored tables: a CSV file in the paper's folder, its record beside it, and how each is made.
+
+A paper's ``tables.toml`` has an entry for each table that is made from
+
+- ``sweep``: sweeps as the product runs them, and ``sql`` on their rows, the table ``runs``;
+- ``run``: a function ``"module:name"`` of the paper, called with each combination of ``each``
+  (lists or ranges by argument, the last one fastest; several tables one after the other). It gives
+  a row, or several, which follow the arguments. With ``keep``, rows stay for the next time.
+
+``seeds`` and ``reduced_seeds`` say in words which; ``reduced`` has the changes of a smaller table,
+by dotted place (a number for an entry of a list, ``*`` for all); ``columns`` names those of the
+table where they are not all; ``left_out`` and ``left_out_why`` are as in `About`.
+"""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import os
 import platform
+import shutil
 import time
+import tomllib
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from experiments.studies.papers.query import Tables
+from experiments.studies.papers.sweeps import change, run_all
 from experiments.studies.papers.texts import to_csv
 from optim.errors import InvalidInput, Problem
 from optim.methods.registry import PACKAGES, package_version
 from optim.util.files import write_atomic
+from optim.util.store import fingerprint, remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     import pandas as pd
 
 
+Row = dict[str, Any]
+
 PAPERS = Path(__file__).parent.parent
 """Folder of the papers' folders."""
+
+MADE = Path("build/papers")
+"""Where finished parts of a table are stored: ``PAPER/tables/NAME``."""
 
 
 @dataclass(frozen=True)
@@ -214,8 +237,75 @@ def make_table(paper: str, name: str, making: Making, reduced: bool, root: Path 
 
 def tables_of(paper: str) -> dict[str, Making]:
     """Return how the tables of a paper's folder are made, by name."""
+    path = PAPERS / paper / "tables.toml"
+    told = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    views = told.pop("views", {})
     module = f"experiments.studies.papers.{paper}.measurements"
-    if importlib.util.find_spec(module) is None:
-        return {}
-    tables: dict[str, Making] = importlib.import_module(module).TABLES
-    return tables
+    if (PAPERS / paper / "measurements.py").is_file():
+        return dict(importlib.import_module(module).TABLES)
+    return {
+        name: Making(
+            partial(_made, paper, name, entry, views),
+            entry["seeds"],
+            entry.get("reduced_seeds", ""),
+        )
+        for name, entry in told.items()
+    }
+
+
+def _made(
+    paper: str, name: str, entry: Row, views: Mapping[str, str], reduced: bool
+) -> pd.DataFrame:
+    """Make the table of an entry of ``tables.toml``."""
+    import pandas as pd
+
+    if reduced:
+        entry = change(entry, entry.get("reduced", {}))
+    folder = MADE / paper / "tables" / (f"{name}-reduced" if reduced else name)
+    if "sweep" in entry:
+        runs = run_all(entry["sweep"], PAPERS / paper, folder)
+        with Tables({"runs": runs}, views, f"{paper}/{name}") as tables:
+            frame = tables.table(entry["sql"])
+        shutil.rmtree(folder)  # the next time all is run again
+    else:
+        run = function_of(paper, entry["run"])
+        rows = [
+            {**key, **row}
+            for key in keys(entry.get("each", {}))
+            for row in _rows(run, key, folder if entry.get("keep") else None)
+        ]
+        frame = pd.DataFrame(rows)[entry.get("columns", slice(None))]
+    frame.attrs |= {key: entry[key] for key in ("left_out", "left_out_why") if key in entry}
+    return frame
+
+
+def function_of(paper: str, place: str) -> Callable[..., Any]:
+    """Return the function ``module:name`` of a paper."""
+    module, _, name = place.partition(":")
+    own = importlib.import_module(f"experiments.studies.papers.{paper}.{module}")
+    function: Callable[..., Any] = getattr(own, name)
+    return function
+
+
+def _rows(run: Callable[..., Any], key: Row, folder: Path | None) -> list[Row]:
+    """Return the rows of a run: made, or those that are in the folder."""
+
+    def make() -> list[Row]:
+        found = run(**key)
+        return [found] if isinstance(found, dict) else list(found)
+
+    if folder is None:
+        return make()
+    rows: list[Row] = remembered(folder / f"{fingerprint(key)}.json", key, make)
+    return rows
+
+
+def keys(each: Row | list[Row]) -> Iterator[Row]:
+    """Yield the combinations of arguments."""
+    for factors in each if isinstance(each, list) else [each]:
+        values = [
+            range(v["from"], v["to"] + 1, v.get("step", 1)) if isinstance(v, dict) else v
+            for v in factors.values()
+        ]
+        for combination in product(*values):
+            yield dict(zip(factors, combination, strict=True))

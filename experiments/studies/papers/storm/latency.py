@@ -13,11 +13,12 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.storm.clusters import ALPHA
+from experiments.studies.papers.storm.runs import SCHEDULERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
@@ -25,47 +26,37 @@ if TYPE_CHECKING:
 HOPS = (1.0, 2.0, 4.0, 8.0, 16.0)
 NEAR = 0.25
 TUPLES, WARM_UP = 2_000, 400
-SCHEDULERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("default", "storm-even", {}),
-    ("offline", "storm-offline", {"alpha": ALPHA}),
-    ("online", "storm-online", {"alpha": ALPHA}),
-)
 RANDOM = 2
 """Placements at random beside those of the schedulers."""
 
 
-def latency(reduced: bool) -> pd.DataFrame:
-    """One line a seed, placement and cost of a hop: traffic between nodes and mean latency."""
+def latency(seed: int) -> Iterator[dict[str, Any]]:
+    """Yield traffic between nodes and mean latency, by placement and cost of a hop."""
     import numpy as np
-    import pandas as pd
 
     from experiments.generators import generate
     from optim import solve
 
-    lines = []
-    for seed in range(3 if reduced else 30):
-        made = generate("storm_reference", seed=seed, stages=4, replication="2")
-        places: dict[str, Any] = {}
-        for name, method, options in SCHEDULERS:
-            result: Any = solve(made, method, **options)
-            places[name] = (result.plan.node_indices(made), result.plan.slot_indices(made))
-        rng = np.random.default_rng(seed)
-        node, slot = places["default"]
-        for number in range(RANDOM):
-            # the default's slots, dealt out anew: as many executors on each
-            turned = rng.permutation(made.num_tasks)
-            places[f"random {number}"] = node[turned], slot[turned]
-        for name, (node, slot) in places.items():
-            crossing = node[made.traffic.source] != node[made.traffic.target]
-            share = 100.0 * float(made.traffic.rate[crossing].sum() / made.total_traffic)
-            load = np.bincount(node, made.tasks.load[:, 0], made.num_nodes)
-            for hop in HOPS:
-                mean = simulated(made, node, slot, hop, np.random.default_rng([seed, 1]))
-                where = {"seed": seed, "scheduler": name, "hop": hop}
-                fullest = float(load.max() / load.mean())
-                told = {"nodes_traffic": share, "fullest": fullest, "latency": mean}
-                lines.append(where | {key: float(f"{told[key]:.5g}") for key in told})
-    return pd.DataFrame(lines)
+    made = generate("storm_reference", seed=seed, stages=4, replication="2")
+    places: dict[str, Any] = {}
+    for name, (method, options) in SCHEDULERS.items():
+        result: Any = solve(made, method, **options)
+        places[name] = (result.plan.node_indices(made), result.plan.slot_indices(made))
+    rng = np.random.default_rng(seed)
+    node, slot = places["default"]
+    for number in range(RANDOM):
+        # the default's slots, dealt out anew: as many executors on each
+        turned = rng.permutation(made.num_tasks)
+        places[f"random {number}"] = node[turned], slot[turned]
+    for name, (node, slot) in places.items():
+        crossing = node[made.traffic.source] != node[made.traffic.target]
+        share = 100.0 * float(made.traffic.rate[crossing].sum() / made.total_traffic)
+        load = np.bincount(node, made.tasks.load[:, 0], made.num_nodes)
+        for hop in HOPS:
+            mean = simulated(made, node, slot, hop, np.random.default_rng([seed, 1]))
+            told = {"nodes_traffic": share, "fullest": load.max() / load.mean(), "latency": mean}
+            shown = {key: float(f"{value:.5g}") for key, value in told.items()}
+            yield {"scheduler": name, "hop": hop, **shown}
 
 
 def simulated(
