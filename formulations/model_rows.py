@@ -462,11 +462,15 @@ def add_stars(
 ) -> None:
     """Σ_v load_vr z_uvn ≤ (room_nr − load_ur) x_un: what is beside a task on a node fits there.
 
-    Only where all its partners together would not. Without these rows the relaxation spreads every
-    task evenly and sees no traffic at all.
+    Only where all its partners together would not; of these only such v as fit beside u alone, as
+    the products of the others are 0. So no coefficient is of the size of a tolerance, which
+    presolves take for 0 in one place and not in another. Without these rows the relaxation spreads
+    every task evenly and sees no traffic at all.
     """
     u, v, at, z = (np.asarray(a, dtype=np.int64) for a in products)
     n, load, room = instance.num_nodes, instance.tasks.load[:, r], placing_room(instance)[:, r]
+    alone = load[u] + load[v] <= room[at]
+    u, v, at, z = u[alone], v[alone], at[alone], z[alone]
     value = np.concatenate([load[v], load[u]])
     keys, row = np.unique(np.concatenate([u * n + at, v * n + at]), return_inverse=True)
     t, node = keys // n, keys % n

@@ -44,8 +44,10 @@ _CELLS = 20_000
 """Tasks × nodes up to which the model is asked."""
 _MOST, _SHARED = 2_000, 400_000
 """Branch-and-bound nodes of a model; fewer where nodes take longer: tasks × nodes × these."""
-_ROUNDS, _STALLED = 200, 20
-"""Placements that are cut off; of these, one after the other without any progress."""
+_ROUNDS, _STALLED, _PROGRESS = 200, 20, 0.05
+"""Placements that are cut off; of these, one after the other without any progress; and what that
+is: so much of what is open between the bound and the least excess known.
+"""
 _SAME = 1e-9
 SOLVED = LinearTermination.OPTIMAL
 _OF_NODES = rules_of({Form.NODE_COUNT})
@@ -118,7 +120,8 @@ def least_excess(
             excess = judged(node)
             if best is None or excess < least:
                 best, least = node, excess
-        stalled = stalled + 1 if (known, least) == before else 0
+        closed = known - before[0] > _PROGRESS * (before[1] - before[0])
+        stalled = 0 if least < before[1] or closed else stalled + 1
         late = stalled == _STALLED or (ends is not None and time.perf_counter() >= ends)
         if presolve and not late and known >= least * (1 - _SAME):
             known, presolve = 0.0, False  # what HiGHS' presolve makes of a row is no proof

@@ -198,8 +198,10 @@ def build(
     total += sum(block.rate * len(block.sources) for block in instance.flows.local)
     scale = max(total, 1e-300) / SCALED_TOTAL
     pair, at = np.nonzero(may[pairs.u] & may[pairs.v])
+    load, room = instance.tasks.load, placing_room(instance)
+    fits = (load[pairs.u[pair]] + load[pairs.v[pair]] <= room[at]).all(axis=1)
     z = model.add_variables(
-        "together", len(pair), upper=1.0, integer=whole_products,
+        "together", len(pair), upper=fits.astype(float), integer=whole_products,
         of={"task": pairs.u[pair], "other": pairs.v[pair], "node": at},
     ).indices  # fmt: skip
     u, v = pairs.u[pair], pairs.v[pair]
@@ -208,9 +210,7 @@ def build(
         local = add_staying(model, instance, column, whole=whole_products)
     placing = Placing.by_columns(x, task, node, may.shape)
     add_assignment(model, placing)
-    add_capacity(
-        model, placing, instance.tasks.load, placing_floor(instance), placing_room(instance)
-    )
+    add_capacity(model, placing, load, placing_floor(instance), room)
     add_products(model, z, column[u, at], column[v, at], {"task": u, "other": v, "node": at})
     for r in range(instance.num_resources if stars else 0):
         add_stars(model, instance, column, (u, v, at, z), r)

@@ -130,7 +130,7 @@ class SolveTask:
         A bound that is read off rounded, or lowered by the rounding of the model, is to lie within
         `gap` all the same.
         """
-        return 0.999 * self.gap
+        return 0.99 * self.gap
 
     def remaining(self) -> float | None:
         """Seconds left of the time limit (never negative), ``None`` without one."""

@@ -111,3 +111,22 @@ def test_too_large_a_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("formulations.task_allocation.model.MOST_PRODUCTS", 7)
     with pytest.raises(UnsuitableMethod, match=r"8 products.*imc-exact"):
         solve(instance(), "imc-milp")
+
+
+def test_what_does_not_fit_beside_a_task_is_never_inside() -> None:
+    """Beside a (10 of 10) nothing fits, beside b (4) only c: its row holds 5 of the 6 left."""
+    made = instance(
+        nodes=nodes(1, capacity={"cpu": 10}),
+        operators=[],
+        streams=[],
+        tasks=[
+            {"id": t, "load": {"cpu": cpu}} for t, cpu in zip("abcd", (10, 4, 5, 5), strict=True)
+        ],
+        traffic=[["a", "b", 1], ["b", "c", 1], ["b", "d", 1]],
+    )
+    arrays = build(made, stars=True).model
+    frozen = arrays.freeze()
+    matrix = frozen.matrix.toarray()
+    [star] = [matrix[b.start : b.stop] for b in arrays.row_blocks if b.name == "star"]
+    assert frozen.upper.tolist() == [1, 1, 1, 1, 0, 1, 1]
+    assert star == pytest.approx(np.array([[0, -6, 0, 0, 0, 5, 5]]))

@@ -348,8 +348,9 @@ def _costly_to_cross() -> Instance:
     return builder.build()
 
 
+@pytest.mark.parametrize("name", ["", "a-bound-that-creeps"])
 def test_what_the_model_of_least_excess_does_not_know_takes_no_endless_rounds(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     from formulations.conflicts import excess
 
@@ -361,7 +362,7 @@ def test_what_the_model_of_least_excess_does_not_know_takes_no_endless_rounds(
         return solved(*arguments, **keywords)  # type: ignore[arg-type]
 
     monkeypatch.setattr(excess, "solve_small_milp", counted)
-    solve(_costly_to_cross(), "random")
+    solve(Instance.load(BROKEN / f"{name}.json") if name else _costly_to_cross(), "imc-brute")
     assert 0 < len(asked) <= 40
 
 
