@@ -319,7 +319,7 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
     values = claim.space.figures.by_name.get(claim.name)
     if values is None or claim.value is None:
         return
-    among = tight.valid & (tight.excess <= least * (1 + 1e-6) + 1e-9)
+    among = tight.valid & (tight.excess <= least * (1 + 1e-8) + 1e-12)  # certainly of the least
     if claim.reading.leaving.any() and claim.termination != "optimal":
         return
     best = float(values[among].max() if claim.sense == "max" else values[among].min())
