@@ -38,12 +38,9 @@ if TYPE_CHECKING:
 
     from experiments.studies.papers.figure import Figure
 
-_WORDS = re.compile(r"\bprove|\boptim(um|a|al)\b")
-_BY_WHOM = (
-    "Optima and bounds are those of one solver (gap at most 1e-6) unless a column *by* names a "
-    "[certificate](../proofs/certificates.md)."
-)
-_STORED = "The [stored tables]({tables}) have the command, versions, machine and date of each run."
+_STORED = "How [to read this page](index.md#verdicts); [stored tables]({tables})."
+# authors, venue and year, which the head of the page has
+_CITATION = re.compile(r"^(?!Our).*?\b(?:19|20)\d\d, ")
 
 
 def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path:
@@ -108,10 +105,7 @@ def page_of(paper: str, root: Path = PAPERS) -> str:
     if shared:
         parts.append("\n\n".join(["## Readings that several figures share", *shared]))
     parts += [_figure_section(figure, root) for figure in _without_repetition(figures)]
-    about = [_STORED.format(tables=stored_table(_folder(paper)))]
-    if _WORDS.search(" ".join(parts)):
-        about.append(_BY_WHOM)
-    parts.insert(1, " ".join(about))
+    parts.insert(1, _STORED.format(tables=stored_table(_folder(paper))))
     return "\n\n".join(parts) + "\n"
 
 
@@ -134,8 +128,10 @@ def _without_repetition(figures: Sequence[Figure]) -> Iterator[Figure]:
     first: dict[str, str] = {}
     for figure in figures:
         words = first.setdefault(figure.words, figure.name)
+        source = _CITATION.sub("", figure.source)
         yield replace(
             figure,
+            source=source[:1].upper() + source[1:],
             words=figure.words if words == figure.name else f"As for `{words}`.",
             readings=tuple(reading for reading in figure.readings if count[reading] == 1),
         )

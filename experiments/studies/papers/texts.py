@@ -55,14 +55,9 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-LONG = 12
-CELLS = 50
-"""Rows and cells of a table that a page shows; of a larger one it has a link."""
-
-
-def is_long(table: pd.DataFrame) -> bool:
-    """Whether a page has a link in place of the table."""
-    return len(table) > LONG or table.size > CELLS
+def linked(table: pd.DataFrame, link: str) -> str:
+    """Return the line that stands for a stored table."""
+    return f"[The table]({link}): {len(table)} rows."
 
 
 def page(
@@ -83,7 +78,7 @@ def page(
     made
         How it was made: command, versions, size; empty where the page says so elsewhere.
     link
-        Where the table is stored, for the one that is too long to be shown.
+        Where the table is stored, for a page of the documentation, which does not show it.
     """
     size = f". {figure.size}" if figure.size else ""
     parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`{size}"]
@@ -93,9 +88,7 @@ def page(
     if measured:
         parts.append("\n".join(f"- {sentence}" for sentence in measured))
     title = f"{figure.title} (reduced)" if reduced else figure.title
-    shown = to_markdown(table).rstrip()
-    if link and is_long(table):
-        shown = f"[The table]({link}): {len(table)} rows."
+    shown = linked(table, link) if link else to_markdown(table).rstrip()
     parts += [f"![{title}](plot.svg)", shown]
     if figure.readings:
         readings = "\n".join(f"- {reading}" for reading in figure.readings)

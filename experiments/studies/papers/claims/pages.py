@@ -1,4 +1,4 @@
-"""The claims of a paper as a section of its page: words, predicate, verdict, figure, cause."""
+"""The claims of a paper: a section of its page, and a CSV with predicate, figures and cause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.studies.papers.claims.claim import VERDICTS, read_section
 from experiments.studies.papers.claims.tables import PAPERS, has_table, load_table
 from experiments.studies.papers.claims.verdicts import judgements, shown_tables
-from experiments.studies.papers.texts import is_long, to_csv, to_markdown
+from experiments.studies.papers.texts import linked, to_csv
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 STAR = r"\*"
 EXPLAINED = ("different", "not shown")
-_LEGEND = (
-    "[Verdicts](index.md#verdicts) are computed from the stored tables (`streamplace paper "
-    "--claims`). Listed are the starred claims, which matter most (counted in brackets), and those "
-    "that differ or are not shown; the [table of all claims]({csv}) has predicate, figures and "
-    "cause of each."
-)
+_LEGEND = "[Verdicts](index.md#verdicts); [table of all claims]({csv})."
 
 
 def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
@@ -46,9 +41,7 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
     for name, title in shown_tables(paper).items():
         if has_table(paper, name, root):
             table = load_table(paper, name, root)
-            long = f"[The table]({stored_table(paper, name)}): {len(table)} rows."
-            shown = long if is_long(table) else to_markdown(table).rstrip()
-            parts += [f"### {title}", shown]
+            parts += [f"### {title}", linked(table, stored_table(paper, name))]
     return "\n\n".join(parts)
 
 
@@ -100,6 +93,6 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
 
 def _line(one: Judgement) -> list[str]:
     claim, finding = one.claim, one.finding
-    why = "" if finding.verdict == "same" else finding.cause or finding.figure
+    why = finding.cause or finding.figure if finding.verdict in EXPLAINED else ""
     name = f"{claim.id}{STAR * claim.starred} ({claim.where})"
     return [name, claim.words, finding.verdict, why]
