@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.conflicts.excess import WHOLE, least_raise
+from formulations.conflicts.excess import is_whole, least_raise
+from formulations.conflicts.rule_instances import cells_of
 from optim.format.tables import APART, TOGETHER
-from optim.rules import node_counts
-from optim.rules.budget import most_inflow
+from optim.rules import LIMITS, node_counts
 from optim.rules.capacity import ROUNDING
 from optim.rules.sets import places_of
 from optim.util.tolerance import TOLERANCE
@@ -82,15 +82,15 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None
         each = [available(instance, rule, r, index[[k]]) for k in range(len(index))]
         had = sum(sorted(each)[len(each) - few.limit :])
         where = f"{few.limit} nodes ({few.rule})" + ("" if resource is None else f".{resource}")
-    if missing is not None and rule not in WHOLE and had > 0:
+    if missing is not None and not is_whole(rule) and had > 0:
         # the rows of the model are wider than the limits by the referee's tolerance
         missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.7g}")
-    if rule in ("min_load", "workers"):
-        return Clash(rule, where, resource, had, had - (missing or 0.0), ids)
     if rule == "sets":
         return _set(instance, some, index, missing, where, ids)
     if rule == "slot_sets":
         return Clash(rule, where, None, float(len(index)), float(len(index)) - 1, ids)
+    if is_least(instance, rule):
+        return Clash(rule, where, resource, had, had - (missing or 0.0), ids)
     return Clash(rule, where, resource, None if missing is None else had + missing, had, ids)
 
 
@@ -122,22 +122,18 @@ def _most_placed(instance: Instance, i: int) -> int:
     return min(len(instance.sets.tasks_of(i)), len(places) * int(instance.sets.limit[i]))
 
 
+def is_least(instance: Instance, rule: str) -> bool:
+    """Whether all limits of a sort are least ones, which help when they are lowered."""
+    return rule in LIMITS and bool((LIMITS[rule].sign(instance) < 0).all())
+
+
 def available(instance: Instance, rule: str, r: int, index: Ids) -> float:
     """Return what limits of one sort give together."""
-    nodes, limits = instance.nodes, instance.limits
-    if rule == "capacity":
-        return float((nodes.capacity[index, r] * limits.max_utilisation[r]).sum())
-    if rule in ("min_load", "slot_capacity"):
-        return float(getattr(nodes, rule)[index, r].sum())
-    if rule == "max_inflow":
-        return float(most_inflow(instance)[index].sum())
-    if rule in ("max_tasks", "slots"):
-        return float(getattr(nodes, rule)[index].sum())
-    if rule == "links":
-        return float((instance.links.capacity[index] * limits.max_link_utilisation).sum())
-    if rule in ("workers", "exclusive_nodes"):
-        return float(getattr(instance.topologies, rule)[index].sum())
-    return float(getattr(limits, rule, None) or 0.0)
+    if rule not in LIMITS:
+        return 0.0
+    limit = LIMITS[rule]
+    given = limit.value(instance) * limit.share(instance)
+    return float(given[cells_of(index, r)].sum())
 
 
 def place_of(atoms: Atoms, some: Ids) -> tuple[str, tuple[str, ...]]:
@@ -147,21 +143,15 @@ def place_of(atoms: Atoms, some: Ids) -> tuple[str, tuple[str, ...]]:
     resource = None if r < 0 else instance.resources[r]
     if rule == "allowed":
         return _lists(atoms, index)
-    if rule in ("sets", "slot_sets"):
-        ids = tuple(getattr(instance, rule).ids[i] for i in index)
-        return _listed(ids, "sets"), ids
-    if rule == "links":
-        ids = tuple(instance.links.ids[i] for i in index)
-        return _listed(ids, "links"), ids
-    if rule in ("workers", "exclusive_nodes"):
-        ids = tuple(instance.topologies.ids[i] for i in index)
-        return _listed(ids, "topologies"), ids
     if rule == "leaving":
         ids = tuple(instance.nodes.ids[n] for n in np.flatnonzero(instance.nodes.leaving))
         return _listed(ids, "nodes"), ids
-    if rule not in ("capacity", "min_load", "max_tasks", "max_inflow", "slots", "slot_capacity"):
+    table = LIMITS[rule].table
+    if table == "limits":
         return "limits", ()
-    ids = tuple(instance.nodes.ids[n] for n in index)
+    ids = tuple(getattr(instance, table).ids[i] for i in index)
+    if table != "nodes":
+        return _listed(ids, table.removeprefix("slot_")), ids
     place = places(instance, index)
     return place if resource is None else f"{place}.{resource}", ids
 

@@ -21,7 +21,7 @@ from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import TOGETHER
 from optim.kernels.place_rules import no_rules, place_rules
 from optim.kernels.room import placing_masks
-from optim.rules import COUNTING, SLOTS, broken, budgets
+from optim.rules import COUNTING, LIMITS, SLOTS, Form, broken, budgets, inflow_limits
 from optim.rules.base import labelled
 from optim.rules.capacity import proof_slack
 from optim.rules.placement import Placement
@@ -290,7 +290,7 @@ def _named(made: RuleModel, program: dict[str, Any], duals: Floats) -> Ids:
 
 # Rule instances that clash, reduced until each is needed: a deletion filter.
 
-_ON_NODES = frozenset({"capacity", "max_tasks", "min_load", "max_inflow", "slots", "slot_capacity"})
+_ON_NODES = frozenset(limit.name for limit in LIMITS.values() if limit.table == "nodes")
 _PARTS = (1, 2, 4)
 _MOST = 8
 
@@ -608,10 +608,10 @@ class _Writer(RowWriter):
                 budget.name, least, np.inf, 0, self.stay[q], 1.0, num_rows=1
             )
             self.made.own(block, self.held(budget.name)[0])
-        ids, at = self.held("max_inflow")
-        moving = np.unique(self.pair_group)
-        if len(ids) and len(moving):
-            most = self.instance.nodes.max_inflow[at].astype(float)
+        ids, at = self.held_of(Form.INFLOW)
+        moving, limits = np.unique(self.pair_group), inflow_limits(self.instance)
+        if len(ids) and len(moving) and limits is not None:
+            most = limits[at].astype(float)
             rows = np.tile(np.arange(len(at)), len(moving))
             columns = self.come[0][np.ix_(moving, at)].ravel()
             block = self.model.add_rows("inflow", -np.inf, most, rows, columns, 1.0, len(at))

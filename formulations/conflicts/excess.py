@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
 from formulations.conflicts.decide import aggregate
 from formulations.conflicts.model import build, joined
-from formulations.conflicts.rule_instances import atoms_of
-from optim.rules import BUDGETS, LEAVING, RULES, Form, node_counts, rules_of
+from formulations.conflicts.rule_instances import atoms_of, cells_of
+from optim.rules import FORM_OF, LIMITS, RULES, Form
 from optim.rules.excess import loosened, total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
     from optim.format.tables import Floats
+    from optim.rules.base import Limit
 
     Ids = NDArray[np.int64]
 
@@ -50,12 +51,6 @@ is: so much of what is open between the bound and the least excess known.
 """
 _SAME = 1e-9
 SOLVED = LinearTermination.OPTIMAL
-_OF_NODES = rules_of({Form.NODE_COUNT})
-_RULES = frozenset(
-    {"capacity", "min_load", "max_tasks", "links", "max_load_distance", "sets", "slots"}
-    | {"slot_capacity"}
-    | _OF_NODES
-)
 
 
 def least_excess(
@@ -87,20 +82,21 @@ def least_excess(
     atoms = atoms_of(loosened(instance, instance.tasks.node, forms={Form.SLOT_SETS}))
     paid: dict[int, float] = {}
     most: dict[int, float] = {}
-    total = max(1, instance.num_tasks)
-    for atom in range(len(atoms)):
-        rule, resource = atoms.kinds[atoms.kind[atom]]
-        if rule not in _RULES:
+    of_rows = {limit.name for rule in RULES if rule.rows for limit in rule.limits}
+    for kind, (name, r) in enumerate(atoms.kinds):
+        if name not in of_rows:
             continue
-        raised = _raise(instance, loose, rule, resource, int(atoms.index[atom]))
-        if raised > 0:
-            paid[atom], most[atom] = _price(instance, weight, rule, resource, total), raised
+        most_of = LIMITS[name].raises(instance, loose)
+        for atom in np.flatnonzero(atoms.kind == kind).tolist():
+            raised = float(most_of[cells_of(atoms.index[atom], r)])
+            if raised > 0:
+                paid[atom], most[atom] = _price(instance, weight, LIMITS[name], r), raised
     if not paid:
         return None, 0.0
     made = build(atoms, np.arange(len(atoms)))
     size = max(paid.values()) or 1.0
     paid = {atom: price / size for atom, price in paid.items()}
-    whole = {atom for atom in paid if atoms.rule_of(atom) in WHOLE}
+    whole = {atom for atom in paid if is_whole(atoms.rule_of(atom))}
     arrays, _ = with_raises(made, paid, whole, most)
     best, least, known, stalled = None, np.inf, 0.0, 0
     presolve = True
@@ -136,50 +132,13 @@ def least_excess(
     return (best if least < np.inf else None), min(known, least)
 
 
-def _raise(instance: Instance, loose: Instance, rule: str, resource: int, i: int) -> float:
-    """Return by how much a limit may be exceeded: as much as it is today."""
-    own, other = instance.nodes, loose.nodes
-    if rule == "capacity":
-        share = instance.limits.max_utilisation[resource]
-        return float((other.capacity[i, resource] - own.capacity[i, resource]) * share)
-    if rule == "slot_capacity":
-        return float(other.slot_capacity[i, resource] - own.slot_capacity[i, resource])
-    if rule == "min_load":
-        return float(own.min_load[i, resource] - other.min_load[i, resource])
-    if rule in ("max_tasks", "slots"):
-        return float(getattr(other, rule)[i] - getattr(own, rule)[i])
-    if rule == "links":
-        share = instance.limits.max_link_utilisation
-        return float((loose.links.capacity[i] - instance.links.capacity[i]) * share)
-    if rule == "max_load_distance":
-        return float(loose.limits.max_load_distance or 0) - float(
-            instance.limits.max_load_distance or 0
-        )
-    if rule == "sets":
-        name = instance.sets.ids[i]
-        if name not in loose.sets.ids:
-            return float(instance.num_tasks)
-        k = loose.sets.ids.index(name)
-        return float(abs(int(loose.sets.limit[k]) - int(instance.sets.limit[i])))
-    if rule in _OF_NODES:  # of several counts the greatest excess is paid: the bound is the lower
-        counts = zip(node_counts(instance), node_counts(loose), strict=True)
-        return float(max(
-            (high.limit - low.limit for low, high in counts if (low.rule, low.entry) == (rule, i)),
-            default=0,
-        ))  # fmt: skip
-    return 0.0
-
-
-def _price(instance: Instance, weight: Floats, rule: str, resource: int, total: int) -> float:
-    if rule in ("capacity", "min_load"):
-        return float(weight[resource])
-    if rule == "max_load_distance":
-        return float(weight[0])
-    if rule == "links":
-        return 1.0 / total_of(instance, "links")
-    if rule in ("slots", "slot_capacity"):
-        return 0.0  # what is short there is reported in other units: no bound is taken from it
-    return 1.0 / total
+def _price(instance: Instance, weight: Floats, limit: Limit, r: int) -> float:
+    """Return what a unit of a raise costs; what slots lack is reported in other units: nothing."""
+    if FORM_OF[limit.name] is Form.SLOTS:
+        return 0.0
+    if limit.unit in ("load", "resource"):
+        return float(weight[max(r, 0)])
+    return 1.0 / (total_of(instance, limit.name) if limit.unit else max(1, instance.num_tasks))
 
 
 # By how much limits have to be raised: the least, from a model in which they may be.
@@ -187,13 +146,11 @@ def _price(instance: Instance, weight: Floats, rule: str, resource: int, total: 
 _WHOLE_CELLS = 4_000
 """Tasks × nodes up to which the whole model is asked."""
 _FAR = 1e9
-WHOLE = frozenset(
-    {"max_tasks", "max_inflow", "slots", "max_tasks_per_slot", "workers", "sets"}
-    | {"slot_sets"}
-    | {rule.name for rule in BUDGETS if rule.column is None}
-    | {rule.name for rule in RULES if rule.form in (Form.NODE_COUNT, Form.RESTARTS)}
-)
-"""Rules whose limits are whole numbers."""
+
+
+def is_whole(rule: str) -> bool:
+    """Whether limits of a sort are whole numbers."""
+    return rule in LIMITS and LIMITS[rule].whole
 
 
 def least_raise(
@@ -225,7 +182,7 @@ def least_raise(
         made = aggregate(atoms.normal, kept)
     if made is None:
         return None
-    whole = {atom for atom in weight if atoms.rule_of(atom) in WHOLE}
+    whole = {atom for atom in weight if is_whole(atoms.rule_of(atom))}
     arrays, columns = with_raises(made, weight, whole)
     answer = solve_small_milp(arrays, time_limit=max(seconds, 0.1), gap=1e-4)
     if answer.x is None:
@@ -332,57 +289,19 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
 
     Lists of allowed nodes, and sets that are to be together, fall where they give way.
     """
-    given = atoms.instance
-    dropped = [a for a in by if atoms.rule_of(a) in ("allowed", "leaving") or atoms.has_no_limit(a)]
-    made = atoms.keep(np.setdiff1d(np.arange(len(atoms)), dropped).tolist()) if dropped else given
-    nodes, limits, sets = made.nodes, made.limits, made.sets
-    columns: dict[str, Any] = {
-        name: np.array(getattr(nodes, name))
-        for name in ("capacity", "min_load", "slot_capacity", "max_tasks", "max_inflow", "slots")
-    }
-    set_limit, topologies = np.array(sets.limit), made.topologies
-    workers, alone = np.array(topologies.workers), np.array(topologies.exclusive_nodes)
-    link = np.array(made.links.capacity)
-    changes: dict[str, Any] = {}
-    gone = [a for a in dropped if atoms.rule_of(a) == "sets"]
-    for atom, amount in by.items():
-        if atom in dropped:
-            continue
-        rule, r = atoms.kinds[atoms.kind[atom]]
-        i = int(atoms.index[atom])
-        up = int(amount) if rule in WHOLE else amount
-        if rule in ("capacity", "slot_capacity", "min_load"):
-            columns[rule][i, r] += -up if rule == "min_load" else up
-        elif rule == "max_inflow":
-            columns[rule][i] = given.num_tasks if columns[rule][i] < 0 else columns[rule][i]
-            columns[rule][i] = min(columns[rule][i], _inflow(given, i)) + up
-        elif rule in columns:
-            columns[rule][i] += up
-        elif rule == "sets":
-            at = i - sum(int(atoms.index[a]) < i for a in gone)
-            set_limit[at] += -up if sets.rule[at] == 2 else up
-        elif rule == "links":
-            link[i] += up
-        elif rule == "workers":
-            workers[i] = max(1, workers[i] - up)
-        elif rule == "exclusive_nodes":
-            alone[i] += up
-        else:
-            changes[rule] = getattr(limits, rule) + up
-    if any(atoms.rule_of(a) == "max_inflow" for a in by):
-        changes["max_inflow"] = None
-    made = replace(
-        made,
-        nodes=replace(nodes, **columns),
-        sets=replace(sets, limit=set_limit),
-        topologies=replace(topologies, workers=workers, exclusive_nodes=alone),
-        links=replace(made.links, capacity=link),
-        limits=replace(limits, **changes),
-    )
-    return LEAVING.dropped(made) if any(atoms.rule_of(a) == "leaving" for a in by) else made
-
-
-def _inflow(instance: Instance, node: int) -> int:
-    from optim.rules.budget import most_inflow
-
-    return int(most_inflow(instance)[node])
+    made, rules = atoms.instance, np.array([kind.rule for kind in atoms.kinds])
+    for limit in LIMITS.values():
+        some = [a for a in by if rules[atoms.kind[a]] == limit.name and not atoms.has_no_limit(a)]
+        if some:
+            sign, value = limit.sign(made), limit.value(made)
+            more = np.zeros(value.shape, int if limit.whole else float)
+            for atom in some:
+                r = atoms.kinds[atoms.kind[atom]].resource
+                more[cells_of(atoms.index[atom], r)] += by[atom]
+            higher = np.maximum(value + sign * more, limit.lowest)
+            made = limit.written(made, np.where(more > 0, higher, value))
+    given_up = [a for a in by if atoms.rule_of(a) not in LIMITS or atoms.has_no_limit(a)]
+    if given_up:
+        kept = np.setdiff1d(np.arange(len(atoms)), given_up)
+        made = replace(atoms, instance=made).keep(kept.tolist())
+    return made

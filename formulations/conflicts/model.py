@@ -22,7 +22,7 @@ from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.place_rules import place_rules, slot_rules
 from optim.kernels.room import placing_masks
-from optim.rules import SLOTS, Form, budgets, most_restarts, node_counts, rules_of
+from optim.rules import RULES, SLOTS, Form, budgets, most_restarts, node_counts
 from optim.rules.capacity import proof_slack
 from optim.rules.slot_assignment.groups import workers_of
 from optim.solvers.linear_model import LinearModel
@@ -150,6 +150,11 @@ class RowWriter(ABC):
         some = some[self.kept[some]]
         return some, self.atoms.index[some]
 
+    def held_of(self, form: Form) -> tuple[Ids, Ids]:
+        """Return number and index of the rule instances of a form that hold."""
+        parts = [self.held(limit.name) for r in RULES if r.form is form for limit in r.limits]
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
     def on_nodes(
         self, name: str, measure: int, at: Ids, lower: Any, upper: Any, ids: Ids, factor: Any = 1.0
     ) -> None:
@@ -201,7 +206,7 @@ class RowWriter(ABC):
     def own_sets(self, blocks: list[RowBlock]) -> None:
         """Note whose the rows of `formulations.rule_rows` are."""
         ids, _ = self.held("sets")
-        inflow, _ = self.held("max_inflow")
+        inflow, _ = self.held_of(Form.INFLOW)
         counts = node_counts(self.instance)
         for block in blocks:
             kind, _, number = block.name.rpartition("_")
@@ -369,9 +374,9 @@ class _Writer(RowWriter):
         those of a node, or a new one, where a task comes to it.
         """
         instance, most = self.instance, most_restarts(self.instance)
-        ids = [atom for name in rules_of({Form.RESTARTS}) for atom in self.held(name)[0]]
+        ids, _ = self.held_of(Form.RESTARTS)
         running = workers_of(instance.tasks.node, instance.tasks.slot)
-        if most is None or not ids or not running:
+        if most is None or not len(ids) or not running:
             return
         kept = self.model.add_variables("goes on", len(running), upper=1.0, integer=True).indices
         worker = np.repeat(np.arange(len(running)), [len(w.tasks) for w in running])
@@ -392,7 +397,7 @@ class _Writer(RowWriter):
         )  # fmt: skip
         bound = float(most - len(running))
         block = self.model.add_sum("restarts", -np.inf, bound, 1, (0, kept, -1.0), (0, new, 1.0))
-        self.made.own(block, np.array(ids))
+        self.made.own(block, ids)
 
     def sets(self) -> None:
         """Sets and inflow, by the shared rows."""

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.conflicts.conflict import Clash, available, place_of, told
+from formulations.conflicts.conflict import Clash, available, is_least, place_of, told
 from formulations.conflicts.decide import Judge, conflicts
-from formulations.conflicts.excess import WHOLE, least_raise, raised
+from formulations.conflicts.excess import is_whole, least_raise, raised
 from formulations.conflicts.rule_instances import atoms_of
 from optim.figures.measures import least_tasks
 from optim.format.changes import Change, altered
 from optim.format.tables import SPREAD
-from optim.rules.base import Violation
+from optim.rules import LIMITS, rules_of
+from optim.rules.base import OF_MOVES, Violation, never
 from optim.rules.capacity import above
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 _MORE = (1.0, 1.02, 1.1, 1.3)
 """Whole tasks may need more than sums do: the least raise times these is tried."""
-_SHARED = frozenset({"capacity", "max_tasks", "slots", "slot_capacity", "max_inflow"})
+_SHARED = frozenset(
+    limit.name for limit in LIMITS.values() if limit.table == "nodes" and limit.least is never
+)
+"""Of nodes: what is missing is added to them in proportion to what they have."""
 _CHECK = 10.0
 _DIGITS, _NOISE = 3, 1e-7
 _ADDED = (1, 2, 4)
@@ -104,7 +108,7 @@ def remedies(
 
 def _nodes_added(atoms: Atoms, core: Ids, seconds: float) -> Remedy | None:
     """Return how many nodes like the largest of a conflict over room are enough, if that is few."""
-    some = [a for a in core.tolist() if atoms.rule_of(a) in _SHARED - {"max_inflow"}]
+    some = [a for a in core.tolist() if atoms.rule_of(a) in _SHARED - rules_of(OF_MOVES)]
     if not some or seconds <= 0:
         return None
     instance, ends = atoms.instance, time.perf_counter() + seconds
@@ -131,11 +135,11 @@ def _changes(atoms: Atoms, some: Ids, by: Mapping[int, float], more: float) -> d
     if rule in ("sets", "slot_sets"):
         return _to_one_limit(atoms, some, by, more)
     by = {atom: amount / _used_share(atoms, rule, r) for atom, amount in by.items()}
-    step = 1.0 if rule in WHOLE else _each(atoms.instance, r)
+    step = 1.0 if is_whole(rule) else _each(atoms.instance, r)
     total = rounded_up(sum(by.values()) * more, step)
     if rule not in _SHARED or len(some) == 1:
         return {atom: rounded_up(amount * more, step) for atom, amount in by.items()}
-    values = np.asarray(getattr(atoms.instance.nodes, rule), float)
+    values = np.asarray(LIMITS[rule].value(atoms.instance), float)
     own = values[atoms.index[some], r] if r >= 0 else values[atoms.index[some]]
     own = np.where(np.isfinite(own), np.maximum(own, 0.0), 0.0)
     part = total * (own / own.sum() if own.sum() > 0 else np.full(len(own), 1 / len(own)))
@@ -161,10 +165,8 @@ def _to_one_limit(
 
 def _used_share(atoms: Atoms, rule: str, r: int) -> float:
     """Return the share of a limit in the file that may be used."""
-    limits = atoms.instance.limits
-    if rule == "links":
-        return float(limits.max_link_utilisation)
-    return float(limits.max_utilisation[r]) if rule == "capacity" else 1.0
+    share = np.asarray(LIMITS[rule].share(atoms.instance) if rule in LIMITS else 1.0)
+    return float(share[r] if share.ndim else share)
 
 
 def _each(instance: Instance, r: int) -> float | None:
@@ -229,7 +231,7 @@ def _remedy(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough:
     else:
         was = available(atoms.instance, kind.rule, kind.resource, index)
         was /= _used_share(atoms, kind.rule, kind.resource)
-        down = rule in ("min_load", "workers")
+        down = is_least(atoms.instance, rule)
     to = was - by if down else was + by
     return Remedy(rule, where, -by if down else by, to, by / was if was > 0 else None, enough)
 

@@ -15,37 +15,39 @@ import numpy as np
 
 from optim.format.tables import TOGETHER
 from optim.methods.reduce import Scale, in_own_units
-from optim.rules import (
-    BUDGETS,
-    LEAVING,
-    LINKS,
-    MAX_INFLOW,
-    RULES,
-    SLOTS,
-)
-from optim.rules.budget import most_inflow
+from optim.rules import LEAVING, LIMITS, RULES, Form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools
+    from optim.rules.base import Limit
 
     Ids = NDArray[np.int64]
-
-NO_RESOURCE = -1
 
 
 class Kind(NamedTuple):
     """Rule instances of one sort: the rule, and the resource where it is of one."""
 
     rule: str
-    resource: int = NO_RESOURCE
+    resource: int = -1
 
 
-_NUMBERS = tuple(rule for rule in RULES if rule.varies and rule is not MAX_INFLOW)
+_ORDER = (
+    (Form.NODE_CAPACITY, Form.NODE_FLOOR),
+    (Form.TASK_COUNT,),
+    (Form.MASK,),
+    (Form.SETS,),
+    (Form.SLOT_SETS,),
+    (Form.NODE_COUNT,),
+    (Form.INFLOW,),
+    (Form.LINK_CAPACITY,),
+    (Form.SLOTS,),
+)
+"""Forms in the order in which their instances are numbered; then numbers, and leaving nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class Atoms:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def of(self, rule: str, resource: int = NO_RESOURCE) -> Ids:
+    def of(self, rule: str, resource: int = -1) -> Ids:
         """Return the numbers of the rule instances of one sort."""
         kind = Kind(rule, resource)
         if kind not in self.kinds:
@@ -102,11 +104,8 @@ class Atoms:
     def unit_of(self, atom: int) -> float:
         """Return what one unit of a limit in `normal` is in the file's units."""
         rule, r = self.kinds[self.kind[atom]]
-        if rule in ("capacity", "min_load", "slot_capacity"):
-            return float(self._scale.load[r])
-        units = {"links": "rate", "max_load_distance": "resource"}
-        units |= {budget.name: "state" for budget in BUDGETS if budget.column}
-        return self._scale.of(units[rule]) if rule in units else 1.0
+        unit = LIMITS[rule].unit if rule in LIMITS else ""
+        return float(self._scale.load[r]) if unit == "load" else self._scale.of(unit)
 
     def rule_of(self, atom: int) -> str:
         """Name the rule of a rule instance."""
@@ -123,63 +122,23 @@ class Atoms:
         mask = np.zeros(len(self), np.bool_)
         mask[list(kept)] = True
 
-        def held(rule: str, resource: int = NO_RESOURCE) -> Ids:
+        def held(rule: str, resource: int = -1) -> Ids:
             some = self.of(rule, resource)
             return self.index[some[mask[some]]]
 
-        made = self._loads(held)
-        made = self._masks(made, held("allowed"))
-        made = replace(
-            made,
-            sets=made.sets.only(held("sets")),
-            slot_sets=made.slot_sets.only(held("slot_sets")),
-        )
-        for rule in _NUMBERS:
-            if not len(held(rule.name)):
-                made = rule.dropped(made)
+        made = self._masks(self.instance, held("allowed"))
+        for limit in LIMITS.values():
+            gone = limit.is_set(self.instance)
+            for r in resources_of(limit, self.instance):
+                gone[cells_of(held(limit.name, r), r)] = False
+            if gone.any():
+                made = limit.written(made, np.where(gone, limit.none, limit.value(self.instance)))
         if not len(held("leaving")):
             return LEAVING.dropped(made)
         # what may only be on leaving nodes is free to be there, whether its list applies or not:
         # with fewer rules nothing else may be forbidden
         vars(made)["has_open_node"] = self.instance.has_open_node
         return made
-
-    def _loads(self, held: Callable[..., Ids]) -> Instance:
-        """Bounds of nodes, links and slots."""
-        given, nodes = self.instance, self.instance.nodes
-        columns: dict[str, Any] = {
-            "capacity": np.full_like(nodes.capacity, np.inf),
-            "min_load": np.zeros_like(nodes.min_load),
-            "slot_capacity": np.full_like(nodes.slot_capacity, np.inf),
-        }
-        for name, values in columns.items():
-            for r in range(given.num_resources):
-                some = held(name, r)
-                values[some, r] = getattr(nodes, name)[some, r]
-        counts = {
-            "max_tasks": nodes.max_tasks,
-            "max_inflow": most_inflow(given),
-            "slots": nodes.slots,
-        }
-        for name, value in counts.items():
-            columns[name] = np.full_like(value, -1)
-            some = held(name)
-            columns[name][some] = value[some]
-        of_topologies = {}
-        for name in ("workers", "exclusive_nodes"):
-            value, some = getattr(given.topologies, name), held(name)
-            of_topologies[name] = np.full_like(value, -1)
-            of_topologies[name][some] = value[some]
-        capacity = np.full_like(given.links.capacity, np.inf)
-        some = held("links")
-        capacity[some] = given.links.capacity[some]
-        return replace(
-            given,
-            nodes=replace(nodes, **columns),
-            topologies=replace(given.topologies, **of_topologies),
-            links=replace(given.links, capacity=capacity),
-            limits=replace(given.limits, max_inflow=None),
-        )
 
     def _masks(self, made: Instance, held: Ids) -> Instance:
         """Keep the lists of allowed nodes of some tasks."""
@@ -202,36 +161,44 @@ class Atoms:
         )
 
 
+def cells_of(index: Any, r: int) -> Any:
+    """Return where entries have their values; of a resource where these are of one each."""
+    return index if r < 0 else (index, r)
+
+
+def resources_of(limit: Limit, instance: Instance) -> range:
+    """Return the resources of which a limit has values; -1 where it has one value an entry."""
+    return range(instance.num_resources) if limit.value(instance).ndim > 1 else range(-1, 0)
+
+
 def atoms_of(instance: Instance) -> Atoms:
     """Number the rule instances of an instance; what can never bind is none."""
     lists = _lists(instance)
-    nodes = instance.nodes
     found: list[tuple[Kind, Ids]] = []
 
     def add(kind: Kind, binding: Bools) -> None:
         if binding.any():
             found.append((kind, np.flatnonzero(binding)))
 
-    for r in range(instance.num_resources):
-        add(Kind("capacity", r), np.isfinite(nodes.capacity[:, r]))
-        add(Kind("min_load", r), (nodes.min_load[:, r] > 0) & instance.open_nodes)
-    add(Kind("max_tasks"), nodes.max_tasks >= 0)
-    add(Kind("allowed"), np.ones(len(lists), np.bool_))
-    add(Kind("sets"), np.ones(len(instance.sets.ids), np.bool_))
-    add(Kind("slot_sets"), np.ones(len(instance.slot_sets.ids), np.bool_))
-    add(Kind("exclusive_nodes"), instance.topologies.exclusive_nodes >= 0)
-    if MAX_INFLOW.present(instance) is not None:
-        add(Kind("max_inflow"), most_inflow(instance) < instance.num_tasks)
-    add(Kind("links"), np.isfinite(instance.links.capacity))
-    if SLOTS.present(instance) is not None or instance.limits.max_tasks_per_slot is not None:
-        add(Kind("slots"), nodes.slots >= 0)
-        for r in range(instance.num_resources):
-            add(Kind("slot_capacity", r), np.isfinite(nodes.slot_capacity[:, r]))
-        add(Kind("workers"), instance.topologies.workers >= 0)
-    for rule in (*_NUMBERS, LEAVING):
-        add(Kind(rule.name), np.array([rule.present(instance) is not None]))
-    if LINKS.present(instance) is None:
-        found = [entry for entry in found if entry[0].rule != "links"]
+    for forms in _ORDER:
+        some = [rule for rule in RULES if rule.form in forms and rule.present(instance) is not None]
+        if Form.MASK in forms:
+            add(Kind("allowed"), np.ones(len(lists), np.bool_))
+        entries = [
+            (r, limit)
+            for limit in (limit for rule in some for limit in rule.limits)
+            if limit.table != "limits"
+            for r in resources_of(limit, instance)
+        ]
+        if len(forms) > 1:
+            entries.sort(key=lambda entry: entry[0])
+        for r, limit in entries:
+            is_set = limit.is_set(instance)
+            add(Kind(limit.name, r), is_set if r < 0 else is_set[:, r])
+    for name, limit in LIMITS.items():
+        if limit.table == "limits":
+            add(Kind(name), limit.is_set(instance))
+    add(Kind("leaving"), np.array([LEAVING.present(instance) is not None]))
     none = [np.zeros(0, np.int64)]
     return Atoms(
         instance,

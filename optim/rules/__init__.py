@@ -94,6 +94,10 @@ RULE_NAMES = tuple(rule.name for rule in RULES)
 BUDGET_NAMES = tuple(rule.name for rule in BUDGETS)
 NUMBERS = tuple(rule.name for rule in RULES if rule.varies)
 """Those that are one number under ``limits``."""
+LIMITS = {limit.name: limit for rule in RULES for limit in rule.limits}
+"""Numbers of the file that may be raised, by the name of what breaks them."""
+FORM_OF = {name: rule.form for rule in RULES for name in (rule.name, *rule.also)}
+"""The form of the rule of each violation."""
 MENDED = frozenset({"placed"} | {rule.name for rule in RULES if rule.mended})
 """Rules that repair restores."""
 _ALWAYS = frozenset({"placed"})

@@ -138,6 +138,78 @@ class Rows:
     whole: bool = False
 
 
+def _whole_share(_: Any) -> float:
+    return 1.0
+
+
+def never(_: Any) -> bool:
+    return False
+
+
+def always(_: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Numbers of one sort in the file, one an entry of a table, each of which may be raised.
+
+    Attributes
+    ----------
+    name
+        Of what breaks it.
+    table
+        Whose entries: ``nodes``, ``links``, ``topologies``, ``sets``, ``slot_sets``; ``limits`` for
+        the one number there.
+    value
+        (E,), or (E, R) of each resource, what stands in the file.
+    is_set
+        Which of these bind.
+    written
+        The instance with other values, of instance and values.
+    none
+        The value that stands for no limit.
+    share
+        What part of a value counts.
+    least
+        Which are least ones: to raise them is to lower the value, to `lowest` at most.
+    whole
+        Whether values are whole numbers.
+    unit
+        Of a value: ``load`` of its resource, ``resource`` of the first one, ``rate``, ``state``, or
+        none.
+    rise
+        By how much the values of a loosened instance are above those of an instance; by the values
+        themselves if left out.
+    """
+
+    name: str
+    table: str
+    value: Callable[[Instance], NDArray[Any]]
+    is_set: Callable[[Instance], Bools]
+    written: Callable[[Instance, Any], Instance]
+    none: float = np.inf
+    share: Callable[[Instance], Any] = _whole_share
+    least: Callable[[Instance], Any] = never
+    lowest: float = -np.inf
+    whole: bool = False
+    unit: str = ""
+    rise: Callable[[Instance, Instance], Any] | None = None
+
+    def sign(self, instance: Instance) -> NDArray[np.int64]:
+        """Return 1, and -1 for least ones, in the shape of the values."""
+        value = self.value(instance)
+        return np.where(np.broadcast_to(self.least(instance), value.shape), -1, 1)
+
+    def raises(self, instance: Instance, loose: Instance) -> Any:
+        """Return by how much a loosened instance lets each limit be exceeded, in what counts."""
+        if self.rise is not None:
+            return self.rise(instance, loose)
+        with np.errstate(invalid="ignore"):
+            higher = self.sign(instance) * (self.value(loose) - self.value(instance))
+        return higher * self.share(instance)
+
+
 @dataclass(frozen=True)
 class Rule:
     """A limit that an instance may set.
@@ -169,6 +241,8 @@ class Rule:
         capacities and allowed nodes: (T,) or (T, k), (N,) or (N, k) numbers, or ``None``.
     rows
         The rule as rows that may be loosened; empty for one that a plan has to keep in any case.
+    limits
+        Its numbers in the file, by sort; empty for one that has none.
     budget
         The budget over moves that an instance sets by it; ``None`` where it sets none, and for
         rules of other forms.
@@ -196,6 +270,7 @@ class Rule:
     task_key: Callable[[Instance], Any] = _nobody
     node_key: Callable[[Instance], Any] = _nobody
     rows: tuple[Rows, ...] = ()
+    limits: tuple[Limit, ...] = ()
     budget: Callable[[Instance], Budget | None] = _nobody
     column: str | None = None
     node_counts: Callable[[Instance], Iterable[NodeCount]] = _nothing
@@ -264,6 +339,41 @@ def limit_rows(name: str, value: Callable[[Placement], Any], **kinds: bool) -> R
         return instance.with_values("limits", **{name: kind(value)})
 
     return Rows(value, limit, loosened, **kinds)
+
+
+def number_limit(name: str, *, unit: str = "", whole: bool = False) -> Limit:
+    """Return the limit that is a number under ``limits``."""
+
+    def value(instance: Instance) -> Floats:
+        most = getattr(instance.limits, name)
+        return np.array([np.inf if most is None else most])
+
+    def written(instance: Instance, values: Any) -> Instance:
+        (most,) = values.tolist()
+        number = None if most == np.inf else int(most) if whole else float(most)
+        return instance.with_values("limits", **{name: number})
+
+    return Limit(
+        name, "limits", value, lambda of: np.isfinite(value(of)), written, whole=whole, unit=unit
+    )
+
+
+def column_limit(
+    table: str, name: str, is_set: Callable[[Any], Bools], none: float, **kinds: Any
+) -> Limit:
+    """Return the limit that is a column of a table, given where the table sets it."""
+
+    def written(instance: Instance, values: Any) -> Instance:
+        dtype = getattr(getattr(instance, table), name).dtype
+        return instance.with_values(table, **{name: values.astype(dtype)})
+
+    def value(instance: Instance) -> NDArray[Any]:
+        return np.asarray(getattr(getattr(instance, table), name))
+
+    def binding(instance: Instance) -> Bools:
+        return is_set(getattr(instance, table))
+
+    return Limit(name, table, value, binding, written, none, **kinds)
 
 
 def first_of(

@@ -18,12 +18,14 @@ import numpy as np
 
 from optim.rules.base import (
     Form,
+    Limit,
     Rule,
     all_over,
     by_home,
     known_as_home,
     labelled,
     limit_words,
+    number_limit,
     total,
     violation,
     without_limit,
@@ -114,6 +116,7 @@ def budget_rule(
         varies=True,
         task_key=task_key,
         node_key=known_as_home,
+        limits=(number_limit(name, unit="state" if column else "", whole=column is None),),
         budget=budget,
         column=column,
     )
@@ -232,6 +235,12 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         yield violation("max_inflow", instance.nodes.ids[n], inflow[n], most[n])
 
 
+def _written(instance: Instance, values: Ints) -> Instance:
+    """Most tasks that may move onto each node, on all of them by what stands at the node."""
+    instance = without_limit("max_inflow")(instance)
+    return instance.with_values("nodes", max_inflow=values.astype(np.int32))
+
+
 MAX_INFLOW = Rule(
     name="max_inflow",
     field="limits.max_inflow",
@@ -243,5 +252,16 @@ MAX_INFLOW = Rule(
     mended=True,
     task_key=by_home,
     node_key=lambda of: np.column_stack([most_inflow(of), known_as_home(of)]),
+    limits=(
+        Limit(
+            "max_inflow",
+            "nodes",
+            most_inflow,
+            lambda instance: most_inflow(instance) < instance.num_tasks,
+            _written,
+            none=-1,
+            whole=True,
+        ),
+    ),
     inflow=lambda instance: None if _present(instance) is None else most_inflow(instance),
 )

@@ -17,10 +17,13 @@ from optim.errors import InvalidInput, Problem
 from optim.figures.measures import least_tasks
 from optim.rules.base import (
     Form,
+    Limit,
     Rows,
     Rule,
     Violation,
     all_over,
+    always,
+    column_limit,
     first_of,
     labelled,
     limit_rows,
@@ -28,6 +31,7 @@ from optim.rules.base import (
     node_load,
     node_loads,
     node_violations,
+    number_limit,
     terms_of,
     undecided,
     violation,
@@ -174,6 +178,16 @@ CAPACITY = Rule(
             plain=True,
         ),
     ),
+    limits=(
+        column_limit(
+            "nodes",
+            "capacity",
+            lambda nodes: np.isfinite(nodes.capacity),
+            np.inf,
+            share=lambda instance: instance.limits.max_utilisation,
+            unit="load",
+        ),
+    ),
 )
 
 
@@ -313,6 +327,18 @@ MIN_LOAD = Rule(
             plain=True,
         ),
     ),
+    limits=(
+        Limit(
+            "min_load",
+            "nodes",
+            lambda instance: instance.nodes.min_load,
+            lambda instance: _least(instance) > 0,
+            lambda instance, values: instance.with_values("nodes", min_load=values),
+            none=0.0,
+            least=always,
+            unit="load",
+        ),
+    ),
 )
 
 
@@ -392,6 +418,17 @@ LINKS = Rule(
             plain=True,
         ),
     ),
+    limits=(
+        Limit(
+            "links",
+            "links",
+            lambda instance: instance.links.capacity,
+            lambda instance: np.isfinite(instance.links.capacity),
+            lambda instance, values: instance.with_values("links", capacity=values),
+            share=lambda instance: instance.limits.max_link_utilisation,
+            unit="rate",
+        ),
+    ),
 )
 
 
@@ -461,6 +498,7 @@ MAX_LOAD_DISTANCE = Rule(
     varies=True,
     node_key=_max_load_distance_node_key,
     rows=(limit_rows("max_load_distance", _value, plain=True),),
+    limits=(number_limit("max_load_distance", unit="resource"),),
 )
 
 
@@ -503,6 +541,7 @@ MAX_TASKS = Rule(
             whole=True,
         ),
     ),
+    limits=(column_limit("nodes", "max_tasks", lambda of: of.max_tasks >= 0, -1, whole=True),),
 )
 
 

@@ -16,8 +16,10 @@ from optim.rules.base import (
     Rows,
     Rule,
     all_over,
+    column_limit,
     limit_rows,
     limit_words,
+    number_limit,
     violation,
     without_limit,
 )
@@ -124,6 +126,7 @@ MAX_NODES_USED = Rule(
     mended=True,
     varies=True,
     rows=(limit_rows("max_nodes_used", _value, whole=True),),
+    limits=(number_limit("max_nodes_used", whole=True),),
     node_counts=_counts,
 )
 
@@ -214,6 +217,14 @@ def _exclusive_nodes_proofs(instance: Instance) -> Iterator[Violation]:
             yield violation("exclusive_nodes", where, load[r], largest[r])
 
 
+def _rise(instance: Instance, loose: Instance) -> Ints:
+    """Of both counts of a topology the greater one is paid: the bound is the lower."""
+    now, then = instance.topologies, loose.topologies
+    return np.maximum(
+        then.exclusive_nodes - now.exclusive_nodes, then.shared_nodes - now.shared_nodes
+    )
+
+
 def _task_key(instance: Instance) -> Ints:
     topology = instance.task_topology
     return np.where(np.isin(topology, _alone(instance)), topology, -1)
@@ -231,6 +242,16 @@ EXCLUSIVE_NODES = Rule(
     task_key=_task_key,
     rows=(
         Rows(_exclusive_nodes_value, _exclusive_nodes_limit, _exclusive_nodes_loosened, whole=True),
+    ),
+    limits=(
+        column_limit(
+            "topologies",
+            "exclusive_nodes",
+            lambda of: of.exclusive_nodes >= 0,
+            -1,
+            whole=True,
+            rise=_rise,
+        ),
     ),
     node_counts=_exclusive_nodes_counts,
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from optim.figures.measures import slot_places
 from optim.format.tables import APART, SPREAD, TOGETHER
-from optim.rules.base import Form, Rows, Rule, labelled, violation
+from optim.rules.base import Form, Limit, Rows, Rule, labelled, violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,6 +162,44 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
             yield violation("sets", f"{name} spread: places", limit, min(size, count))
 
 
+def _limits_of(name: str, rise: Callable[[Instance, Instance], Any]) -> tuple[Limit, ...]:
+    """Return the limits of the sets of a table: one that has none is given up."""
+
+    def value(instance: Instance) -> Ints:
+        table: SetTable = getattr(instance, name)
+        return table.limit
+
+    def written(instance: Instance, values: Ints) -> Instance:
+        table = getattr(instance, name)
+        table = replace(table, limit=np.asarray(values, table.limit.dtype))
+        return replace(instance, **{name: table.only(np.flatnonzero(values >= 0))})
+
+    return (
+        Limit(
+            name,
+            name,
+            value,
+            lambda instance: np.ones(len(getattr(instance, name).ids), np.bool_),
+            written,
+            none=-1,
+            least=lambda instance: getattr(instance, name).rule == SPREAD,
+            lowest=1,
+            whole=True,
+            rise=rise,
+        ),
+    )
+
+
+def _rise(instance: Instance, loose: Instance) -> Floats:
+    """What limits of sets are raised by: of those that are gone, by all tasks."""
+    known = {name: k for k, name in reversed(list(enumerate(loose.sets.ids)))}
+    at = np.array([known.get(name, -1) for name in instance.sets.ids], np.int64)
+    if not len(loose.sets.ids):
+        return np.full(len(at), float(instance.num_tasks))
+    higher = np.abs(loose.sets.limit[at] - instance.sets.limit)
+    return np.where(at < 0, instance.num_tasks, higher).astype(np.float64)
+
+
 def alike_in(table: SetTable, num_tasks: int) -> NDArray[np.int64]:
     """(T,) numbers in which tasks of the same sets are alike."""
     of: list[list[int]] = [[] for _ in range(num_tasks)]
@@ -183,6 +221,7 @@ SETS = Rule(
     task_key=lambda instance: alike_in(instance.sets, instance.num_tasks),
     node_key=lambda instance: instance.nodes.rack if instance.sets.by_rack.any() else None,
     rows=(Rows(_value, _limit, _loosened, whole=True),),
+    limits=_limits_of("sets", _rise),
 )
 
 
@@ -293,4 +332,5 @@ SLOT_SETS = Rule(
         Rows(_slot_sets_value, _slot_sets_limit, _slot_sets_loosened, whole=True),
         Rows(_clash, lambda instance: np.zeros(1), _given_up, whole=True),
     ),
+    limits=_limits_of("slot_sets", lambda instance, _: np.zeros(len(instance.slot_sets.ids))),
 )

@@ -19,8 +19,11 @@ from optim.rules.base import (
     Rule,
     Violation,
     all_over,
+    always,
+    column_limit,
     known_as_home,
     limit_words,
+    number_limit,
     undecided,
     violation,
     where_loosened,
@@ -183,6 +186,25 @@ SLOTS = Rule(
             whole=True,
         ),
     ),
+    limits=(
+        column_limit("nodes", "slots", lambda of: of.slots >= 0, -1, whole=True),
+        column_limit(
+            "nodes",
+            "slot_capacity",
+            lambda of: np.isfinite(of.slot_capacity),
+            np.inf,
+            unit="load",
+        ),
+        column_limit(
+            "topologies",
+            "workers",
+            lambda of: of.workers >= 0,
+            -1,
+            least=always,
+            lowest=1,
+            whole=True,
+        ),
+    ),
 )
 
 
@@ -208,6 +230,7 @@ MAX_TASKS_PER_SLOT = Rule(
     proofs=_proofs,
     varies=True,
     node_key=lambda instance: instance.nodes.slots,
+    limits=(number_limit("max_tasks_per_slot", whole=True),),
 )
 
 
@@ -265,5 +288,6 @@ MAX_WORKERS_RESTARTED = Rule(
     varies=True,
     task_key=lambda of: np.column_stack([of.tasks.node, of.tasks.slot]),
     node_key=known_as_home,
+    limits=(number_limit(NAME, whole=True),),
     restarts=lambda instance: instance.limits.max_workers_restarted,
 )

@@ -27,6 +27,7 @@ from optim.methods.solve import without_plan
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import (
     BUDGETS,
+    LIMITS,
     Form,
     broken,
     budgets,
@@ -591,9 +592,8 @@ def _change_unit(instance: Instance, rule: Clash) -> str:
     if rule.resource is not None:
         unit = instance.units.get(rule.resource, "")
         return f" {printable(unit)}" if 0 < len(unit) <= 24 and "(" not in unit else ""
-    kind = {"max_load_distance": "resource", "links": "rate"}
-    kind |= {budget.name: "state" for budget in BUDGETS if budget.column}
-    return unit_of(instance, kind[rule.rule]) if rule.rule in kind else ""
+    unit = LIMITS[rule.rule].unit if rule.rule in LIMITS else ""
+    return unit_of(instance, unit) if unit else ""
 
 
 def remedy_line(remedy: Remedy) -> str:
