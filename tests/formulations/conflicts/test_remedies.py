@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from formulations.conflicts.excess import raised
+from formulations.conflicts.rule_instances import atoms_of
 from optim import Instance
-from optim.rules import broken
+from optim.rules import broken, inflow_limits
 from optim.rules.placement import Placement
 from streamplace.explain.explanation import why_infeasible
 from tests.formulations.conflicts.test_brute_force import small
@@ -58,6 +60,14 @@ def test_a_limit_in_whole_numbers_is_raised_by_a_whole_number() -> None:
     helps = {r.rule: r for r in (*found.relaxation, *found.remedies)}
     assert (helps["max_migrations"].by, helps["max_migrations"].to) == (2, 2)
     assert helps["max_migrations"].share is None  # of nothing
+
+
+def test_a_limit_of_all_nodes_that_is_raised_on_one_holds_on_the_others() -> None:
+    tasks: list[Any] = [{"id": name, "node": "n0"} for name in "abc"]
+    case = document([{"id": f"n{i}"} for i in range(3)], tasks, limits={"max_inflow": 0})
+    atoms = atoms_of(case)
+    (second,) = [a for a in atoms.of("max_inflow").tolist() if atoms.index[a] == 1]
+    assert inflow_limits(raised(atoms, {second: 2.0})).tolist() == [0, 2, 0]
 
 
 @pytest.mark.parametrize("unit", [1e9, 1e3, 1.0, 1e-3])
