@@ -148,8 +148,9 @@ def test_every_table_can_be_made_at_both_sizes(path: Path) -> None:
                 Spec.from_dict(sweep, path.parent, name)
             if "run" in one:
                 function = tables.function_of(path.parent.name, one["run"])
+                given = one.get("given", {})
                 for key in tables.keys(one.get("each", {})):
-                    signature(function).bind(**key)
+                    signature(function).bind(**key, **given)
 
 
 def one_or_two(a: int, b: str) -> dict[str, str] | list[dict[str, str]]:

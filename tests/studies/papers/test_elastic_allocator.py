@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.elastic_allocator import measurements
 from experiments.studies.papers.elastic_allocator.runs import (
     BEST_FILL,
     BEST_SPREAD,
@@ -21,6 +20,7 @@ from experiments.studies.papers.elastic_allocator.runs import (
     SPREAD,
     UPLINK,
     cluster_at,
+    rates,
     run,
     without_links,
 )
@@ -143,9 +143,8 @@ def test_the_gap_table_counts_what_it_leaves_out() -> None:
 
 
 def test_the_day_is_set_to_the_papers_peak() -> None:
-    rates = measurements.rates()
-    assert len(rates) == 24
-    assert max(rates) == 1200
+    assert len(rates()) == 24
+    assert max(rates()) == 1200
 
 
 def test_the_rows_of_u_are_shares_of_what_crosses() -> None:

@@ -5,7 +5,8 @@ A paper's ``tables.toml`` has an entry for each table that is made from
 - ``sweep``: sweeps as the product runs them, and ``sql`` on their rows, the table ``runs``;
 - ``run``: a function ``"module:name"`` of the paper, called with each combination of ``each``
   (lists or ranges by argument, the last one fastest; several tables one after the other). It gives
-  a row, or several, which follow the arguments. With ``keep``, rows stay for the next time.
+  a row, or several, which follow the arguments that they do not name, and gets what ``given`` has
+  as well. With ``keep``, rows stay for the next time.
 
 ``seeds`` and ``reduced_seeds`` say in words which; ``reduced`` has the changes of a smaller table,
 by dotted place (a number for an entry of a list, ``*`` for all); ``columns`` names those of the
@@ -268,9 +269,9 @@ def _made(
             frame = tables.table(entry["sql"])
         shutil.rmtree(folder)  # the next time all is run again
     else:
-        run = function_of(paper, entry["run"])
+        run = partial(function_of(paper, entry["run"]), **entry.get("given", {}))
         rows = [
-            {**key, **row}
+            {**{name: value for name, value in key.items() if name not in row}, **row}
             for key in keys(entry.get("each", {}))
             for row in _rows(run, key, folder if entry.get("keep") else None)
         ]

@@ -1,4 +1,4 @@
-"""The paper's formulas against the referee; its classes of nodes; its best effort.
+"""The paper's formulas against the referee.
 
 The paper's matrix U: each operator's share of the bandwidth that a node uses.
 
@@ -9,23 +9,14 @@ receives anything sums to 1, and B'_i = B0_i + sent_i · Σ_j u_ij.
 
 from __future__ import annotations
 
-import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.papers.elastic_allocator.runs import (
-    FILL,
-    RANDOM,
-    UPLINK,
-    WORKLOADS,
-    cluster_at,
-    nodes_of,
-    run,
-)
+from experiments.studies.papers.elastic_allocator.runs import RANDOM, nodes_of, run
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
@@ -52,55 +43,39 @@ def bandwidth_shares(instance: Instance, node: NDArray[Any]) -> tuple[Floats, Fl
     return share, total
 
 
-def formulas_table(reduced: bool) -> pd.DataFrame:
-    """Make one row a random query: loads and link uses by the formulas, less the referee's."""
-    import pandas as pd
-
+def formulas(seed: int) -> dict[str, Any]:
+    """Return loads and link uses of a random query by the formulas, less the referee's."""
     from experiments.generators import generate
-    from experiments.studies.papers.elastic_allocator.model import bandwidth_shares
 
-    rows = []
-    hand = _by_hand()
-    for seed in range(10 if reduced else 100):
-        instance = generate("eoa_random", seed=seed, nodes=5, operators=12)
-        row, result = run(instance, RANDOM, seed=seed)
-        judged = result.evaluation
-        assert judged is not None
-        assert judged.utilisation is not None
-        assert judged.link_utilisation is not None
-        node = nodes_of(instance, result)
-        table = instance.operators
-        demand = table.cpu_per_tuple * table.tuple_rate  # e_j r_j, one task an operator
-        load = np.bincount(node, demand, instance.num_nodes) + instance.nodes.background[:, 0]
-        told = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
-        off = np.abs(load / instance.nodes.capacity[:, 0] - told).max()
-        share, sent = bandwidth_shares(instance, node)
-        links = (instance.links.background + (share * sent[:, None]).sum(axis=1)) / (
-            instance.links.capacity
-        )
-        seen = np.array(list(judged.link_utilisation.values()))
-        sums = share.sum(axis=1)
-        rows.append(
-            {
-                "seed": seed,
-                "load, greatest difference": off,
-                "links, greatest difference": np.abs(links - seen).max(),
-                "rows of U that do not sum to 1": int((np.abs(sums[sent > 0] - 1) > 1e-9).sum()),
-                "nodes that send or receive nothing": int((sent <= 0).sum()),
-                "overloaded operators reported": _overloads(seed),
-                "highest link use": row["bandwidth, highest"],
-                **hand,
-            }
-        )
-    return pd.DataFrame(rows)
+    instance = generate("eoa_random", seed=seed, nodes=5, operators=12)
+    row, result = run(instance, RANDOM, seed=seed)
+    judged: Any = result.evaluation
+    node = nodes_of(instance, result)
+    table = instance.operators
+    demand = table.cpu_per_tuple * table.tuple_rate  # e_j r_j, one task an operator
+    load = np.bincount(node, demand, instance.num_nodes) + instance.nodes.background[:, 0]
+    told = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
+    share, sent = bandwidth_shares(instance, node)
+    links = instance.links.background + (share * sent[:, None]).sum(axis=1)
+    seen = np.array(list(judged.link_utilisation.values()))
+    sums = share.sum(axis=1)
+    return {
+        "load, greatest difference": np.abs(load / instance.nodes.capacity[:, 0] - told).max(),
+        "links, greatest difference": np.abs(links / instance.links.capacity - seen).max(),
+        "rows of U that do not sum to 1": int((np.abs(sums[sent > 0] - 1) > 1e-9).sum()),
+        "nodes that send or receive nothing": int((sent <= 0).sum()),
+        "overloaded operators reported": _overloads(seed),
+        "highest link use": row["bandwidth, highest"],
+        **_by_hand(),
+    }
 
 
+@cache
 def _by_hand() -> dict[str, float]:
     """Return load and link use of a case by the formulas as printed, and by the referee.
 
     Printed is ``load = Σ e r / s · CS + C0`` (IV-A), and ``B' = B_remain · Σ a u + B0`` (IV-B).
     """
-    from experiments.studies.papers.elastic_allocator.model import bandwidth_shares
     from optim import Instance
     from optim.referee.evaluate import evaluate_indices
 
@@ -156,60 +131,3 @@ def _overloads(seed: int) -> float:
     )
     notes = overloaded(instance)
     return float(len(notes) == 1 and "operator busy is overloaded" in notes[0])
-
-
-def classes_table(reduced: bool) -> pd.DataFrame:
-    """Make one row a number of classes and query: GMA's time and what it reaches."""
-    import pandas as pd
-
-    from experiments.generators import generate
-
-    rows = []
-    for seed in range(3 if reduced else 30):
-        instance = generate("eoa_random", seed=seed, nodes=50, operators=400)
-        run(instance, FILL)
-        for number in range(2, 11):
-            began = time.process_time()
-            row, _ = run(instance, FILL, classes=number)
-            seconds = time.process_time() - began
-            rows.append(
-                {
-                    "classes": number,
-                    "seed": seed,
-                    "seconds": seconds,
-                    "capacity in use": row["capacity in use"],
-                    "traffic": row["traffic"],
-                    "kept": row["kept"],
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def best_effort_table(reduced: bool) -> pd.DataFrame:
-    """Make one row a workload and seed: t_max over at once, where all goes by best effort."""
-    import pandas as pd
-
-    from heuristics.elastic.gma import Allocation
-    from heuristics.elastic.state import board_of
-
-    rows = []
-    for w in WORKLOADS[:: 6 if reduced else 3]:
-        for seed in range(3 if reduced else 30):
-            instance = cluster_at(w, seed, uplink=UPLINK)
-            board = board_of(instance)
-            light = Allocation(instance, board, 0).classes() == 0
-            row, result = run(instance, FILL, max_passes=0)
-            node = nodes_of(instance, result)[board.fixed < 0]
-            each = np.bincount(node, minlength=len(light))[light]
-            rows.append(
-                {
-                    "workload": w,
-                    "seed": seed,
-                    "operators": len(node),
-                    "on light nodes": int(light[node].sum()),
-                    "light nodes": int(light.sum()),
-                    "most less least on a light node": int(each.max() - each.min()),
-                    "kept": row["kept"],
-                }
-            )
-    return pd.DataFrame(rows)

@@ -88,20 +88,13 @@ def count_calls(call: Callable[[], object], seconds: int) -> list[int]:
     return counts
 
 
-def throughput(reduced: bool) -> pd.DataFrame:
-    """One line a seed: allocations a second of TD and TL on the pipeline of Figure 5."""
+def throughput(seed: int) -> dict[str, float]:
+    """Allocations a second of TD and TL on the pipeline of Figure 5."""
     import numpy as np
-    import pandas as pd
 
-    lines = []
-    for seed in range(5 if reduced else 30):
-        rates = np.random.default_rng(seed).uniform(14, 16, 3)
-        change = {"rates": ",".join(f"{rate:.3f}" for rate in rates)}
-        line: dict[str, float] = {"seed": seed}
-        for name in ("TD", "TL"):
-            line[name] = 1 / seconds_of(prepared(name, **change), 0.15)
-        lines.append(line)
-    return pd.DataFrame(lines)
+    rates = np.random.default_rng(seed).uniform(14, 16, 3)
+    change = {"rates": ",".join(f"{rate:.3f}" for rate in rates)}
+    return {name: 1 / seconds_of(prepared(name, **change), 0.15) for name in NAMES}
 
 
 def seconds_of(call: Callable[[], object], least: float = 0.05) -> float:
@@ -120,52 +113,20 @@ def seconds_of(call: Callable[[], object], least: float = 0.05) -> float:
     return best
 
 
-def scaling(reduced: bool) -> pd.DataFrame:
-    """One line a job: seconds of an allocation by tasks, groups and nodes."""
-    import pandas as pd
-
-    lines = []
-
-    def add(what: str, name: str, groups: int, tasks: int, nodes: int) -> None:
-        change = {
-            "groups": groups,
-            "tasks": str(tasks // groups),
-            "costs": "200",
-            "nodes": nodes,
-            "capacity": 220.0 * groups / nodes,
-            "rates": "10",
-        }
-        call = prepared(name, **change)
-        lines.append(
-            {"what": what, "algorithm": name, "groups": groups, "tasks": tasks, "nodes": nodes}
-            | {"seconds": seconds_of(call)}
-        )
-
-    sizes = (48, 200, 800) if reduced else (48, 100, 200, 400, 800, 1600, 3200)
-    for tasks in sizes:
-        add("TL by tasks", "TL", 4, tasks, 20)
-        add("TD by tasks", "TD", 4, tasks, 20)
-    for groups in (10, 40, 160) if reduced else (10, 20, 40, 80, 160, 320, 640):
-        add("TD by groups", "TD", groups, groups * 10, 20)
-        add("TD, one task a group", "TD", groups, groups, 20)
-    for tasks, nodes in ((4000, 100), (40000, 1000)) if not reduced else ((4000, 100),):
-        add("TD, large", "TD", 10, tasks, nodes)
-        add("TL, large", "TL", 10, tasks, nodes)
-    return pd.DataFrame(lines)
+def scaling(what: str, algorithm: str, groups: int, tasks: int, nodes: int) -> dict[str, float]:
+    """Seconds of an allocation by tasks, groups and nodes; without tasks, `what` says how many."""
+    count = tasks or groups * (1 if "one task" in what else 10)
+    job = {"groups": groups, "tasks": str(count // groups), "costs": "200", "rates": "10"}
+    call = prepared(algorithm, **job, nodes=nodes, capacity=220.0 * groups / nodes)
+    return {"tasks": count, "seconds": seconds_of(call)}
 
 
-def dense(reduced: bool) -> pd.DataFrame:
-    """One line a number of groups of one task, of which all talk to all: seconds of TD."""
-    import pandas as pd
-
-    from experiments.studies.papers.task_allocation.examples import job
+def dense(what: str, groups: int) -> dict[str, float]:
+    """Seconds of TD on groups of one task, of which all talk to all."""
+    from experiments.studies.papers.task_allocation.runs import job
     from heuristics.task_allocation.groups import grouped_job
     from heuristics.task_allocation.top_down import place_groups
 
-    lines = []
-    for groups in (80, 160) if reduced else (40, 80, 160, 320, 640):
-        rates = [(a, b, 1.0 + (a * b) % 7) for a in range(groups) for b in range(a)]
-        made = grouped_job(job([(1, 1.0)] * groups, rates, [groups / 18] * 20))
-        seconds = seconds_of(lambda made=made: place_groups(made))  # type: ignore[misc]
-        lines.append({"what": "TD, all pairs", "groups": groups, "seconds": seconds})
-    return pd.DataFrame(lines)
+    rates = [(a, b, 1.0 + (a * b) % 7) for a in range(groups) for b in range(a)]
+    made = grouped_job(job([(1, 1.0)] * groups, rates, [groups / 18] * 20))
+    return {"seconds": seconds_of(lambda: place_groups(made))}
