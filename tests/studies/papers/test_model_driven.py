@@ -7,8 +7,8 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
+from experiments.studies.papers.claims.tables import tables_of
 from experiments.studies.papers.model_driven import plans
-from experiments.studies.papers.model_driven.arithmetic import bookings_table, worked_table
 from optim import solve
 from tests.studies.papers.test_claim import judge_claim
 
@@ -98,14 +98,17 @@ def test_planned_predicted_and_actual_rates() -> None:
 
 
 def test_the_worked_example_is_the_papers() -> None:
-    assert judge_claim("model_driven", "MD-F4", worked_table(reduced=True)).verdict == "same"
-    broken = worked_table(reduced=True)
+    assert (
+        judge_claim("model_driven", "MD-F4", tables_of("model_driven")["worked"].make(True)).verdict
+        == "same"
+    )
+    broken = tables_of("model_driven")["worked"].make(True)
     broken.loc[5, "SAM"] = "O4 G5"
     assert judge_claim("model_driven", "MD-F4", broken).verdict == "in part"
 
 
 def test_books_and_prices_of_the_paper() -> None:
-    booked = bookings_table(reduced=True)
+    booked = tables_of("model_driven")["bookings"].make(True)
     assert judge_claim("model_driven", "MD-L1", booked).verdict == "same"
     assert judge_claim("model_driven", "MD-L2", booked).verdict == "same"
     booked.loc[booked["allocation"] == "lsa", "CPU %"] += 5

@@ -5,8 +5,8 @@ A paper's ``tables.toml`` has an entry for each table that is made from
 - ``sweep``: sweeps as the product runs them, and ``sql`` on their rows, the table ``runs``;
 - ``run``: a function ``"module:name"`` of the paper, called with each combination of ``each``
   (lists or ranges by argument, the last one fastest; several tables one after the other). It gives
-  a row, or several, which follow the arguments that they do not name, and gets what ``given`` has
-  as well. With ``keep``, rows stay for the next time.
+  a row, or several, which follow the arguments that they do not name (``bare``: which have none
+  added), and gets what ``given`` has as well. With ``keep``, rows stay for the next time.
 
 ``seeds`` and ``reduced_seeds`` say in words which; ``reduced`` has the changes of a smaller table,
 by dotted place (a number for an entry of a list, ``*`` for all); ``columns`` names those of the
@@ -271,7 +271,7 @@ def _made(
     else:
         run = partial(function_of(paper, entry["run"]), **entry.get("given", {}))
         rows = [
-            {**{name: value for name, value in key.items() if name not in row}, **row}
+            row if entry.get("bare") else {**{k: v for k, v in key.items() if k not in row}, **row}
             for key in keys(entry.get("each", {}))
             for row in _rows(run, key, folder if entry.get("keep") else None)
         ]

@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from formulations.model_driven.performance_model import Bundles
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Floats
 
-MICRO = ("linear", "diamond", "star")
-APPLICATIONS = ("finance", "traffic", "grid")
-CASES = tuple((dag, float(rate)) for dag in MICRO for rate in (50, 100, 200)) + tuple(
-    (dag, float(rate)) for dag in APPLICATIONS for rate in (50, 100)
-)
-"""DAGs and rates of Figures 7 and 8."""
+Row = dict[str, Any]
 
-PAIRS = ("LSA+DSM", "LSA+RSM", "MBA+DSM", "MBA+RSM", "MBA+SAM")
-LSA_RSM, MBA_SAM = COMPARED = ("LSA+RSM", "MBA+SAM")
+MICRO = ("linear", "diamond", "star")
+LSA_RSM, MBA_SAM = "LSA+RSM", "MBA+SAM"
 SLOTS, STEP = 20, 10
 """Of five D3 machines, and tuples/s by which Figures 9 to 12 raise the rate."""
 
@@ -109,79 +102,51 @@ class Predicted:
         return max(self.bundles.by_slot(cpu).values())
 
 
-def slots_table(reduced: bool) -> pd.DataFrame:
-    """Make one row a DAG, rate and pair of Figures 7 and 8: slots, threads, predicted rates."""
-    import pandas as pd
-
-    rows = []
-    for dag, rate in CASES[:: 4 if reduced else 1]:
-        for pair in COMPARED:
-            instance = dag_at(dag, rate)
-            plan = plan_of(instance, pair)
-            assert plan is not None
-            found = Predicted(instance, plan)
-            slots = sum(node.slots for node in plan.nodes)
-            planned = int(plan.planned_slots or 0)
-            rows.append(
-                {
-                    "DAG": dag,
-                    "rate": rate,
-                    "pair": pair,
-                    "allocated": planned,
-                    "extra": slots - planned,
-                    "slots": slots,
-                    "threads": sum((plan.threads or {}).values()),
-                    "tasks": instance.num_operators,
-                    "mixed slots": found.mixed,
-                    "busiest slot, CPU %": found.fullest(rate),
-                    "busiest slot, booked %": found.booked,
-                    "predicted": found.capacity,
-                    "predicted, shuffled": found.shuffled,
-                    "table by slot": _told(found, "table"),
-                    "blob by slot": _told(found, "blob"),
-                }
-            )
-    return pd.DataFrame(rows)
+def slots(dag: str, rate: float, pair: str) -> Row:
+    """Slots and threads of a plan of Figures 7 and 8, and its predicted rates."""
+    instance, plan, row = _planned(dag, rate, pair)
+    found = Predicted(instance, plan)
+    return row | {
+        "slots": row["allocated"] + row["extra"],
+        "threads": sum((plan.threads or {}).values()),
+        "tasks": instance.num_operators,
+        "mixed slots": found.mixed,
+        "busiest slot, CPU %": found.fullest(rate),
+        "busiest slot, booked %": found.booked,
+        "predicted": found.capacity,
+        "predicted, shuffled": found.shuffled,
+        "table by slot": _told(found, "table"),
+        "blob by slot": _told(found, "blob"),
+    }
 
 
-WEIGHTS = ((1, 1, 1), (1, 1, 0), (1, 1, 4), (1, 0, 1), (0, 1, 1), (4, 1, 1), (1, 4, 1))
-"""Of memory, CPU and network in RSM's distance, which the paper does not give."""
+def _planned(dag: str, rate: float, pair: str, **options: Any) -> tuple[Instance, Plan, Row]:
+    """Return a plan, and the columns that every row has."""
+    instance = dag_at(dag, rate)
+    plan = plan_of(instance, pair, **options)
+    assert plan is not None
+    allocated = int(plan.planned_slots or 0)
+    extra = sum(node.slots for node in plan.nodes) - allocated
+    row = {"DAG": dag, "rate": rate, "pair": pair, "allocated": allocated, "extra": extra}
+    return instance, plan, row
 
 
-def weights_table(reduced: bool) -> pd.DataFrame:
-    """Make one row a DAG, rate, set of weights and slot rule of RSM with LSA, and SAM literally."""
-    import pandas as pd
-
-    from heuristics.model_driven.resource_aware import SLOT_RULES
-
-    choices = [
-        (f"weights {m}/{c}/{n}, {rule}", LSA_RSM, {"w_memory": float(m), "w_cpu": float(c),
-         "w_network": float(n), "slot_rule": rule})
-        for m, c, n in WEIGHTS for rule in SLOT_RULES
-    ]  # fmt: skip
-    choices.append(("Algorithm 6 to the letter", MBA_SAM, {"literal": True}))
-    rows = []
-    for dag, rate in CASES[:: 4 if reduced else 1]:
-        for name, pair, options in choices:
-            instance = dag_at(dag, rate)
-            plan = plan_of(instance, pair, **options)
-            assert plan is not None
-            planned, slots = int(plan.planned_slots or 0), sum(node.slots for node in plan.nodes)
-            found = Predicted(instance, plan)
-            rows.append(
-                {
-                    "DAG": dag,
-                    "rate": rate,
-                    "pair": pair,
-                    "choice": name,
-                    "allocated": planned,
-                    "extra": slots - planned,
-                    "predicted": found.capacity,
-                    "predicted, shuffled": found.shuffled,
-                    "table by slot": _told(found, "table"),
-                }
-            )
-    return pd.DataFrame(rows)
+def weights(
+    dag: str, rate: float, weights: tuple[float, float, float] | None = None, rule: str = ""
+) -> Row:
+    """RSM with LSA by weights of memory, CPU and network in its distance, which the paper does not
+    give, and by slot rule; without weights SAM, Algorithm 6 to the letter."""
+    pair, choice = MBA_SAM, "Algorithm 6 to the letter"
+    options: dict[str, Any] = {"literal": True}
+    if weights:
+        pair, choice = LSA_RSM, f"weights {'/'.join(map(str, weights))}, {rule}"
+        named = zip(("w_memory", "w_cpu", "w_network"), map(float, weights), strict=True)
+        options = {**dict(named), "slot_rule": rule}
+    instance, plan, row = _planned(dag, rate, pair, **options)
+    found = Predicted(instance, plan)
+    head = {key: row.pop(key) for key in ("DAG", "rate", "pair")}
+    rates = {"predicted": found.capacity, "predicted, shuffled": found.shuffled}
+    return {**head, "choice": choice, **row, **rates, "table by slot": _told(found, "table")}
 
 
 def _told(found: Predicted, task: str) -> str:
@@ -190,25 +155,17 @@ def _told(found: Predicted, task: str) -> str:
     return " ".join(map(str, found.by_slot(task)))
 
 
-def planned_table(reduced: bool) -> pd.DataFrame:
-    """Make one row a micro DAG and pair on five machines of four slots: planned and predicted."""
-    import pandas as pd
-
-    rows = []
-    for dag in MICRO[: 1 if reduced else 3]:
-        for pair in PAIRS:
-            rate, plan = planned_on_20(dag, pair)
-            instance = dag_at(dag, rate)
-            found = Predicted(instance, plan)
-            row: dict[str, Any] = {
-                "DAG": dag,
-                "pair": pair,
-                "planned": rate,
-                "predicted": found.capacity,
-                "predicted, nearest count": found.nearest,
-                "predicted, shuffled": found.shuffled,
-            }
-            row |= {f"{task} threads": count for task, count in (plan.threads or {}).items()}
-            row |= {f"{task} by slot": _told(found, task) for task in ("blob", "table", "xml")}
-            rows.append(row)
-    return pd.DataFrame(rows)
+def planned(dag: str, pair: str) -> Row:
+    """Planned and predicted rates of a micro DAG on five machines of four slots."""
+    rate, plan = planned_on_20(dag, pair)
+    found = Predicted(dag_at(dag, rate), plan)
+    return {
+        "DAG": dag,
+        "pair": pair,
+        "planned": rate,
+        "predicted": found.capacity,
+        "predicted, nearest count": found.nearest,
+        "predicted, shuffled": found.shuffled,
+        **{f"{task} threads": count for task, count in (plan.threads or {}).items()},
+        **{f"{task} by slot": _told(found, task) for task in ("blob", "table", "xml")},
+    }

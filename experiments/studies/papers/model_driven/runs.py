@@ -1,0 +1,257 @@
+"""Runs of the tables that are no plans: books of the models, simulated machines, Algorithm 1."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.modelling import SlotTask, model_task, queueing_trial
+from experiments.studies.papers.model_driven.plans import (
+    STEP,
+    Predicted,
+    Row,
+    dag_at,
+    plan_of,
+    planned_on_20,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pandas as pd
+
+TOLD = (
+    ("xml_parse", 1, 310), ("xml_parse", 7, 255), ("pi", 1, 105), ("pi", 2, 110),
+    ("file_write", 1, 60_000), ("file_write", 3, 45_000), ("azure_blob", 1, 2),
+    ("azure_blob", 50, 30), ("azure_table", 1, 3), ("azure_table", 60, 60),
+)  # fmt: skip
+"""(task, threads, tuples/s) of section 5.3."""
+
+
+def recorded_runs(folder: Path, reduced: bool) -> pd.DataFrame:
+    """Return recorded runs of the CPU-bound job: a bench of an hour, as root, is not repeated."""
+    import pandas as pd
+
+    from experiments.studies.lab.flink_bench import RUNS
+
+    found = pd.read_csv(RUNS)
+    return found[found["shape"] == "CPU-bound"]
+
+
+def models() -> Iterator[Row]:
+    """Yield the measured points of the authors' records, and those of section 5.3."""
+    for name, points in dag_at("linear", 100.0).models.items():
+        for p in points:
+            used = {"CPU %": p.cpu, "memory %": p.memory}
+            yield {"task": name, "threads": p.threads, "rate": p.rate, **used, "from": "records"}
+    for task, k, rate in TOLD:
+        yield {"task": task, "threads": k, "rate": float(rate), "from": "section 5.3"}
+
+
+def bookings(dag: str, rate: float, ends: bool) -> Iterator[Row]:
+    """Yield threads, CPU, memory and slots of a micro DAG by allocation."""
+    from formulations.model_driven.allocate import ALLOCATIONS, allocate
+
+    instance = dag_at(dag, rate, ends)
+    blob = instance.operators.ids.index("blob")
+    for name in ALLOCATIONS:
+        made = allocate(instance, name)
+        cpu, memory = made.totals
+        yield {
+            "DAG": dag,
+            "rate": rate,
+            "allocation": name,
+            "source and sink": ends,
+            "threads": int(made.threads.sum()),
+            "CPU %": cpu,
+            "memory %": memory,
+            "slots": made.slots,
+            "blob threads": int(made.threads[blob]),
+            "blob CPU %": made.cpu[blob],
+            "blob memory %": made.memory[blob],
+        }
+
+
+def acquired() -> Iterator[Row]:
+    """Yield what is acquired by number of slots, and the least price of any mix."""
+    from experiments.generators import generate
+    from formulations.model_driven.allocate import acquire
+
+    instance = generate("micro_dag", largest_vm="D4")
+    kinds = {vm.id: vm for vm in instance.vm_types}
+    cheapest = [0.0]
+    for slots in range(1, 101):
+        nodes = acquire(instance, slots)
+        cheapest.append(min(cheapest[max(0, slots - k.slots)] + k.price for k in kinds.values()))
+        yield {
+            "slots": slots,
+            "machines": len(nodes),
+            "slots acquired": sum(kinds[n.vm_type].slots for n in nodes),
+            "price": sum(kinds[n.vm_type].price for n in nodes),
+            "least price": cheapest[slots],
+            "price by the slot": slots * kinds["D1"].price,
+        }
+
+
+def worked() -> Iterator[Row]:
+    """Yield what each mapping puts on the slots of the worked example (Figure 4).
+
+    Tasks B, O, Y, G with 5, 4, 3, 5 threads on three machines of two slots; full bundles of
+    2, 3, 3, 4 threads. What the threads need is not given: the partial bundles fit one slot.
+    """
+    from formulations.model_driven.allocate import Allocation
+    from heuristics.model_driven.mapping import Job, map_round_robin
+    from heuristics.model_driven.slot_aware import map_slot_aware
+    from optim.format.plan import AcquiredNode
+
+    names = "BOYG"
+    threads, bundle = np.array([5, 4, 3, 5]), np.array([2, 3, 3, 4])
+    full, rest = threads // bundle, threads % bundle
+    part = np.where(rest > 0, 30.0, 0.0)
+    single = np.full(4, 100.0 / 3)
+    made = Allocation(
+        "mba", threads, 100.0 * full + part, 100.0 * full + part, full, bundle, rest, part, part,
+        single, single,
+    )  # fmt: skip
+    first = np.cumsum(threads) - threads
+    job = Job(made, np.arange(4), first, {}, {"D2": 2})
+    nodes = tuple(AcquiredNode(id=f"vm{v + 1}", vm_type="D2", slots=2) for v in range(3))
+    found = {"DSM": map_round_robin(job, nodes), "SAM": map_slot_aware(job, nodes)}
+    for place in range(6):
+        row = {"slot": f"s{place // 2 + 1}{place % 2 + 1}"}
+        for name, mapped in found.items():
+            here = np.flatnonzero((mapped.node == place // 2) & (mapped.slot == place % 2))
+            task = np.repeat(np.arange(4), threads)[here]
+            row[name] = " ".join(
+                f"{names[t]}{q - first[t] + 1}" for t, q in zip(task, here, strict=True)
+            )
+        yield row
+
+
+def mixed(seed: int, pair: str) -> Row:
+    """Slots of several tasks, and bookings of the fullest slot, of a random DAG."""
+    from experiments.generators import generate
+    from formulations.model_driven.allocate import cores_of
+    from formulations.model_driven.performance_model import performance_models
+
+    instance = generate("model_dag", seed=seed, tasks=8, rate=40.0 + seed)
+    plan = plan_of(instance, pair)
+    assert plan is not None
+    found = Predicted(instance, plan)
+    b, one = found.bundles, performance_models(instance)
+    # threads as if each were measured alone
+    cpu, memory = (
+        b.threads * np.array(single, dtype=float)[b.operator]
+        for single in ([m.cpu(1) for m in one], [m.memory(1) for m in one])
+    )
+    cores = np.array(cores_of(instance, plan.nodes), dtype=float)
+    return {
+        "tasks": instance.num_operators,
+        "mixed slots": found.mixed,
+        "fullest slot, memory %": max(b.by_slot(memory).values()),
+        "fullest machine, CPU % of its cores": float((b.by_node(cpu) / cores).max()),
+        "measured, fullest slot CPU %": max(b.by_slot(b.cpu).values()),
+        "measured, fullest slot memory %": max(b.by_slot(b.memory).values()),
+    }
+
+
+FEWER = 5
+"""Tuples/s by which Figures 7 and 8 lower the rate until a run is stable."""
+
+MACHINES: dict[str, dict[str, Any]] = {
+    "interpolated": {},
+    "early": {"early": True},
+    "one core a slot": {"slot_cores": 1.0},
+    "two cores a slot": {"slot_cores": 2.0},
+}
+"""Machines that plans meet, by name: what their `Machines` differ in."""
+
+
+def reached(dag: str, rate: float, pair: str, machine: str, seed: int) -> Row:
+    """The rate that simulated machines sustain of a plan of Figures 7 and 8."""
+    from experiments.studies.papers.model_driven.simulation import Machines, Simulation
+
+    instance = dag_at(dag, rate)
+    plan = plan_of(instance, pair)
+    assert plan is not None
+    sim = Simulation(instance, plan, seed, Machines(**MACHINES[machine]))
+    actual, _ = sim.peak(FEWER, rate, most=rate)
+    key = {"DAG": dag, "rate": rate, "pair": pair, "machine": machine, "seed": seed}
+    return {**key, "actual": actual}
+
+
+def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list[Row]:
+    """CPU and memory of each machine of a plan on 20 slots; rate and latency of the run."""
+    from experiments.studies.papers.model_driven.simulation import Machines, Simulation
+
+    rate, plan = planned_on_20(dag, pair)
+    instance = dag_at(dag, rate)
+    found = Predicted(instance, plan)
+    noisy = Machines(noise=noise, memory_noise=2 * noise, **MACHINES[machine])
+    sim = Simulation(instance, plan, seed, noisy)
+    actual, ran = sim.peak(STEP, 0.8 * found.shuffled)
+    row: Row = {"DAG": dag, "pair": pair, "machine": machine, "noise": noise, "seed": seed}
+    row["actual"] = actual
+    if ran is None:
+        return [row]
+    latency = np.asarray(ran.trial.latencies)
+    middle, high = np.quantile(latency, [0.5, 0.99])
+    row |= {"latency, median": middle, "latency, 99 %": high, "latency, mean": latency.mean()}
+    whole, spread = found.use(found.capacity), found.use(found.shuffled, shuffled=True)
+    return [
+        row
+        | {
+            "VM": v + 1,
+            "predicted CPU %": whole[0][v] / 4,
+            "shuffled CPU %": spread[0][v] / 4,
+            "actual CPU %": ran.cpu[v] / 4,
+            "predicted memory %": whole[1][v] / 4,
+            "shuffled memory %": spread[1][v] / 4,
+            "actual memory %": ran.memory[v] / 4,
+        }
+        for v in range(len(plan.nodes))
+    ]
+
+
+TASKS = {
+    "parse": (SlotTask(cpu=0.02, contention=0.035, spread=0.2), (1, 2, 4, 7)),
+    "pi": (SlotTask(cpu=0.018, wait=0.0015, contention=0.005, spread=0.2), (1, 2, 3, 4, 6)),
+    "write": (SlotTask(cpu=0.005, outside_rate=60, contention=0.02, spread=0.2), (1, 3, 5, 7)),
+    "blob": (SlotTask(cpu=0.02, wait=0.5, outside_rate=30, spread=0.2), (1, 5, 10, 20, 30, 40)),
+    "table": (SlotTask(cpu=0.012, wait=0.33, contention=0.012, spread=0.2),
+              (1, 5, 10, 20, 30, 45, 60)),
+}  # fmt: skip
+"""Tasks after the paper's five, slower ones in proportion, and the thread counts tried."""
+
+TRIALS, SECONDS, FINER = 3, 10.0, 1.08
+
+
+def peak(task: SlotTask, threads: int) -> float:
+    """Return the rate that a task reaches with so many threads, by arithmetic."""
+    core = task.cpu * (1 + task.contention * (threads - 1))
+    return min(threads / (core + task.wait), 1 / core, task.outside_rate)
+
+
+def _following(counts: tuple[int, ...], threads: float) -> float:
+    """Return the thread count that is tried next, one beyond all after the last."""
+    return next((count for count in counts if count > threads), threads + 1000)
+
+
+def phase(task: str, seed: int) -> Iterator[Row]:
+    """Yield modelled and true peak by thread count: Algorithm 1 over simulated slots, on a task
+    whose truth is known."""
+    slot_task, counts = TASKS[task]
+    trials = [
+        queueing_trial(slot_task, seconds=SECONDS, seed=TRIALS * seed + k) for k in range(TRIALS)
+    ]
+    for point in model_task(
+        trials,
+        rate_step=lambda rate: max(1.0, rate * FINER),
+        thread_step=partial(_following, counts),
+        max_threads=counts[-1],
+    ):
+        true = peak(slot_task, point.threads)
+        yield {"threads": point.threads, "modelled": point.rate, "true": true, "CPU %": point.cpu}
