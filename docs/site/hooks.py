@@ -90,7 +90,7 @@ def with_options(page: str) -> str:
     for k, part in enumerate(parts[1:], start=1):
         name = part.removeprefix("## `streamplace ").partition("`")[0]
         text = printed(name, "--help-all") or printed(name, "--help")
-        text = re.sub(r"\ntalk \(stderr\):\n(?:  .*\n)+", "", text)
+        text = re.sub(r"\nmessages \(stderr\):\n(?:  .*\n)+", "", text)
         parts[k] = f"{part.rstrip()}\n\n```text\n{text}```\n\n"
     return "".join(parts)
 

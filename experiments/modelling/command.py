@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     declare(
         parser, "TASK", "NAME:KEY=VALUE,… is simulated (cpu, wait, contention, outside_rate, "
-        "spread, memory, …); NAME=MODULE:FUNCTION is called for every tuple, really", nargs="+"
+        "spread, memory, …); NAME=MODULE:FUNCTION is called for every tuple", nargs="+"
     )  # fmt: skip
     declare(
         parser, "--trial", "FUNCTION is a trial of your own instead: it takes threads and rate and "
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     declare(parser, "--seconds S", "length of a trial (simulated 60, real 2)", seconds)
     declare(parser, "--rate-step R", "tuples/s from rate to rate (1)", positive, 1.0)
     declare(parser, "--thread-step N", "threads from one to the next (1)", count, 1)
-    last = "where the phase ends at the latest"
+    last = "greatest value that is tried"
     declare(parser, "--max-threads N", last, count, 100)
     declare(parser, "--max-rate R", last, positive, 1e6)
     declare(parser, "--seed N", "of simulated trials (0)", whole, 0)

@@ -24,7 +24,7 @@ The checker is one file that needs nothing installed (optim/certificates/check.p
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     declare(parser, "INSTANCE", ".json or .json.gz file")
-    declare(parser, "PLAN", "a plan to hold the bound against", nargs="?")
+    declare(parser, "PLAN", "a plan to compare with the bound", nargs="?")
     declare(parser, "CERTIFICATE", ".json or .json.gz file")
 
 

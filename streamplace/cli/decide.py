@@ -38,11 +38,12 @@ examples:
   streamplace decide cluster.json --policy algorithm-1:method=flux,upper=0.7 --state state.json
   streamplace decide cluster.json --policy ./mine.py --state state.json -o plan.json
 
-Each call takes what runs, decides, and remembers in the state file. That the decision is carried
-out before the next call is taken for granted, except with --dry-run. exit code: 0 whatever is
-decided, 2 refused.
+Each call reads what runs, decides, and stores the policy's memory in the state file. The next call
+assumes that the decision was carried out, except after --dry-run.
 
-docs/loop.md says more."""
+exit codes: 0 whatever is decided; 2 refused
+
+More: docs/loop.md"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,9 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     declare(parser, "INSTANCE", "what runs, with its loads; - is standard input")
     declare(parser, "--state FILE", "what the policy remembers; made if absent", required=True)
     add_policy(parser.add_argument_group("policy"))
-    declare(parser, "--now S", "seconds from any beginning; default the clock's", amount)
-    declare(parser, "--dry-run", "remember that nothing is carried out")
-    add_output(parser, "where the plan goes, if any", "PLAN")
+    declare(parser, "--now S", "current time in seconds; default the clock's", amount)
+    declare(parser, "--dry-run", "the decision is not carried out, and the state file says so")
+    add_output(parser, "write the plan, if there is one", "PLAN")
     add_json(parser)
 
 
@@ -63,15 +64,17 @@ def add_policy(group: argparse._ArgumentGroup) -> None:
         "algorithm-1:method=flux,upper=0.7; default what `solve` chooses", default=CHOSEN
     )  # fmt: skip
     declare(
-        group, "--gain SHARE", "improvement from which on a plan is worth its moves; default 0.1",
+        group, "--gain SHARE", "least improvement for which a plan is carried out; default 0.1",
         growth, 0.1
     )  # fmt: skip
-    declare(group, "--cool-down S", "from one change to the next; default 3600", delay, 3600.0)
     declare(
-        group, "--confirm N", "looks in a row that want a change before one is made; default 1",
+        group, "--cool-down S", "seconds from one change to the next; default 3600", delay, 3600.0
+    )
+    declare(
+        group, "--confirm N", "looks in a row that want a change before it is made; default 1",
         count, 1
     )  # fmt: skip
-    declare(group, "--time-limit S", "of a plan; default 30", seconds, 30.0)
+    declare(group, "--time-limit S", "seconds for each plan; default 30", seconds, 30.0)
     declare(group, "--seed N", "default 0", whole, 0)
 
 

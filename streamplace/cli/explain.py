@@ -44,7 +44,7 @@ _SOLVING = 0.7
 
 EXAMPLES = """\
 examples:
-  streamplace explain cluster.json               no plan: which rules clash, and what would help
+  streamplace explain cluster.json               no plan: which rules conflict, what would help
   streamplace explain cluster.json plan.json     what each move is worth, and what binds
   streamplace explain cluster.json --json | python -m json.tool
 

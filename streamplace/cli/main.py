@@ -60,23 +60,25 @@ OWN = (
     Command("evaluate", "streamplace.cli.evaluate", "every figure of a plan", PLACE),
     Command("diff", "streamplace.cli.diff", "moves and figures between two placements", PLACE),
     Command("scale", "streamplace.cli.scale", "parallelism and nodes for an input rate", PLACE),
-    Command("steps", "streamplace.cli.steps", "an order of moves that keeps every limit", PLACE),
+    Command("steps", "streamplace.cli.steps", "an order of moves within all limits", PLACE),
     Command("methods", "streamplace.cli.methods", "methods, their limits and options", PLACE),
-    Command("explain", "streamplace.cli.explain", "why no plan, why these moves", EXPLAIN),
+    Command("explain", "streamplace.cli.explain", "why there is no plan, why these moves", EXPLAIN),
     Command("certify", "streamplace.cli.certify", "check a proof without a solver", EXPLAIN),
     Command("import", "streamplace.cli.import_system", "an instance from a system", CLUSTERS),
     Command("export", "streamplace.cli.export_plan", "a plan as a system's files", CLUSTERS),
-    Command("submit", "streamplace.cli.submit", "carry a plan out on Flink or Storm", CLUSTERS),
+    Command("submit", "streamplace.cli.submit", "carry a plan out on a cluster", CLUSTERS),
     Command("verify", "streamplace.cli.verify", "whether a cluster runs as planned", CLUSTERS),
-    Command("revert", "streamplace.cli.revert", "back to before the last submit", CLUSTERS),
+    Command("revert", "streamplace.cli.revert", "undo the last submit", CLUSTERS),
     Command("decide", "streamplace.cli.decide", "one step of an adaptation policy", CLUSTERS),
-    Command("watch", "streamplace.cli.watch", "look again and again, propose plans", CLUSTERS),
+    Command("watch", "streamplace.cli.watch", "a policy on a running cluster", CLUSTERS),
     Command("run-steps", "streamplace.cli.run_steps", "carry moves out in batches", CLUSTERS),
     Command("storm", "streamplace.cli.storm", "the plug-in for Storm's Nimbus", CLUSTERS),
     Command("flink", "streamplace.cli.flink", "older: submit flink, watch flink", CLUSTERS),
-    Command("schema", "streamplace.cli.schema", "JSON Schema of the instance format", INSTALLATION),
+    Command("schema", "streamplace.cli.schema", "JSON Schemas of files and answers", INSTALLATION),
     Command("warm", "streamplace.cli.warm", "compile kernels before their first use", INSTALLATION),
-    Command("versions", "streamplace.cli.versions", "versions of all that counts", INSTALLATION),
+    Command(
+        "versions", "streamplace.cli.versions", "versions of streamplace and solvers", INSTALLATION
+    ),
 )
 
 GROUPS = (PLACE, EXPLAIN, CLUSTERS, EXPERIMENTS, STUDIES, INSTALLATION)
@@ -93,22 +95,14 @@ DESCRIPTION = (
 
 EPILOG = """\
 examples:
-  streamplace solve examples/capsys-q1.json
-  streamplace solve cluster.json.gz --method balance-milp --solver highs -o plan.json
-  streamplace check cluster.json plan.json
-  streamplace diff cluster.json plan.json
-  streamplace sweep examples/demo.toml -o build/demo
-  streamplace report build/demo -o report.html
+  streamplace solve examples/capsys-q1.json -o plan.json
+  streamplace check examples/capsys-q1.json plan.json
 
-exit codes:
-    0  a feasible, checked plan; or the command did what it was asked
-    1  internal error, or the referee refused the plan of a method that promises feasibility
-    2  usage or invalid input
-    3  infeasible: no plan can exist
-    4  no feasible plan: a limit was reached, a heuristic did not place everything, or overloads
-  130  interrupted; 143 and 129 stopped by SIGTERM and SIGHUP: the best plan so far is returned
+exit codes: 0 a feasible, checked plan, or the command did what it was asked; 1 internal error;
+2 usage or invalid input; 3 infeasible: no plan can exist; 4 no feasible plan was found;
+130, 143, 129 stopped by Ctrl-C, SIGTERM, SIGHUP: the best plan so far is returned
 
-`streamplace COMMAND --help` says more on each command."""
+`streamplace COMMAND --help` explains each command."""
 
 
 OURS = frozenset({"streamplace", "optim", "formulations", "heuristics", "experiments"})
@@ -122,7 +116,7 @@ MORE_MEMORY = "give it more (ulimit -v, the memory limit of a container), or a s
 
 
 TALK = (
-    (("-q", "--quiet"), "no talk, no progress"),
+    (("-q", "--quiet"), "errors alone: no progress, no notes"),
     (("-v", "--verbose"), "log what is being done"),
     (
         ("--debug",),
@@ -193,7 +187,7 @@ def build_parser(chosen: str | None = None, offered: Sequence[Command] | None = 
             sub.set_defaults(run=module.run)
             _hide(sub, getattr(module, "RARE", ()))
             sub.usage = _short_usage(sub)
-        group = sub.add_argument_group("talk (stderr)")
+        group = sub.add_argument_group("messages (stderr)")
         for flags, what in TALK:
             group.add_argument(*flags, action="store_true", help=what)
     return parser

@@ -21,12 +21,13 @@ examples:
   streamplace revert kafka localhost:9092 reassignment.json --throttle 20000000
   streamplace revert kafka localhost:9092 --cancel
 
-`submit storm` stores the placement before it with the topology's own, in Nimbus; Kafka's lists
-before are in reassignment.rollback.json. --cancel takes back what is under way alone (of FILE, or
-all), and takes throttles off.
-exit codes: 0 all runs as before, 1 submitted but not all runs there yet, 2 refused.
+`submit storm` stores the earlier placement in Nimbus; Kafka's earlier lists are in
+reassignment.rollback.json. --cancel cancels what is under way (of FILE, or all), and removes
+throttles.
 
-docs/storm.md and docs/kafka.md say more."""
+exit codes: 0 all runs as before; 1 submitted, but not all runs there yet; 2 refused
+
+More: docs/storm.md, kafka.md"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

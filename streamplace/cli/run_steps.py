@@ -26,10 +26,10 @@ examples:
   streamplace run-steps command cluster.json steps.json --run 'move-tasks {file}'
   streamplace run-steps kafka kafka.json steps.json --bootstrap-server broker:9092
 
-A run that was stopped, or killed, goes on where it stood when it is started again: --folder holds
-the journal and the file of each batch. A failed batch stops it.
+A run that was stopped or killed continues when the command is repeated: --folder holds the journal
+and the file of each batch. A failed batch stops the run.
 
-exit codes: 0 all batches are made; 2 invalid input; 4 a batch failed"""
+exit codes: 0 all batches are carried out; 2 invalid input; 4 a batch failed"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     declare(parser, "--folder DIR", "journal and batches (STEPS.run)")
     command = parser.add_argument_group("command")
     declare(
-        command, "--run TEMPLATE", "command a batch; {file} and {batch} stand for its file and its "
-        "number. A batch that was under way when a run was killed is run again", dest="template"
+        command, "--run TEMPLATE", "command for each batch; {file} and {batch} stand for its file "
+        "and its number. A batch that a kill interrupted runs again", dest="template"
     )  # fmt: skip
     declare(command, "--files SYSTEM", "moves (default), storm, flink or kafka", default="moves")
     kafka = parser.add_argument_group("kafka")
     declare(kafka, "--bootstrap-server HOST:PORT", "a broker")
-    declare(kafka, "--poll S", "seconds (1)", seconds, 1.0)
+    declare(kafka, "--poll S", "seconds between two checks; default 1", seconds, 1.0)
     add_shared(kafka, "--throttle", "--patience", "--timeout", "--command-config")
 
 

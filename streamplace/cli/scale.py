@@ -44,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+", required=True
     )  # fmt: skip
     declare(
-        parser, "--like NODE", "what further nodes are like; the first of each vm_type, else the "
-        "largest"
+        parser, "--like NODE", "node that added nodes are like; default the first of each vm_type, "
+        "else the largest"
     )  # fmt: skip
     declare(parser, "--seed N", "of the search (0)", whole, 0)
-    declare(parser, "-o, --output FILE", "write the plan; of one rate; -: standard output")
+    declare(parser, "-o, --output FILE", "write the plan (one rate only); - is standard output")
     add_json(parser)
 
 

@@ -56,15 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_instance(parser)
     declare(parser, "PLAN", "a plan file")
     declare(
-        parser, "--transient", "a moving task needs its place on both of its nodes until its batch "
-        "has ended"
+        parser, "--transient", "a moving task occupies both of its nodes until its batch ends"
     )  # fmt: skip
     declare(
-        parser, "--copy-rate R", "state a second that a node sends, and receives, at most: gives "
+        parser, "--copy-rate R", "state per second that a node sends or receives at most, for "
         "durations", amount
     )  # fmt: skip
     declare(parser, "--per-node K", "moves of a node at a time (1; of Kafka 5)", count)
-    declare(parser, "--no-parking", "no task may be on a third node for a while")
+    declare(parser, "--no-parking", "no task may wait on a third node")
     declare(
         parser, "--rollback K", "the way back to the present placement after the first K batches",
         int

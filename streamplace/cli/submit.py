@@ -39,15 +39,15 @@ examples:
   streamplace submit storm nimbus://localhost:6627 placement.json --dry-run
   streamplace submit kafka localhost:9092 reassignment.json --throttle 20000000
 
-The file is what `streamplace export` wrote. It is checked against the cluster as it is now; where
-it does not fit, nothing is changed. Flink: task managers must offer the sheet's quotas; the job's
-id goes to stdout. Storm: a running topology is rebalanced; Nimbus needs the plug-in of
-`streamplace storm plugin`. Kafka: copies in steps, then elections; the same command goes on after a
-kill, and what is stopped in order leaves nothing under way and no throttle.
-exit codes: 0 all runs as planned, 1 submitted but not all runs as planned yet, 2 refused.
+The file is compared with the cluster as it is now; if it does not fit, nothing is changed.
+Flink: task managers must offer the sheet's quotas; the job's id goes to stdout. Storm: a running
+topology is rebalanced; Nimbus needs the jar of `streamplace storm plugin`. Kafka: replicas are
+copied in steps, then leaders elected; after a kill the same command continues, and Ctrl-C cancels
+what is under way and removes throttles.
 
-Extras: pip install 'streamplace[flink]', 'streamplace[storm]', 'streamplace[kafka]'. docs/flink.md,
-docs/storm.md and docs/kafka.md say more."""
+exit codes: 0 all runs as planned; 1 submitted, but not all runs as planned yet; 2 refused
+
+Extras: pip install 'streamplace[flink]' (storm, kafka). More: docs/flink.md, storm.md, kafka.md"""
 
 
 WAIT = 60.0
@@ -76,7 +76,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def add_flink(group: argparse._ArgumentGroup) -> None:
     """Declare what a submission to Flink takes beside."""
-    declare(group, "--instance FILE", "of a plan that is no sheet")
+    declare(group, "--instance FILE", "the instance, if FILE is a plan and not a sheet")
     declare(group, "--jar FILE", "the program")
     declare(group, "--sql FILE", "a script, as Flink's SQL client takes it")
     declare(group, "--class NAME", "the jar's class with main()", dest="main")

@@ -29,13 +29,13 @@ examples:
   streamplace verify kafka plan.json --describe topics.txt
   streamplace verify storm nimbus://localhost:6627 placement.json
 
-Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
-index runs where is its own choice. Of Kafka's partitions replicas, sync, leaders and log
-directories are compared; of Storm's executors node and worker, and the share of messages that cross
-between nodes.
-exit codes: 0 all as planned, 1 not, 2 unknown, as the cluster does not report it.
+Flink: the number of subtasks of each vertex on each task manager; Flink chooses which index runs
+where. Kafka: replicas, sync, leaders and log directories of each partition. Storm: node and worker
+of each executor, and the share of messages between nodes.
 
-docs/flink.md and docs/kafka.md say more."""
+exit codes: 0 all as planned; 1 not; 2 unknown, as the cluster does not report it
+
+More: docs/flink.md, storm.md, kafka.md"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,16 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--describe FILE", "kafka: what kafka-topics.sh --describe prints now; a file or a "
         "pipe (/dev/stdin)"
     )  # fmt: skip
-    declare(parser, "--election FILE", "kafka: takes the partitions whose leader is to be elected")
+    declare(parser, "--election FILE", "kafka: write the partitions whose leader is to be elected")
     add_shared(parser, "--command-config", "--timeout")
-    declare(parser, "--instance FILE", "the plan's: joins vertices by id")
-    declare(parser, "--job NAME", "name or id, if several run", default="")
+    declare(parser, "--instance FILE", "flink: the plan's instance, to join vertices by id")
+    declare(parser, "--job NAME", "flink: name or id, if several run", default="")
     declare(parser, "--wait S", "for subtasks to run; default 60", delay, 60.0)
     declare(
         parser, "--interval S", "between two readings of rates; default what the cluster is set to",
         delay
     )  # fmt: skip
-    declare(parser, "--reports FOLDER", "storm: of the workers' CsvStormReporter", Path)
+    declare(parser, "--reports FOLDER", "storm: files of the workers' CsvStormReporter", Path)
     add_json(parser)
 
 

@@ -27,9 +27,9 @@ examples:
   streamplace warm imc-search partition
   NUMBA_CACHE_DIR=/var/cache/streamplace streamplace warm
 
-The first use of a method compiles its kernels, which takes seconds to a minute, and keeps them on
-disk. docs/install.md says where, and what to do in an image. Without names, the Java classes that a
-trace needs are also archived (182 MB in the cache folder)."""
+The first use of a method compiles its kernels, which takes seconds to a minute, and stores them on
+disk; docs/install.md says where, and what to do in an image. Without names the Java classes that a
+trace needs are archived, too (182 MB in the cache folder)."""
 
 SMALL: dict[str, dict[str, Any]] = {
     "cluster": {"nodes": 4, "varies": 60.0, "shifted": 50.0},

@@ -36,10 +36,10 @@ examples:
   streamplace watch flink http://localhost:8081 --policy rate-trigger --apply ./roll-out.sh
   streamplace watch storm nimbus://localhost:6627 --policy storm-trigger --apply
 
-Without --apply nothing is changed. With it plans are carried out as `submit` does, of Flink by the
-command, which gets the exported file. One line a decision.
+Without --apply nothing is changed. With it plans are carried out as `submit` does, for Flink by the
+COMMAND, which gets the exported file. One line a decision.
 
-docs/loop.md says more."""
+More: docs/loop.md"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_watch(group: argparse._ArgumentGroup) -> None:
     """Declare when to look, what decides, and when to act."""
-    declare(group, "--every S", "from look to look; default 300", seconds, 300.0)
-    declare(group, "--rounds N", "looks; default without end", count)
+    declare(
+        group,
+        "--every S",
+        "seconds from one look (import, decision) to the next; default 300",
+        seconds,
+        300.0,
+    )
+    declare(group, "--rounds N", "number of looks; default no end", count)
     add_policy(group)
     declare(group, "--method NAME", "short for --policy NAME")
     declare(
@@ -68,8 +74,8 @@ def add_watch(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     add_shared(group, "--throttle")
     declare(
-        group, "--state DIR", "of journal, state and lock; default a folder of the system's in the "
-        "user's own"
+        group, "--state DIR", "folder of journal, state and lock; default below "
+        "~/.local/state/streamplace/watch"
     )  # fmt: skip
 
 

@@ -31,8 +31,8 @@ _SHOWN = 5
 _HELP = {
     "add-node": ("like=NODE [count=N]", "nodes like one that there is"),
     "drop-node": ("NODE", "a node that has to be emptied"),
-    "fail-node": ("NODE", "a node that is gone, with what was there"),
-    "scale-load": ("OPERATOR=X", "loads that the input drives, of an operator, times X"),
+    "fail-node": ("NODE", "a node that fails: its tasks start elsewhere"),
+    "scale-load": ("OPERATOR=X", "input-driven loads of the operator times X"),
     "scale-rate": ("X", "all input, and loads and traffic with it, times X"),
     "budget": ("N", "at most N moves"),
 }
@@ -51,7 +51,7 @@ def add_what_if(parser: argparse.ArgumentParser, *, replace: bool = False) -> No
     if replace:
         declare(
             group, "--replace", "place the tasks of a failed node anew, the others stay (default); "
-            "with --no-replace they are nowhere, and figures of the whole job unknown",
+            "with --no-replace they stay unplaced, and figures of the whole job unknown",
             default=True, action=argparse.BooleanOptionalAction
         )  # fmt: skip
     declare(group, "--or", "begin another case", action=_Or, nargs=0, dest="what_if")

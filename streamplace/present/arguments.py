@@ -207,9 +207,9 @@ def add_output(parser: argparse.ArgumentParser, what: str, metavar: str = "FILE"
 
 SHARED: dict[str, dict[str, Any]] = {
     "--timeout": {"metavar": "S", "type": seconds, "default": 10.0,
-                  "help": "of an answer; default 10"},
+                  "help": "seconds that an answer may take; default 10"},
     "--wait": {"metavar": "S", "type": delay,
-               "help": "until all runs as planned; default 60, of Kafka no limit"},
+               "help": "seconds until all runs as planned; default 60, for Kafka no limit"},
     "--throttle": {"metavar": "B", "type": count, "help": "kafka: bytes/s a broker copies"},
     "--patience": {"metavar": "S", "type": delay, "default": 60.0,
                    "help": "kafka: how long a dead broker is waited for; default 60"},

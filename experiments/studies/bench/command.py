@@ -49,15 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     whose.add_argument(
         "--peers", metavar="NAME", nargs="*",
-        help="what others bring from PyPI beside `solve`: value, bound, CPU seconds; all without "
-        "a NAME, on 26 cases where none are selected",
+        help="packages from PyPI beside `solve`: value, bound, CPU seconds; without NAME all of "
+        "them, on 26 cases unless cases are selected",
     )  # fmt: skip
     parser.add_argument(
         "--rows", metavar="FILE", type=Path,
-        help="store the rows of --peers there; what is there is not run again",
+        help="store the rows of --peers in this file; rows that it has are not run again",
     )  # fmt: skip
-    parser.add_argument("--label", metavar="NAME", help="what tables call it, instead of its name")
-    parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name holds TEXT")
+    parser.add_argument("--label", metavar="NAME", help="name in tables, instead of its own")
+    parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name contains TEXT")
     parser.add_argument(
         "--family", metavar="NAME", action="append", help="cases of this family; may be given again"
     )
@@ -66,10 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--data", metavar="FOLDER", type=Path,
-        help="where files of others are; cases that need them are left out without it",
+        help="folder of external files; without it cases that need them are left out",
     )  # fmt: skip
     parser.add_argument(
-        "--all", action="store_true", help="every case, also those that need files of others"
+        "--all", action="store_true", help="every case, also those that need external files"
     )
     parser.add_argument("--list", action="store_true", help="show what is known, and run nothing")
     parser.add_argument(

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tables",
         action="store_true",
         help="make the tables behind the claims again: NAME is PAPER, PAPER/TABLE or all; "
-        "--reduced makes smaller ones in DIR; an interrupted run of many is gone on with",
+        "--reduced makes smaller ones in DIR; an interrupted run continues",
     )
     then = group.add_mutually_exclusive_group()
     then.add_argument(
