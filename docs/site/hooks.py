@@ -104,6 +104,24 @@ def with_methods(page: str, file: str) -> str:
     return page
 
 
+def with_figures(page: str) -> str:
+    """Return the gallery with every figure of the papers, and the command that makes it."""
+    from experiments.studies.papers import all_figures
+
+    papers = dict.fromkeys(figure.paper for figure in all_figures())
+    for paper in papers:
+        text = (DOCS / "papers" / f"{paper}.md").read_text(encoding="utf-8")
+        title = text.partition("\n")[0].removeprefix("# ")
+        page += f"\n## {title}\n\n[What the paper says, and what we measure](papers/{paper}.md)\n"
+        page += '\n<div class="gallery" markdown>\n'
+        for figure in all_figures():
+            if figure.paper == paper:
+                image = f"papers/img/{figure.name.replace('/', '-')}.svg"
+                page += f"\n![{figure.title}]({image})\n`streamplace paper {figure.name}`\n"
+        page += "\n</div>\n"
+    return page
+
+
 def printed(*words: str) -> str:
     """Return what a command prints."""
     from streamplace.cli.main import main
@@ -160,10 +178,12 @@ def copied(config: Any, path: Path) -> File:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Mend a page's links; add commands' help, the benchmark's cases, a tutorial's notebook."""
+    """Mend a page's links; add commands' help, figures, the benchmark's cases, notebooks."""
     path = DOCS / page.file.src_uri
     if page.file.src_uri == "command-line.md":
         markdown = with_options(markdown)
+    if page.file.src_uri == "gallery.md":
+        markdown = with_figures(markdown)
     if page.file.src_uri.startswith("methods/"):
         markdown = with_methods(markdown, page.file.src_uri.removeprefix("methods/"))
     if page.file.src_uri == "open-benchmark-cases.md":

@@ -219,6 +219,8 @@ class Client:
         problem = self.problem
         if float(np.prod(problem.sizes + 1.0)) * problem.num_nodes > integer.MOST_CELLS:
             return
+        # at prices of 0 and no threshold every pattern is listed, so the table's best is the
+        # optimum
         free, everything = np.zeros(problem.num_classes), np.full(len(problem.nodes), -np.inf)
         pool = self.pricer.enumerate(free, np.zeros(0), everything, FEW_PATTERNS)
         if pool is None or not affordable(problem, pool):
@@ -271,6 +273,7 @@ class Client:
         ``None`` when they are more than `most`.
         """
         root = self.master.root
+        # an allocation with pattern p gains at most bound − (highest_k − value_p)
         return self.pricer.enumerate(root.price, root.side, root.highest - gap, most)
 
     def complete(self, incumbent: Incumbent) -> None:

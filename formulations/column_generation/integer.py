@@ -74,6 +74,7 @@ def pattern_model(
     whole
         Declare those integer.
     """
+    # max Σ gain_p λ_p: Σ_p y_pg λ_p = n_g of each class of tasks, Σ_(p of k) λ_p = nodes of class k
     model = LinearModel("node-patterns", sense="max")
     used = model.add_variables(
         "nodes", len(pool), upper=nodes[pool.node_class], integer=True, objective=pool.gain
@@ -130,6 +131,7 @@ def choose(
     options: Mapping[str, Any] = {}
     if time_limit is not None:
         if seconds is None:
+            # a time limit of its own would make the plan depend on the machine
             options = LIMITED_WORK[backend.name]
         else:
             seconds = min(seconds, time_limit)
@@ -217,11 +219,13 @@ def _add_pattern(table, into, sizes, strides, counts, gain, digits):  # type: ig
     for g in range(last + 1):
         if counts[g] > sizes[g]:
             return
+    # adding a pattern is the same step in the table from every state with room for it
     shift = _offset(counts, strides)
     width = sizes[last] - counts[last] + 1
     for g in range(last + 1):
         digits[g] = 0
     while True:
+        # states of one box line stand side by side, the last class fastest
         start = _offset(digits, strides)
         for s in range(start, start + width):
             value = table[s] + gain
@@ -265,6 +269,7 @@ def fill_and_trace(sizes, counts, node_class, gain, owner):  # type: ignore[no-u
     strides = np.ones(num_classes, dtype=np.int64)
     for g in range(num_classes - 2, -1, -1):
         strides[g] = strides[g + 1] * (sizes[g + 1] + 1)
+    # state s stands for the counts Σ_g s_g · stride_g
     states = strides[0] * (sizes[0] + 1)
     table = np.full((num_nodes + 1, states), -np.inf)
     table[0, 0] = 0.0
@@ -274,12 +279,14 @@ def fill_and_trace(sizes, counts, node_class, gain, owner):  # type: ignore[no-u
             if node_class[p] == owner[n]:
                 _add_pattern(table[n], table[n + 1], sizes, strides, counts[p], gain[p], digits)
     chosen = np.full(num_nodes, -1, dtype=np.int64)
+    # the last state has all tasks placed on all nodes
     best = table[num_nodes, states - 1]
     left = np.zeros(num_classes, dtype=np.int64)
     for g in range(num_classes):
         left[g] = sizes[g]
     if best > -np.inf:
         for n in range(num_nodes - 1, -1, -1):
+            # of the patterns that may come last, the one that gives the value of this state
             here = _offset(left, strides)
             found, value = -1, -np.inf
             for p in range(len(gain)):

@@ -80,6 +80,7 @@ class PatternProblem:
         """Scaled traffic inside nodes that hold ``counts`` (…, G) tasks of each class."""
         y = np.asarray(counts, dtype=np.float64)
         # in two steps, and not by BLAS: its threads cost more than such narrow products
+        # ½ yᵀ R y counts a pair of a class y_g²/2 times; it has y_g (y_g − 1)/2
         pairs = 0.5 * np.einsum("...g,...g->...", np.einsum("...g,gh->...h", y, self.rate), y)
         own = 0.5 * (y @ np.diag(self.rate))
         return np.asarray(pairs - own)
@@ -129,6 +130,7 @@ def make_problem(
     else:  # the kernels want one resource at least
         load, limit = np.zeros((len(sizes), 1)), np.full((len(nodes), 1), np.inf)
         least = np.full((len(nodes), 1), -np.inf)
+    # all traffic, ½ Σ_gh rate_gh (n_g n_h − [g = h] n_g), becomes TOTAL_RATE
     weighed = np.outer(sizes, sizes) - np.diag(sizes)
     total = 0.5 * float((rate * weighed).sum())
     scale = total / TOTAL_RATE if total > 0 else 1.0
@@ -153,6 +155,7 @@ def _most_alone(sizes: Counts, load: Floats, limit: Floats) -> Counts:
         heavy = load[:, r] > 0
         with np.errstate(over="ignore"):
             room = np.maximum(limit[:, r], 0.0)[:, None] / load[heavy, r][None, :]
+        # a quotient that rounding left just below a whole number counts as that number
         most[:, heavy] = np.minimum(most[:, heavy], np.floor(room + 1e-9))
     return most.astype(np.int64)
 
@@ -296,9 +299,11 @@ class Rows:
     def charge(self, price: Floats) -> float:
         """Return the most that the rows' sides and the variables beside add to a bound."""
         used = np.flatnonzero(price)
+        # price·a ≤ price·upper where price ≥ 0, and ≤ price·lower where price ≤ 0
         side = np.where(price > 0, self.upper, self.lower)[used]
         charged = float(price[used] @ side)
         if self.beside is not None:
+            # a variable beside the patterns adds at most its bound where that pays
             charged += float((np.maximum(0.0, -(price @ self.beside)) * self.most).sum())
         return charged
 
@@ -346,6 +351,7 @@ class CountRows(Rows):
     @cached_property
     def kind(self) -> Counts:
         """(G,) classes of one kind are in the same groups of all counts."""
+        # pricing treats each set of kinds by itself, since a pattern counts by the kinds it holds
         masks = np.array([tasks[self.one] for count in self.counts for tasks in count.groups])
         return np.unique(masks, axis=1, return_inverse=True)[1].reshape(-1)
 

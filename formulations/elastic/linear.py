@@ -91,6 +91,7 @@ class _Builder:
         ).indices
         self.used[empty] = y
         add_in_use(self.model, self.placement.placing, self.used)
+        # Σ_t load_tr x_tn ≤ room_nr y_n, which is stronger than x ≤ y in the relaxation
         held = np.flatnonzero(self.used[self.node] >= 0)
         x, node = self.x[held], self.node[held]
         for r in range(self.load.shape[1]):
@@ -107,6 +108,7 @@ class _Builder:
         """d_n ≥ |u_n − ū| over the staying nodes, ū a variable; in parts of the largest share."""
         problem, counted = self.problem, counted_nodes(self.problem)
         unit = largest_share(problem)
+        # u_n = base_n + of_one_n Σ_t load_t x_tn, in parts of the largest share so that all are ≤ 1
         of_one = shares(problem, np.ones(problem.num_nodes)) / unit  # 0 for one without capacity
         base = shares(problem, problem.instance.nodes.background[:, 0]) / unit
         ids = [problem.instance.nodes.ids[n] for n in counted.tolist()]
@@ -210,6 +212,7 @@ class ProductForm:
             raise UnsuitableMethod(Problem("--objective", "cpu_deviation", reason, remedy))
         problem, settings = self.problem, self.settings
         unit = scale_of(problem, goal) / 1000.0
+        # earlier levels may lose what a solver's tolerance is, or their own plan would be cut off
         slack = [(name, most + 1e-7 * scale_of(problem, name)) for name, most in caps]
         ordered = settings.break_symmetry
         made = build(problem, goal, slack, unit, whole=settings.whole, break_symmetry=ordered)

@@ -119,6 +119,7 @@ class WorkerModel:
 
     def write(self, job: Integers, node: Integers, slot: Integers) -> Floats:
         """Write (T,) node and slot indices as a full column vector."""
+        # identical slots are numbered by their first executor, as the rows of `add_order` want it
         slot = in_order(node, slot, self.running)
         x = np.zeros(self.placement.model.num_variables)
         first = self.placement.vector(node.astype(np.int32))
@@ -207,6 +208,7 @@ def build_workers(
         placement = replace(placement, scale=total / SCALED_TOTAL)
         made = replace(made, placement=placement)
     scale = placement.scale
+    # max Σ r z / scale − total / scale = − (traffic between nodes) / scale
     if least_gain is None:
         placement.model.set_objective(z, rate / scale)
     else:  # the objective of the first level becomes a row, and gives way to the second's
@@ -231,6 +233,8 @@ def _hold_together(
     heavy = np.flatnonzero(pairs.rate > between * (1 + _SAME))
     column = np.full((instance.num_tasks, instance.num_nodes), -1, dtype=np.int64)
     column[placement.task, placement.node] = np.arange(len(placement.task))
+    # a pair that alone exceeds all traffic between nodes of the incumbent is together in every
+    # better plan
     either = np.stack([column[pairs.u[heavy]], column[pairs.v[heavy]]], axis=-1).reshape(-1, 2)
     row, side = np.nonzero(either >= 0)
     placement.model.add_rows("held_together", 0.0, 0.0, row, either[row, side],
@@ -276,6 +280,7 @@ def _add_slots(
     p = jobs.num_jobs
     running = _running(instance, jobs)
     now = np.bincount([w.node for w in running], minlength=instance.num_nodes)
+    # no more slots of a node than all topologies together could fill, but all that run now
     each = np.maximum(np.minimum(jobs.slots, jobs.workers.sum()), now)
     first = np.concatenate([[0], np.cumsum(each)])
     at = np.repeat(np.arange(len(each)), each)
@@ -305,6 +310,7 @@ def _add_slots(
     )
     of_slot = np.full((instance.num_tasks, len(places)), -1, dtype=np.int64)
     of_slot[slot_task, slot_place] = y
+    # slots that run now are distinguished by what they hold; only the idle ones are identical
     alike = [at[ended:] for at, ended in zip(
         np.split(np.arange(len(places)), first[1:-1]), now, strict=True)]  # fmt: skip
     add_order(model, [at for at in alike if len(at)], of_slot)
@@ -375,6 +381,7 @@ def _restarts(
             "worker_goes_on", -np.inf, np.array(right), np.array(row), np.array(col),
             np.array(value), len(right),
         )  # fmt: skip
+    # ended slots Σ (1 − k) + slots that begin ≤ limit; those of left nodes have ended already
     new = np.setdiff1d(np.arange(len(places)), at)
     ended = len(workers_of(instance.tasks.node, instance.tasks.slot))
     begun = (0, v[:, new].ravel(), 1.0)
@@ -519,6 +526,7 @@ class Direct:
             return
         between = internode_of(instance, outcome.node.astype(np.int32))
         rest = lighter(instance, between)
+        # worth it only if what may be apart is so little that its own digits are finer
         if between <= 0 or between >= _FEW * self.of or rest >= _FEW * self.of:
             return
         model = build_workers(
@@ -528,6 +536,8 @@ class Direct:
         solution = self._ask(model)
         if solution.termination != "optimal" or solution.bound is None:
             return
+        # heavier pairs are together in every better plan, so the bound of the rest is one of the
+        # whole
         self.bound = instance.total_traffic + min(0.0, solution.bound * model.placement.scale)
         self.of = rest
         self._read(model, solution)
@@ -590,6 +600,8 @@ class Direct:
         if solution.x is None:
             return
         node, slot = model.read(solution.x, instance.num_tasks)
+        # the row of the first level was loosened by a tolerance: the plan must still be as good
+        # there
         same = imc_gain_of(instance, node) >= reached - _SAME * total
         before = interslot_of(instance, outcome.node, outcome.slot)
         more = before - interslot_of(instance, node, slot)

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from optim.solvers import LinearSolution
 
 
+# need of a link: Σ_t (out·sent_t + in·got_t) x_t − (out + in) Σ_pairs rate z, z inside its nodes
 _SIDES = (("out", 1.0, 0.0), ("in", 0.0, 1.0), ("both", 1.0, 1.0))
 """How much of what leaves, and of what enters, each kind of link counts."""
 
@@ -200,6 +201,7 @@ def build(
     x = model.add_variables("x", len(task), upper=1.0, integer=True, objective=price, of=at).indices
     column = np.full(may.shape, -1, dtype=np.int64)
     column[task, node] = x
+    # min θ, or with θ ≤ its upper bound the fewest moves Σ pays·x, or the fewest nodes Σ y
     weight = 0.0 if counting else 1.0
     found = model.add_variables("highest_utilisation", 1, lower=low, upper=high, objective=weight)
     highest = int(found.indices[0])
@@ -240,12 +242,15 @@ def _add_nodes(
     for n in range(instance.num_nodes):
         inside = np.arange(instance.num_nodes) == n
         linked = measured and bool(np.isfinite(places.link[n]).any())
+        # products are subtracted from a need, so a relaxed one only raises it; where a lower bound
+        # makes more need welcome they have to be exact
         lifted = bool((np.isfinite(floor[n]) & cost.any(axis=0)).any())
         kept = None
         if linked or cost.any():
             kept = builder.together(inside, "together", {"node": n}, exact=lifted)
         for r in range(instance.num_resources):
             of = {"node": n, "resource": r}
+            # load + crossing cost if all traffic crossed, less that of the pairs that stay together
             each = load[:, r] + cost[0, r] * builder.sent + cost[1, r] * builder.got
             pairs = cost[:, r].sum() * traffic
             product = None if kept is None or not cost[:, r].any() else (kept, pairs)
@@ -288,6 +293,7 @@ def _measure(
 ) -> None:
     """Bound a need by its room times θ; where there is no room, there is no need."""
     if room > 0:
+        # Σ need / room ≤ θ: rows in parts of the room, so that θ is the same for all
         product = None if product is None else (product[0], product[1] / room)
         builder.row(name, of, inside, each / room, product, highest=(highest, 1.0))
     else:
@@ -341,6 +347,8 @@ def _solved(
     """Solve until the placement keeps exactly what binds."""
     high = NEVER if start is None else load_of(instance, start)
     bounded = measured and high < NEVER
+    # θ of an optimal plan lies between the bound by sums and the start's, each widened by what
+    # solvers may violate
     low = min(low, high) if bounded else 0.0
     made = build(
         binding, instance, measured=measured, low=low * (1 - _NEAR),
@@ -388,6 +396,7 @@ def _fewest(instance: Instance, request: Request) -> Outcome:
     if outcome.termination is Termination.INFEASIBLE:
         return outcome
     if answer.bound is not None:
+        # counts are whole
         outcome.bound = max(0.0, float(np.ceil(answer.bound - 1e-4)))
     if node is not None:
         outcome.claimed = counted(instance, node, objective)

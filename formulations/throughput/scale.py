@@ -409,6 +409,7 @@ class _Search:
             return
         price, first = np.unique(pool.cost, return_index=True)
         places = [np.flatnonzero(pool.cost == p) for p in price]
+        # numbers of nodes of each price, least cost first: each successor has one node more
         heap, seen = [(0.0, tuple([0] * len(first)))], {tuple([0] * len(first))}
         while heap:
             _, number = heapq.heappop(heap)
@@ -489,6 +490,7 @@ class _Search:
             places.get(self.instance.nodes.ids[v], -1) if v >= 0 else -1
             for v in scaled.tasks.node.tolist()
         ])  # fmt: skip
+        # nodes that are alike may exchange their contents: so that most tasks stay where they are
         before = np.zeros_like(counts)
         for g, tasks in enumerate(groups):
             np.add.at(before[:, g], home[tasks][home[tasks] >= 0], 1)
@@ -499,6 +501,7 @@ class _Search:
             placed[mine] = counts[mine][matched(counts[mine], before[mine])]
         assignment: dict[str, str] = {}
         for g, tasks in enumerate(groups):
+            # a task stays while its node wants one of its kind; the rest fills what is still wanted
             quota, left = placed[:, g].copy(), []
             for t in tasks.tolist():
                 if home[t] >= 0 and quota[home[t]] > 0:

@@ -112,11 +112,14 @@ class Counts:
     def fits(self, rows: Counts64, tasks: Counts64, node: int) -> Bools:
         """(M,) which of (M, O) counts a node may hold."""
         part = rows * self.part(tasks)
+        # a node that holds parts f of the operators: Σ_ij c_ij f_i f_j stays inside, and
+        # Σ_ij c_ij f_i (1 − f_j) leaves it; what enters likewise
         sent, taken = part @ self.rate, part @ self.rate.T
         inside = np.einsum("mo,mo->m", sent, part)
         # of an operator of unequal tasks, several rows are one whole
         whole = np.ones(len(tasks)) if self.shares is None else tasks * self.shares
         out, into = (np.maximum(x @ whole - inside, 0.0) for x in (sent, taken))
+        # a difference of nearly equal sums is 0, not traffic
         noise = 1e-12 * self.rate.sum()
         out, into = np.where(out > noise, out, 0.0), np.where(into > noise, into, 0.0)
         need = part @ self.load + rows @ self.each
@@ -144,6 +147,8 @@ class Counts:
         each = self.part(tasks)[:, None] * self.load + self.each
         room = self.room[node] * (1 + _ROUNDING)
         for o, top in enumerate(self.most(tasks, node).tolist()):
+            # operator by operator: loads only grow, so a prefix that is too much is dropped with
+            # all that would follow; crossing traffic may fall again and is checked at the end
             if len(rows) * (top + 1) > most:
                 return None
             grown = np.repeat(rows, top + 1, axis=0)
@@ -161,10 +166,12 @@ class Counts:
             more work than `work` is needed to know.
         """
         shape = tuple((tasks + 1).tolist())
+        # table over vectors of tasks placed so far, nodes one after the other: nothing is relaxed
         states = int(np.prod(shape, dtype=float))
         if states * len(self.cost) > work:
             return False
         stride = np.append(np.cumprod(np.array(shape[:0:-1], dtype=np.int64))[::-1], 1)
+        # more than any traffic inside: the cost of nodes comes first
         dear = 4.0 * float(self.rate.sum()) + 1.0
         value = np.full(states, -np.inf)
         value[0] = 0.0
@@ -178,6 +185,7 @@ class Counts:
             if (rows := listed[key]) is None:
                 return False
         every = [listed[key] for key in keys]
+        # not even each operator by itself finds room for all of its tasks
         if (sum(rows.max(axis=0) for rows in every if rows is not None) < tasks).any():
             return None
         if sum(len(rows) for rows in every if rows is not None) * states > work:
@@ -189,6 +197,7 @@ class Counts:
             chosen.append(rows)
         if not np.isfinite(value[-1]):
             return None
+        # back from the full state, node by node, along the contents that were chosen
         counts, at = np.zeros((len(self.cost), len(tasks)), dtype=np.int64), states - 1
         for v in range(len(self.cost) - 1, -1, -1):
             counts[v] = chosen[v][taken[v, at]]
@@ -218,6 +227,8 @@ def place_one(rows, offset, gains, value, shape, taken):  # type: ignore[no-unty
     found = np.full(len(value), -np.inf)
     at = np.zeros(len(shape), dtype=np.int64)
     for s in range(len(value)):
+        # `at` is the vector of counts of state s, counted up like an odometer, last operator
+        # fastest
         if value[s] > -np.inf:
             for m in range(len(rows)):
                 fits = True
@@ -267,6 +278,8 @@ def anneal(  # type: ignore[no-untyped-def]
     v, w, o, kind = 0, 0, 0, -1
     for step in range(steps + 1):
         if step:
+            # 0 adds a task of o to v, 1 drops one, 2 and 3 move one from v to w; step 0 measures
+            # the start
             kind, o, v, w = (
                 draw(random, 4),
                 draw(random, operators),
@@ -288,6 +301,7 @@ def anneal(  # type: ignore[no-untyped-def]
                 counts[w, o] += 1
         for p in range(operators):
             if key_groups[p] > 0:
+                # the fullest task has ⌈key groups / tasks⌉ of the key groups
                 share[p] = float((key_groups[p] + total[p] - 1) // total[p]) / key_groups[p]
             else:
                 share[p] = 1.0 / total[p]
@@ -319,7 +333,9 @@ def anneal(  # type: ignore[no-untyped-def]
         tasks = 0
         for p in range(operators):
             tasks += total[p]
+        # feasibility first: an excess of 0.2 % of a node's room weighs as much as a task
         cost = 60.0 * excess + 0.1 * tasks - 0.1 * inner / whole
+        # from 2 to 0.006: at the end hardly one more task is accepted
         heat = 2.0 * 0.003 ** (float(step) / steps)
         if accepts(random, cost - now, heat):
             now = cost
@@ -366,6 +382,7 @@ def counts_of(instance: Instance, rate: float, cost: Floats) -> Counts:
     between = np.zeros((len(used), len(used)))
     np.add.at(between, (operator[flows[0]], operator[flows[1]]), flows[2])
     return Counts(
+        # what the input drives is split over any number of tasks, the rest comes with each of them
         load=np.array([np.where(driven, x.sum(axis=0), 0.0) for x in loads]),
         each=np.array([np.where(driven, 0.0, x.mean(axis=0)) for x in loads]),
         rate=between,

@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
     from experiments.studies.papers.figure import Figure
 
-_STORED = "How [to read this page](index.md#verdicts); [stored tables]({tables})."
+_STORED = "[How to read this page](index.md#verdicts); [stored tables]({tables})."
 # authors, venue and year, which the head of the page has
 _CITATION = re.compile(r"^(?!Our).*?\b(?:19|20)\d\d, ")
+_REDUCED = re.compile(r"[;.] +[Rr]educed:.*?\.(?= |$)")
 
 
 def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path:
@@ -129,9 +130,11 @@ def _without_repetition(figures: Sequence[Figure]) -> Iterator[Figure]:
     for figure in figures:
         words = first.setdefault(figure.words, figure.name)
         source = _CITATION.sub("", figure.source)
+        size = _REDUCED.sub(".", figure.size).removeprefix("Full: ")
         yield replace(
             figure,
             source=source[:1].upper() + source[1:],
+            size=size[:1].upper() + size[1:],
             words=figure.words if words == figure.name else f"As for `{words}`.",
             readings=tuple(reading for reading in figure.readings if count[reading] == 1),
         )

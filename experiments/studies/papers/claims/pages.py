@@ -35,8 +35,8 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
     found = judgements([paper], root)
     legend = _LEGEND.format(csv=csv)
     parts = ["## The claims", legend, counts([paper], found)]
-    heads = ("claim", "the paper", "verdict", "why not")
-    listed = [one for one in found if one.claim.starred or one.finding.verdict in EXPLAINED]
+    heads = ("claim", "the paper", "verdict", "why")
+    listed = [one for one in found if one.finding.verdict in EXPLAINED]
     parts.append(markdown(heads, [_line(one) for one in listed], right=()).rstrip())
     for name, title in shown_tables(paper).items():
         if has_table(paper, name, root):
@@ -93,6 +93,6 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
 
 def _line(one: Judgement) -> list[str]:
     claim, finding = one.claim, one.finding
-    why = finding.cause or finding.figure if finding.verdict in EXPLAINED else ""
+    why = finding.cause or finding.figure
     name = f"{claim.id}{STAR * claim.starred} ({claim.where})"
     return [name, claim.words, finding.verdict, why]
