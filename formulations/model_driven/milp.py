@@ -265,6 +265,8 @@ class _Run:
 
     def _fit_on_machines(self) -> None:
         """Pooled cores: first fit on the machines of few slots."""
+        # few more slots at a time at first, then 5 %: far from the bound single counts seldom
+        # matter
         slots, tries = self.fewest.bound, 0
         while slots < self.packed.num_slots and not self.calls.over():
             nodes = acquire(self.instance, slots)
@@ -348,6 +350,7 @@ class _Run:
                 "it is as low as was found, and not proven"
             )
             return
+        # the model numbers equal machines by what they hold of this class; the start follows
         leader = leading_class(self.items)
         held = [sum(slot.get(leader, 0) for slot in slots) for slots in self.packed.machines]
         order = sorted(range(len(nodes)), key=lambda v: (-sizes[v], -held[v], v))

@@ -83,6 +83,7 @@ def fill_splits(size, stride, gain, largest, needed):  # type: ignore[no-untyped
     part = np.zeros(len(size), np.int64)
     best = np.full(needed.shape, -np.inf)
     choice = np.full(needed.shape, -1, np.int64)
+    # which splits are needed, from the most workers down: each state loses one worker's part
     for workers in range(most, 1, -1):
         for state in range(num_states):
             if not needed[workers, state]:

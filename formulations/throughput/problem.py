@@ -183,6 +183,7 @@ def list_patterns(  # type: ignore[no-untyped-def]
             return -1
         out[depth + 1] = out[depth] + c * sends[depth]
         into[depth + 1] = into[depth] + c * takes[depth]
+        # traffic among the tasks chosen so far: with the groups before, and within the group
         pairs = c * among[depth, depth] + c * c * rate[depth, depth]
         inside[depth + 1] = inside[depth] + pairs
         if depth < last:
@@ -196,6 +197,7 @@ def list_patterns(  # type: ignore[no-untyped-def]
         empty = True
         for g in range(groups):
             empty = empty and count[g] == 0
+        # the highest utilisation of the node, over its resources and the three kinds of its link
         value = NEVER if barred and not empty else 0.0
         for r in range(resources):
             need = used[groups, r]
@@ -287,6 +289,7 @@ class Grouped:
         n, places, problem = self.first[k], self.places, self.problem
         instance = self.instance
         may = np.where(self.classes.target[self.groups.kind, k], self.groups.sizes, 0)
+        # the table grows until all patterns fit, or there are too many
         size = 4096
         while True:
             rows = np.zeros((size, problem.num_classes), dtype=np.int64)
@@ -302,6 +305,7 @@ class Grouped:
                 return None
             size = min(most, 8 * size)
         rows, values = rows[:found], values[:found]
+        # more than the inflow of such a node would have to migrate onto it
         keep = self.paying(rows, np.array([k])).sum(axis=1) <= self.most_in[k]
         return rows[keep], values[keep]
 

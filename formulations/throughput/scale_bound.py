@@ -63,6 +63,8 @@ class PartsBound:
 
     def _refuted(self, budget: float) -> bool:
         for _ in range(_ROUNDS):
+            # parts are generated until none is worth more than is paid for it; the prices bound all
+            # parts
             told = self._master(budget)
             if told is None or told[1] <= _SLACK:
                 return False
@@ -92,6 +94,7 @@ class PartsBound:
         parts = [f for column in self.columns for f in column]
         at = [k for k, column in enumerate(self.columns) for _ in column]
         count = len(parts)
+        # min Σ |1 − Σ parts|: what is missing or too much of each operator
         objective = np.append(np.zeros(count), np.ones(2 * operators))
         equal = np.zeros((operators, count + 2 * operators))
         if count:
@@ -117,6 +120,7 @@ class PartsBound:
         assert found.row_duals is not None
         assert found.objective is not None
         side = -found.row_duals[: len(rows)]
+        # a node of a class is paid its cost at the budget's price, and the price of its number
         paid = [side[0] * o.cost + (side[bounded[k]] if k in bounded else 0.0)
                 for k, o in enumerate(self.offers)]  # fmt: skip
         return found.row_duals[len(rows) :], found.objective, np.array(paid)
@@ -135,6 +139,8 @@ class PartsBound:
                     continue
                 if told is not None:
                     high[o] = min(high[o], told[0] + 1e-9)
+            # a tighter box of one operator tightens the planes of the others; it ends where that
+            # fades
             if (high > 0.98 * before).all():
                 break
         return high
@@ -164,6 +170,7 @@ class PartsBound:
                 crossing.append((row, offer.room[r]))
         rows = np.vstack([planes, *(row[None] for row, _ in crossing)])
         upper = np.append(products, [side for _, side in crossing])
+        # rows in parts of their largest number, so that a tolerance means the same in each
         scale = np.maximum(np.abs(rows).max(axis=1), 1e-300)
         value = np.append(-price, np.zeros(len(pairs)))
         above = upper / scale + 1e-9
@@ -199,6 +206,7 @@ class PartsBound:
         root = self._relaxed(offer, price, np.zeros(len(high)), high)
         if root is None:
             return 0.0, None
+        # best bound first: the first box that is no better than the best parts bounds all others
         heap, number = [(-root[0], 0, np.zeros(len(high)), high, root)], 0
         best, found, further = paid * (1 + 1e-4) + _SLACK, None, _FURTHER
         while heap:
@@ -207,11 +215,14 @@ class PartsBound:
             if -bound <= max(best, enough) or not further or self.programs > self.most:
                 return max(-bound, best), found
             _, part, products = told
+            # a relaxed product hides what crosses: a smaller part of the same mix may fit
             for scaled in (1.0, 0.999, 0.99, 0.97, 0.9, 0.75, 0.5, 0.25):
                 one = part * scaled
                 if float(price @ one) > best and self._holds(offer, one):
                     best, found = float(price @ one), one
                     break
+            # branch on the pair whose product is furthest above f_i f_j, in the wider of its two
+            # sides
             gap = self.flow * (products - part[self.pairs[:, 0]] * part[self.pairs[:, 1]])
             if not len(gap) or gap.max() <= 1e-12:
                 return max(-bound, best), found
@@ -233,6 +244,7 @@ def _knapsack(worth: list[tuple[float, Offer]], budget: float) -> float:
     """Return the most that fractions of nodes within a budget are worth."""
     total = 0.0
     for best, offer in sorted(worth, key=lambda one: -one[0] / one[1].cost):
+        # fractions of nodes, most worth per cost first: more than any whole nodes are worth
         taken = min(offer.number, budget / offer.cost)
         if best > 0:
             total += best * taken

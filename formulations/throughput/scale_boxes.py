@@ -96,6 +96,7 @@ class BoxSearch:
                 self._at(low, found)
                 continue
             ratio = np.where(high > low, high / low, 0.0)
+            # the operator whose share varies most within the box, at the geometric mean
             o = int(ratio.argmax())
             middle = min(int(np.sqrt(low[o] * float(high[o]))), int(high[o]) - 1)
             for side in (0, 1):
@@ -125,6 +126,8 @@ class BoxSearch:
             if seen > _CONTENTS:
                 return False
             total += number * worth
+        # Σ π_o is what all operators together are worth; if all nodes hold less, something is
+        # missing
         margin = prices.sum(axis=1) - total - _SAFE * np.abs(prices).sum(axis=1)
         best = int(margin.argmax())
         if margin[best] <= 0:

@@ -80,6 +80,8 @@ class TaskGroups:
         count = self.num_groups
         flows = instance.flows
         flat = self.group[flows.source].astype(np.int64) * count + self.group[flows.target]
+        # what tasks of g send to those of h, then both directions; over the number of pairs of the
+        # two classes it is the rate of one pair, as all of them are alike
         summed = np.bincount(flat, flows.rate, count * count).astype(np.float64)
         total = summed.reshape(count, count)
         for block in flows.blocks:
@@ -170,6 +172,7 @@ def node_classes(instance: Instance, also: Any = None) -> NodeClasses:
     used = np.zeros(len(target), dtype=np.bool_)
     used[kind] = True
     room, floor = placing_room(instance), placing_floor(instance)
+    # a node is like another if each kind of task may be on both or on neither
     bits = np.packbits(target, axis=0).T
     numbers = np.column_stack([room, floor]) + 0.0
     told = [_words(also, len(numbers)), _words(node_keys(instance), len(numbers))]
@@ -283,6 +286,7 @@ def _joined_neighbours(instance: Instance, keys: Any, rows: _Words, alike: Any) 
 
     ends = alike[u[twins]], alike[v[twins]]
     count = int(alike.max()) + 1
+    # being alike is transitive: components of the graph of such pairs are one class
     graph = coo_array((np.ones(len(ends[0])), ends), shape=(count, count))
     return connected_components(graph, directed=False)[1][alike]
 
@@ -369,6 +373,7 @@ def matched(counts: Counts, before: Counts) -> Order:
     order = np.arange(len(counts))
     if len(counts) < 2 or len(counts) > _MATCHED or not before.any():
         return order
+    # min(wanted, there) tasks of each class may stay: an assignment of contents to places
     order[_assigned(np.minimum(counts[:, None, :], before[None, :, :]).sum(axis=2))] = order.copy()
     return order
 
@@ -406,6 +411,7 @@ def brought_home(instance: Instance, node: Ints) -> Ints:
     classes = node_classes(instance)
     if not (home != node).any() or (classes.node_class[node] < 0).any():
         return node
+    # equal tasks change places as well where the table of both is small
     if instance.num_tasks * size * size <= _SMALL:
         groups = task_groups(instance)
         return deal(groups, classes, counts_of(groups, classes, node, size), home)

@@ -198,6 +198,7 @@ def may_enter(guard, task, source, target, leaver):
     """
     g = guard.ints
     for c in range(g[g[COUNTS]]):
+        # a count of nodes may rise where it stays within its limit, or where it does not rise
         before = g[g[COUNTED] + c]
         after = before + recounted(guard, c, task, target, leaver, 1)
         if source >= 0:
@@ -219,12 +220,16 @@ def may_enter(guard, task, source, target, leaver):
         here = 0 if of < 0 else g[g[TALLY] + row + of]
         limit, used = g[g[LIMIT] + s], g[g[USED] + s]
         if g[g[RULE] + s] == APART:
+            # at most `limit` members on one place
             if there + 1 > limit:
                 return False
         elif g[g[RULE] + s] == TOGETHER:
+            # together: only towards the place that has at least as many, so that members gather
             if g[g[SIZE] + s] > 1 and (there < here or (there == 0 and used > 0)):
                 return False
         else:
+            # spread: places in use after the change and members not placed yet must still reach
+            # `limit`
             later = used + (1 if there == 0 else 0) - (1 if here == 1 else 0)
             waiting = g[g[SIZE] + s] - g[g[PLACED] + s]
             still = waiting - (1 if of < 0 else 0)

@@ -86,6 +86,7 @@ class _Rows:
 
     def excess(self, used: Floats, at: NDArray[Any] | slice) -> Floats:
         """Sum the excess of loads on nodes over the resources."""
+        # Σ_r w_r (max(0, used − most) + max(0, least − used)), as the format defines the excess
         above = np.maximum(used - self.most[at], 0.0)
         below = np.maximum(self.least[at] - used, 0.0)
         return np.asarray(((above + below) * self.weight).sum(axis=-1))
@@ -129,6 +130,7 @@ def descend(
     rows = _rows_of(instance, loose, weight, rounding_of(instance, now))
     _move_forced(instance, rows, node)
     excess = judged(node)
+    # one by one the tasks without a node found no place: repair may make room for them
     if not np.isfinite(excess) and (instance.tasks.node < 0).any():
         node = repair(loose, instance.tasks.node, ends).node
         excess = judged(node) if node.min() >= 0 else np.inf
@@ -164,6 +166,7 @@ def _move_forced(instance: Instance, rows: _Rows, node: Ints) -> None:
     for task in [*forced.tolist(), *largest.tolist()]:
         come = rows.used + rows.load[task]
         cost = rows.excess(come, slice(None)) - rows.excess(rows.used, slice(None))
+        # of nodes where it would be worse than today only if there is no other
         cost = np.where(rows.allowed(come, slice(None)), cost, cost + _FAR)
         to = int(np.where(target[kinds[task]], cost, np.inf).argmin())
         if node[task] >= 0:
@@ -223,6 +226,7 @@ def _candidates(instance: Instance, rows: _Rows, node: Ints) -> NDArray[np.int64
     over = rows.excess(rows.used, slice(None))
     short = (rows.used < rows.least).any()
     some = np.flatnonzero((over > 0)[node] | short)
+    # what a node is relieved of when the task goes, wherever it goes
     relief = over[node[some]] - rows.excess(rows.used[node[some]] - rows.load[some], node[some])
     most = max(1, _CELLS // max(1, rows.used.size))
     return some[np.argsort(-relief, kind="stable")[:most]]
@@ -238,6 +242,7 @@ def _moves(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int],
     left = rows.used[at] - load
     gain = rows.excess(rows.used[at], at) - rows.excess(left, at)
     come = rows.used[None, :, :] + load[:, None, :]
+    # (task, node): relief of the old node less what the new one exceeds its limits by more
     gain = gain[:, None] - (rows.excess(come, slice(None)) - rows.excess(rows.used, slice(None)))
     stay = np.asarray((left >= rows.floor[at]).all(axis=1))[:, None]
     may: Bools = np.asarray(target[kinds[some]] & rows.allowed(come, slice(None)) & stay)
@@ -266,6 +271,7 @@ def _swaps(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int],
     kinds, _, target = placing_masks(instance)
     every = np.arange(instance.num_tasks)
     at, to = node[some], node
+    # (task, other): by how much the first one's node has more load after they changed places
     change = rows.load[None, :, :] - rows.load[some][:, None, :]
     here, there = rows.used[at][:, None, :] + change, rows.used[to][None, :, :] - change
     before = rows.excess(rows.used, slice(None))
@@ -297,10 +303,14 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
     for r in range(instance.num_resources):
         used = _used(instance, load[:, [r]], node)[:, 0]
         over = np.maximum(used - most[:, r], 0.0)
+        # all load less all room is exceeded somewhere in every plan
         least = max(0.0, float(load[:, r].sum() - most[:, r].sum()))
         if counted and not len(instance.tasks.copied):
             takes = []
             for n in np.flatnonzero(over > 0).tolist():
+                # the k largest loads relieve a node most, and by no more than it exceeds; the
+                # differences fall, so the k greatest of all nodes together bound what k moves
+                # relieve
                 sums = np.minimum(np.cumsum(-np.sort(-load[node == n, r])), over[n])
                 takes.append(np.diff(sums, prepend=0.0))
             every = np.sort(np.concatenate([np.zeros(0), *takes]))[::-1]

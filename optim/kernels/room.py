@@ -68,6 +68,7 @@ def counted_loads(instance: Instance) -> tuple[Floats, Floats]:
     )
     if not (most >= 0).any():
         return load, room
+    # a number of tasks as a load of 1 each; half a task more, so that no rounding takes one away
     count = np.where(most >= 0, most + 0.5, np.inf)
     return np.hstack([load, np.ones((len(load), 1))]), np.column_stack([room, count])
 
@@ -167,6 +168,7 @@ def placing_masks(instance: Instance) -> tuple[Ints, Bools, Bools]:
         allowed[kind] = False
         allowed[kind, places] = True
     target = allowed & instance.open_nodes
+    # a task that may only be on leaving nodes stays on these
     hopeless = ~target.any(axis=1)
     target[hopeless] = allowed[hopeless]
     return kinds, allowed, target

@@ -121,6 +121,7 @@ def _distances(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
         part = slice(start, start + step)
         off = np.tile(loads - share, (len(load[part]), 1))
         rows = np.arange(len(off))
+        # a move undone brings its load home and takes it off where it is; the mean stays
         off[rows, home[part]] += load[part]
         off[rows, at[part]] -= load[part]
         found[part] = np.where(stay, np.abs(off), off).max(axis=1)
@@ -135,6 +136,8 @@ def _gains(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
     for own, other in ((u, v), (v, u)):
         touched = position[own] >= 0
         mine, theirs, worth = own[touched], node[other[touched]], rate[touched]
+        # a pair counts where both are on one node: with the task at home less with it where it is.
+        # Two moved tasks are not undone together, so the other end counts where the plan has it
         change = worth * ((theirs == home[mine]).astype(float) - (theirs == node[mine]))
         found += np.bincount(position[mine], change, len(tasks))
     return found
@@ -171,6 +174,7 @@ def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure
         ]
         values, before = values_undone(instance, best.node, moved, objectives[0]), best.ranks[0]
         sign = -1.0 if objectives[0].sense == "max" else 1.0
+        # differences that the order of adding makes are none
         noise = 1e-9 * max(abs(before), 1e-300) + _rounding(instance, objectives[0])
         # the dearest first: where two would do, that one stays which costs less
         order = np.argsort(-instance.tasks.migration_cost[moved], kind="stable")
@@ -228,6 +232,8 @@ def exchanged_back(
         if len(exchanges) == 1:
             refused.add((*exchanges[0].tasks, *exchanges[0].nodes))
             return False
+        # of many that do not fit together each half is tried, so one that fits none costs log
+        # trials
         half = len(exchanges) // 2
         first = take(exchanges[:half])
         return take(exchanges[half:]) or first
@@ -366,6 +372,7 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
     left = moved_tasks(instance, current)
     while len(left):
         values = sign * values_undone(instance, current, left, objective)
+        # the move undone is the one that costs least, of equal ones the dearest, up to nine digits
         scale = max(float(np.nanmax(np.abs(values), initial=0.0)), 1e-300)
         order = np.lexsort((-price[left], np.round(values / scale, 9)))
         made = None
