@@ -169,8 +169,8 @@ def _outcome(incumbent: Incumbent, request: Request, interrupted: bool) -> Outco
 
 def _size_note(groups: TaskGroups, classes: NodeClasses) -> str:
     return (
-        f"{len(groups.group)} tasks in {groups.num_groups} classes, "
-        f"{len(classes.members)} nodes in {classes.num_classes} classes"
+        f"classes of equal tasks: {groups.num_groups} of {len(groups.group)} tasks; "
+        f"of equal nodes: {classes.num_classes} of {len(classes.members)} nodes"
     )
 
 

@@ -105,7 +105,7 @@ def _print_text(
     console.print(size_line(instance), soft_wrap=True)
     console.print(f"sha256 {instance.sha256}", soft_wrap=True)
     if odd:
-        console.print(f"\nlegal, but suspicious: {plural(len(odd), 'warning')}", style="yellow")
+        console.print(f"\nvalid, but suspicious: {plural(len(odd), 'warning')}", style="yellow")
         console.print("\n".join(problem_lines(list(odd))), soft_wrap=True)
     if reasons:
         print_reasons(console, reasons)
@@ -113,7 +113,7 @@ def _print_text(
         console.print()
         print_verdict(console, evaluation)
     elif not reasons:
-        broken = ", but the current placement breaks a rule (solve mends it)" if now else ""
+        broken = ", but the current placement breaks a rule (solve repairs it)" if now else ""
         console.print(f"valid{broken}", soft_wrap=True)
 
 

@@ -557,9 +557,10 @@ def print_explanation(
 def print_conflicts(console: Console, instance: Instance, found: Explanation) -> None:
     """Print why there is no plan, and what would help."""
     for k, rules in enumerate(found.conflicts, start=1):
-        which = "cannot hold together" if len(rules) > 1 else "cannot hold"
+        alone = "cannot be satisfied"
+        which = "cannot hold together; without one of them, the others can" if rules[1:] else alone
         heading = f"conflict {k}" if len(found.conflicts) > 1 else "conflict"
-        console.print(f"\n{heading}: {which}, and each is needed for it", style="bold")
+        console.print(f"\n{heading}: {which}", style="bold")
         for rule in rules:
             console.print(f"  {clash_line(instance, rule)}", soft_wrap=True)
     for heading, some in (("smallest change", found.relaxation), ("or", found.remedies)):

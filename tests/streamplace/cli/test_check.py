@@ -74,6 +74,6 @@ def test_what_is_suspicious_is_told_and_does_not_fail(
     (tmp_path / "x.json").write_text(json.dumps(document))
     done = streamplace("check", "x.json")
     assert done.returncode == ExitCode.INFEASIBLE or done.returncode == ExitCode.OK
-    assert "legal, but suspicious" in done.stdout
+    assert "valid, but suspicious" in done.stdout
     assert "tasks a/0" in done.stdout
     assert json.loads(streamplace("check", "x.json", "--json").stdout)["warnings"]
