@@ -8,6 +8,7 @@ and one plan. Then each shape is submitted under each policy in turn, as often a
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -386,35 +387,25 @@ class FlinkBench:
 
 RUNS = Path(__file__).with_name("flink-bench-runs.csv")
 """The runs of the documentation."""
-_HEAD = (
-    "shape", "policy", "runs", "orders/s, mean (least, most)",
-    "measured / predicted, mean (least, most)", "load average",
-)  # fmt: skip
 
 
 def bench_table(runs: pd.DataFrame) -> str:
-    """Return the table of runs, and what the plan measured against the others, a line a shape."""
+    """Return mean orders/s of each shape by policy, and their ratios to what was predicted.
+
+    The last policy is the plan; its ratio stands before those of the others.
+    """
+    runs = runs.assign(ratio=runs["measured"] / runs["predicted"])
+    policies = runs["policy"].unique().tolist()
     lines = []
-    for (shape, policy), own in runs.groupby(["shape", "policy"], sort=False):
-        rate, ratio, load = own["measured"], own["measured"] / own["predicted"], own["load"]
-        lines.append([
-            shape, policy, len(own),
-            f"{rate.mean():,.0f} ({rate.min():,.0f}, {rate.max():,.0f})",
-            f"{geometric_mean(ratio):.2f} ({ratio.min():.2f}, {ratio.max():.2f})",
-            f"{load.min():.0f}–{load.max():.0f}",
-        ])  # fmt: skip
-    text = [markdown(_HEAD, lines, right=())]
-    default, *_, plan = (one.name for one in POLICIES)
-    for shape in runs["shape"].unique():
-        others = runs[runs["shape"] == shape].groupby("policy", sort=False)["measured"].mean()
-        if not {default, plan} <= set(others.index):
-            continue
-        value, others = others[plan], others.drop(plan)
-        text.append(
-            f"- {shape}: {value / others[default]:.2f} × the default, "
-            f"{value / others.max():.2f} × the best of the others ({others.idxmax()})."
-        )
-    return "\n".join(text) + "\n"
+    for shape, own in runs.groupby("shape", sort=False):
+        by = own.groupby("policy", sort=False)
+        rates, ratios = by["measured"].mean(), by["ratio"].agg(geometric_mean)
+        others = ratios.drop(policies[-1], errors="ignore")
+        told = f"{ratios.get(policies[-1], math.nan):.2f}"
+        told += f" ({others.min():.2f} to {others.max():.2f})" if len(others) else ""
+        lines.append([shape, *(f"{rates.get(one, math.nan):,.0f}" for one in policies), told])
+    head = ("shape", *policies, f"measured / predicted: {policies[-1]} (others)")
+    return markdown(head, lines, right=())
 
 
 def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[Any]:
