@@ -315,17 +315,17 @@ def add_products(
 
 
 class Staying(NamedTuple):
-    """What of `local_first` streams stays on its node.
+    """What of `local_first` streams stays at its place: a node, or a slot.
 
     Attributes
     ----------
     receivers
         (G, T) tasks of each group of receivers.
     group, at, near
-        (H,) group and node of each column that says whether one of them is there.
+        (H,) group and place of each column that says whether one of them is there.
     task, of, node, stays, rate
-        (Y,) sender, its column of `near`, node, column that says whether the sender is there with a
-        receiver, and the traffic that then stays.
+        (Y,) sender, its column of `near`, place, column that says whether the sender is there with
+        a receiver, and the traffic that then stays.
     """
 
     receivers: Bools
@@ -339,7 +339,7 @@ class Staying(NamedTuple):
     rate: Floats
 
     def complete(self, x: Floats, node: Ints) -> None:
-        """Set the columns of a solution vector as a placement wants them."""
+        """Set the columns of a solution vector as (T,) places want them."""
         pairs = zip(self.group, self.at, strict=True)
         there = np.array([(node[self.receivers[g]] == n).any() for g, n in pairs], dtype=np.bool_)
         x[self.near] = there
@@ -347,7 +347,12 @@ class Staying(NamedTuple):
 
 
 def add_staying(
-    model: LinearModel, instance: Instance, column: NDArray[Any], *, whole: bool = False
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    *,
+    whole: bool = False,
+    slots: NDArray[Any] | None = None,
 ) -> Staying:
     """y_in ≤ x_in and y_in ≤ u_Gn ≤ Σ_(j in G) x_jn: sender i has a receiver of G on its node n.
 
@@ -356,10 +361,17 @@ def add_staying(
     Parameters
     ----------
     column
-        (T, N) column of each task on each node, -1 for none.
+        (T, N) column of each task on each node, or at each place, -1 for none.
     whole
         Declare the columns integer.
+    slots
+        (places, 2) node and slot of each place, where these are slots.
     """
+    end = "" if slots is None else "_in_slot"
+
+    def where(at: NDArray[Any]) -> dict[str, Any]:
+        return {"node": at} if slots is None else {"node": slots[at, 0], "slot": slots[at, 1]}
+
     flows, tasks = instance.flows, instance.num_tasks
     known: dict[bytes, int] = {}
     of_block = [known.setdefault(block.targets.tobytes(), len(known)) for block in flows.local]
@@ -369,9 +381,9 @@ def add_staying(
     may = column >= 0
     group, at = np.nonzero(receivers @ may)
     first = receivers.argmax(axis=1)[group] if len(group) else group
-    of_groups = {"task": first, "node": at}
+    of_groups = {"task": first, **where(at)}
     near = model.add_variables(
-        "has_receiver", len(group), upper=1.0, integer=whole, of=of_groups
+        f"has_receiver{end}", len(group), upper=1.0, integer=whole, of=of_groups
     ).indices
     of_near = np.full((len(known), may.shape[1]), -1, dtype=np.int64)
     of_near[group, at] = np.arange(len(group))
@@ -383,16 +395,17 @@ def add_staying(
     rate = np.array([r for _, _, r in senders], dtype=np.float64)
     which, node = np.nonzero(may[task] & (of_near[to] >= 0))
     of, sender = of_near[to[which], node], task[which]
+    of_senders = {"task": sender, **where(node)}
     stays = model.add_variables(
-        "stays", len(which), upper=1.0, integer=whole, of={"task": sender, "node": node}
+        f"stays{end}", len(which), upper=1.0, integer=whole, of=of_senders
     ).indices
     member, task_of = np.nonzero(receivers[group] & may.T[at])
     model.add_sum(
-        "receiver_there", -np.inf, 0.0, len(group), (np.arange(len(group)), near, 1.0),
+        f"receiver_there{end}", -np.inf, 0.0, len(group), (np.arange(len(group)), near, 1.0),
         (member, column[task_of, at[member]], -1.0), of=of_groups,
     )  # fmt: skip
     for name, above in (("stays_with", column[sender, node]), ("stays_near", near[of])):
-        add_at_most(model, name, stays, above, {"task": sender, "node": node})
+        add_at_most(model, f"{name}{end}", stays, above, of_senders)
     return Staying(receivers, group, at, near, sender, of, node, stays, rate[which])
 
 

@@ -18,6 +18,9 @@ with executors T_c (k_c: it goes on as it is), and the others new:
 Solvers know sums to some digits of all traffic, which is too few where hardly any is between nodes.
 Beside a plan of b between nodes, none that is better has a pair of more than b between nodes: such
 pairs are held together, and the others are all traffic there is.
+
+What stays of `local_first` streams has columns of its own, for nodes and for slots
+(`formulations.model_rows.add_staying`).
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.model_rows import add_at_most, add_order, add_products
+from formulations.model_rows import Staying, add_at_most, add_order, add_products, add_staying
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.storm.problem import slot_keys
 from formulations.storm.split import in_order, in_order_now, split_all
@@ -80,6 +83,8 @@ class WorkerModel:
         Columns of the products in slots, and the columns of y that each is a product of.
     places
         (places, 2) node and slot.
+    near
+        What of `local_first` streams stays in slots, where products in slots are there.
     sets
         What rows of sets over slots added.
     running
@@ -98,6 +103,7 @@ class WorkerModel:
     z_u: Integers = field(default_factory=_none)
     z_v: Integers = field(default_factory=_none)
     places: Integers = field(default_factory=_none)
+    near: Staying | None = None
     sets: RuleRows | None = None
     running: tuple[Worker, ...] = ()
     goes_on: Integers = field(default_factory=_none)
@@ -133,9 +139,12 @@ class WorkerModel:
             for p, n, s in used.tolist():
                 x[self.v[p, number[n, s]]] = 1.0
             x[self.z] = x[self.z_u] * x[self.z_v]
+            pairs = zip(node.tolist(), slot.tolist(), strict=True)
+            place = np.array([number[pair] for pair in pairs])
+            if self.near is not None:
+                self.near.complete(x, place)
             if self.sets is not None:
-                pairs = zip(node.tolist(), slot.tolist(), strict=True)
-                self.sets.complete(x, np.array([number[pair] for pair in pairs]))
+                self.sets.complete(x, place)
             ends = in_order_now(self.running)
             for column, worker, number_now in zip(self.goes_on, self.running, ends, strict=True):
                 there = (node == worker.node) & (slot == number_now)
@@ -220,17 +229,21 @@ def build_workers(
 
 
 def lighter(instance: Instance, between: float) -> float:
-    """Return the traffic of the pairs that may be apart where no more than that is."""
-    rate = instance.pairs.rate
-    return float(rate[rate <= between * (1 + _SAME)].sum())
+    """Return the traffic of what may be apart where no more than that is: pairs, and senders."""
+    rate, most = instance.pairs.rate, between * (1 + _SAME)
+    near = sum(b.rate * len(b.sources) for b in instance.flows.local if b.rate <= most)
+    return float(rate[rate <= most].sum()) + near
 
 
 def _hold_together(
     instance: Instance, placement: AllocationModel, between: float
 ) -> tuple[float, Floats]:
-    """Hold pairs of more traffic together, x_un = x_vn; return total and rates of the others."""
-    pairs = instance.pairs
-    heavy = np.flatnonzero(pairs.rate > between * (1 + _SAME))
+    """Hold pairs of more traffic together, x_un = x_vn; return total and rates of the others.
+
+    Who sends more by a `local_first` stream has a receiver on its node, Σ_n y_in ≥ 1.
+    """
+    pairs, most = instance.pairs, between * (1 + _SAME)
+    heavy = np.flatnonzero(pairs.rate > most)
     column = np.full((instance.num_tasks, instance.num_nodes), -1, dtype=np.int64)
     column[placement.task, placement.node] = np.arange(len(placement.task))
     # a pair that alone exceeds all traffic between nodes of the incumbent is together in every
@@ -239,8 +252,13 @@ def _hold_together(
     row, side = np.nonzero(either >= 0)
     placement.model.add_rows("held_together", 0.0, 0.0, row, either[row, side],
                              np.array([1.0, -1.0])[side], len(either))  # fmt: skip
-    light = placement.rate <= between * (1 + _SAME)
-    return lighter(instance, between), np.where(light, placement.rate, 0.0)
+    near, rate = placement.local, placement.traffic()[1]
+    if near is not None:
+        some = near.rate > most
+        key = near.task[some] * len(near.receivers) + near.group[near.of[some]]
+        own, row = np.unique(key, return_inverse=True)
+        placement.model.add_rows("held_near", 1.0, np.inf, row, near.stays[some], 1.0, len(own))
+    return lighter(instance, between), np.where(rate <= most, rate, 0.0)
 
 
 def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel) -> Integers:
@@ -329,10 +347,14 @@ def _add_slots(
     sets = add_rule_rows(model, slot_rules(instance, len(places)), entries)
     goes_on = _restarts(instance, model, running, of_slot, places, v)
     z, z_u, z_v = _none(), _none(), _none()
+    near = None
     if objective:
         z, z_u, z_v = _slot_products(instance, jobs, made.placement, of_slot, places, whole)
+        if instance.flows.local:
+            near = add_staying(model, instance, of_slot, whole=whole, slots=places)
+            model.set_objective(near.stays, near.rate / made.placement.scale)
     return WorkerModel(
-        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, sets,
+        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, near, sets,
         running, goes_on,
     )  # fmt: skip
 

@@ -147,6 +147,8 @@ def _why_not_patterns(
         return "asked for"
     if beyond:
         why = f"patterns do not know {', '.join(beyond)}"
+    elif instance.flows.local:
+        why = "patterns do not know local_first streams"
     elif problem.num_states > MOST_PATTERNS:
         why = f"{problem.num_states:,} patterns are more than {MOST_PATTERNS:,}"
     elif len(problem.exact_jobs) > MAX_TOPOLOGIES:
@@ -322,7 +324,10 @@ METHOD = Method(
     summary="Least traffic between nodes, then between slots, worker counts exact; proven",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),
-    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS},
+    forms=KNOWN_FORMS
+    | LINEAR_FORMS
+    | {Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS}
+    | {Form.LOCAL_FIRST},
     options=(
         Option(
             "form",

@@ -306,12 +306,14 @@ def density_bound(instance: Instance, problem: StormProblem, seconds: float) -> 
         Of the wall clock; whenever they are over, there is a bound.
     """
     total, ends = instance.total_traffic, time.perf_counter() + seconds
+    # of local_first streams all may stay
+    near = sum(block.rate * len(block.sources) for block in instance.flows.local)
     best = np.inf
     for resource in range(instance.num_resources):
         relaxed = densities(instance, problem, resource)
         if relaxed is not None and (best == np.inf or time.perf_counter() < ends):
             best = min(best, priced(relaxed, ends) + _ROUNDING)
-    return None if best >= 1.0 else best * total
+    return None if best >= 1.0 - near / max(total, near, 1e-300) else best * total + near
 
 
 def densities(instance: Instance, problem: StormProblem, resource: int) -> Densities | None:

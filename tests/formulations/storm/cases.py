@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     Parts = list[tuple[int, ...]]
 
 
-def random_cluster(seed: int, *, slot_capacity: bool = False, current: bool = False) -> Instance:
-    """Return a cluster of up to 4 nodes and 7 executors, with any of Storm's rules."""
+def random_cluster(
+    seed: int, *, slot_capacity: bool = False, current: bool = False, near: bool = False
+) -> Instance:
+    """Return a cluster of up to 4 nodes and 7 executors, with any of Storm's rules.
+
+    All its traffic is in streams where some are `local_first`, with `near`.
+    """
     rng = np.random.default_rng(seed)
     resources = ["cpu", "mem"][: int(rng.integers(1, 3))]
     nodes = _nodes(rng, resources, slot_capacity)
@@ -34,7 +39,7 @@ def random_cluster(seed: int, *, slot_capacity: bool = False, current: bool = Fa
         "nodes": nodes,
         "topologies": topologies,
         "operators": operators,
-        **_traffic(rng, operators),
+        **(_shuffled(rng, operators) if near else _traffic(rng, operators)),
         "tasks": _tasks(rng, operators, nodes, current),
         "limits": limits,
     }
@@ -105,6 +110,21 @@ def _traffic(rng: np.random.Generator, operators: list[dict[str, Any]]) -> dict[
     return {
         "traffic": [[a, b, float(rng.integers(1, 30))] for a, b in pairs if rng.random() < share]
     }
+
+
+def _shuffled(rng: np.random.Generator, operators: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give streams of which most are `local_first`, across topologies too, and some huge."""
+    streams: list[dict[str, Any]] = []
+    for a, b in itertools.permutations(operators, 2):
+        if rng.random() < 0.35:
+            rate = float(rng.choice([1, 7, 12.5, 30, 5000]))
+            streams.append({"from": a["id"], "to": b["id"], "rate": rate})
+            if rng.random() < 0.8:
+                streams[-1]["pattern"] = "local_first"
+                weights = rng.integers(0, 4, a["group"]["tasks"]).tolist()
+                if any(weights) and rng.random() < 0.5:
+                    streams[-1]["sender_weights"] = weights
+    return {"streams": streams}
 
 
 def _tasks(
@@ -204,9 +224,13 @@ def _topology(instance: Instance) -> list[int]:
 
 
 def _gain(instance: Instance, place: Any) -> float:
-    """Traffic of pairs at one place; places below 0 are none."""
+    """Traffic at one place: of pairs, of senders with a receiver; places below 0 are none."""
     u, v, rate = instance.pairs
-    return float((rate * ((place[u] == place[v]) & (place[u] >= 0))).sum())
+    gain = float((rate * ((place[u] == place[v]) & (place[u] >= 0))).sum())
+    for block in instance.flows.local:
+        there = set(place[block.targets].tolist()) - {-1}
+        gain += block.rate * sum(place[i] in there for i in block.sources)
+    return gain
 
 
 def _loads_fit(instance: Instance, node: Any) -> bool:

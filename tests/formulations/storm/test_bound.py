@@ -8,6 +8,7 @@ import pytest
 from experiments.generators import generate
 from formulations.storm.problem import density_bound, make_problem, storm_jobs
 from optim import Instance, solve
+from optim.figures.measures import imc_gain_of
 from optim.methods.reduce import lowered
 from tests.slowly import slowly
 
@@ -41,6 +42,16 @@ def test_by_hand() -> None:
     """Half of each component on each node; and 4/3 of a node that holds 3 of each, of two nodes."""
     assert inside_at_most(square([1, 1, 1, 1], 2)) == pytest.approx(2.0, rel=1e-4)
     assert inside_at_most(square([3, 1, 3, 1], 6)) == pytest.approx(12.0, rel=1e-4)
+
+
+def test_local_first_streams_may_stay_as_a_whole() -> None:
+    """Half of the pairs, and each sender of the stream has a receiver on its node."""
+    document = square([1, 1, 1, 1], 2.002).to_dict()
+    document["operators"].append({"id": "c", "group": {"tasks": 2, "load": {"cpu": 0.002}}})
+    near = {"from": "a", "to": "c", "rate": 3.0, "pattern": "local_first"}
+    made = Instance.from_dict({**document, "streams": [near]})
+    assert imc_gain_of(made, np.array([0, 1, 0, 1, 0, 1], dtype=np.int32)) == 5.0
+    assert 5.0 <= inside_at_most(made) <= 5.01
 
 
 def random_job(rng: np.random.Generator) -> Instance:
