@@ -229,12 +229,20 @@ class Instance:
             traffic[self.task[source], self.task[target]] = number(rate)
         need(len(traffic) == len(pairs), "a pair stands twice", Unreadable)
         told, even = {(self.member[u], self.member[v]) for u, v in traffic}, self.dropped & LOCAL
-        for x in streams:
+        #: of `local_first` streams: sender, receivers, rate; of each task, of which it is either
+        self.shuffled, self.sides = (
+            list[tuple[int, list[int], F]](),
+            [list[Any]() for _ in self.load],
+        )
+        for k, x in enumerate(streams):
             left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
             if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
                 sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
                 rate = sent * number(x["tuple_bytes"])
             spread = rate is not None and (x["from"], x["to"]) not in told and right
+            if spread and left and x.get("pattern") in LOCAL - even:
+                self._shuffle(k, left, right, number(rate), x.get("sender_weights"), traffic)
+                continue
             for i, u in enumerate(left if spread else ()):
                 to = receivers(x.get("pattern", "full"), i, len(left), len(right), even)
                 most = MOST_STEPS - (len(left) - i) * len(to)
@@ -242,9 +250,10 @@ class Instance:
                 for j in to:
                     traffic[u, right[j]] += number(rate) / (len(left) * len(to))
         need(all(u != v for u, v in traffic), "traffic ends where it began", Unreadable)
-        self.total_traffic = sum(traffic.values(), ZERO)
+        rates = *traffic.values(), *(rate for *_, rate in self.shuffled)
+        self.total_traffic = sum(rates, ZERO)
         columns = [*zip(*self.load)] or [()] * len(self.resources)
-        columns += [tuple(traffic.values())] * 3
+        columns += [rates] * 3
         for k in range(len(columns) * bool(self.mends)):
             columns[k] += tuple(a for i, a in self.rights if i == min(k, len(columns) - 3))
         self.unit = [lcm(*(a.denominator for a in column)) for column in columns]
@@ -257,6 +266,24 @@ class Instance:
                 self.near[t][peer] += flow
                 self.amounts[t][way] += flow
                 self.amounts[t][-1] += flow
+
+    def _shuffle(
+        self, k: int, left: list[int], right: list[int], rate: F, weights: Any, traffic: Any
+    ) -> None:
+        """Read a stream to the receivers on a sender's node, where there are any, else to all."""
+        over = self.crosses or any(i >= len(self.resources) for _, i, *_ in self.carry)
+        need(not over, "local_first streams over links or with crossing costs", Unreadable)
+        shares = [number(w) for w in weights or [1] * len(left)]
+        fits = len(shares) == len(left) and any(shares) and not {*left} & {*right}
+        need(fits, "sender_weights or ends of a local_first stream", Unreadable)
+        for i, sent in ((i, rate * w / sum(shares)) for i, w in zip(left, shares) if rate * w):
+            if len(right) == 1:
+                traffic[i, right[0]] += sent
+                continue
+            self.shuffled.append((i, right, sent))
+            self.sides[i].append((k, sent))
+        for j in right:
+            self.sides[j].append((k, None))
 
     def _rooms(self, document: Doc, links: list[Doc]) -> None:
         """Read what each node may carry; links of several nodes bind nothing here."""
@@ -349,11 +376,16 @@ class Instance:
         for t, near in enumerate(self.near):
             moves: Any = (self.home[t], self.cost[t], frozenset(self.copies[t]))
             also = moves if self.budgets else None, self.topology[t] if self.fills else None
-            found[(*self.amounts[t], self.may[t], frozenset(near.items()), also)].append(t)
+            same = frozenset(near.items()), frozenset(self.sides[t])
+            found[(*self.amounts[t], self.may[t], *same, also)].append(t)
         self.first, self.sizes = [c[0] for c in found.values()], [*map(len, found.values())]
         of = {t: g for g, tasks in enumerate(found.values()) for t in tasks}
         #: traffic, both ways, between any two tasks of two classes; there is none within one
         self.rates = [{of[b]: rate for b, rate in self.near[t].items()} for t in self.first]
+        #: of `local_first` streams: class of senders, classes of receivers, rate of each sender
+        firsts = {t: g for g, t in enumerate(self.first)}
+        self.stays = [(firsts[i], {of[j] for j in to}, int(rate * self.unit[-1]))
+                      for i, to, rate in self.shuffled if i in firsts]  # fmt: skip
 
     def paid(self, t: int, n: int) -> Pairs:
         """Which budgets task t pays for being on node n, and how much: none unless it moved."""
@@ -465,6 +497,11 @@ class Model:
                 for c, extra in enumerate(more):
                     if all(map(le, now := tuple(map(add, sums, extra)), rooms)):
                         found.append(((*counts, c), now, inside + c * pull))
+        stays = x.stays if self.gains else []
+        self._step(len(found) * len(stays) // 10)
+        found = [(counts, now, inside + sum([rate * counts[g] for g, to, rate in stays
+                                             if counts[g] and any([counts[h] for h in to])]))
+                 for counts, now, inside in found] if stays else found  # fmt: skip
         inner = [(k, x.inner[i], *row) for k, (i, _, *row) in enumerate(limits)]
         pays = [(k, part, low, price) for k, part, _, low, price, far in inner if price and not far]
         return [(counts, inside, sum([price * max(0, sums[k] - part * inside - low)
@@ -504,7 +541,9 @@ class Model:
         counts = self.gains or any(x.inner[i] for i, *_ in chain(*self.limits))
         pairs = [(g, h, r) for g, near in enumerate(x.rates) for h, r in near.items() if g < h]
         pairs = pairs if counts else []
+        stays = x.stays if self.gains else []
         self.groups = [*x.sizes, *(x.sizes[g] * x.sizes[h] for g, h, _ in pairs)]
+        self.groups += [x.sizes[g] for g, *_ in stays]
         for n, limits in enumerate(self.limits):  # an unused node has nothing of an amount
             first.append(len(self.rows))
             most = [*(low for _, _, _, low, *_ in limits), *x.sizes * uses]
@@ -525,6 +564,14 @@ class Model:
                     on[one, n].append((len(self.rows), -x.sizes[other]))
                     self.rows.append(("<", 0))
                 self._add((k, 1, -1, n, 0), rate * self.gains, entries)
+        for k, (g, to, rate) in enumerate(stays, len(x.sizes) + len(pairs)):
+            self._add((k, 1, -1, -1, 0), 0, [])  # senders without a receiver on their node
+            for n in sorted(x.may[x.first[g]]):  # no more than are there; none without a receiver
+                on[g, n].append((len(self.rows), -1))
+                for h in to:
+                    on[h, n].append((len(self.rows) + 1, -x.sizes[g]))
+                self._add((k, 1, -1, n, 0), rate, [(len(self.rows), 1), (len(self.rows) + 1, 1)])
+                self.rows += [("<", 0)] * 2
         for g, t in enumerate(x.first):
             for n in sorted(x.may[t]):
                 of_n, paid = enumerate(self.limits[n], first[n]), x.paid(t, n)
@@ -651,6 +698,7 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
     held = x.held(at)
     apart = F(sum(h[-3] for h in held), x.unit[-1])  # what leaves the nodes
+    apart += sum(rate for i, to, rate in x.shuffled if at[i] not in {at[j] for j in to})
     values = {"internode_traffic": apart, "imc_gain": x.total_traffic - apart, "feasible": F(1)}
     if objective == EXCESS:
         return x.excess(held)

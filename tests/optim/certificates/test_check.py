@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 
 from optim import Instance
 from optim.certificates import check
+from optim.certificates.write import certify
 from streamplace.cli.main import main
 from tests.fuzz.certificates import SMALL, examine, solved
+from tests.fuzz.generate import generate
+from tests.slowly import slowly
 
 CHECKER = Path(check.__file__)
 
@@ -34,6 +38,73 @@ def test_what_exact_methods_answer_is_certified_and_a_lenient_checker_is_seen(
     assert found["of them refused"] > 0
     monkeypatch.setattr(check.Model, "walk", lambda *_: None)
     assert any("accepted with" in line for line in solved(6, 6, found, SMALL))
+
+
+@pytest.mark.parametrize("seed", [*range(12), *slowly(*range(12, 60))])
+def test_local_first_streams_of_random_instances(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = partial(generate, sure=frozenset({"local_first"}))
+    monkeypatch.setattr("tests.fuzz.certificates.generate", near)
+    found: Counter[str] = Counter()
+    assert list(examine(seed, 3, found, SMALL)) == []
+
+
+def shuffled(**parts: Any) -> dict[str, Any]:
+    """Two senders, of 6 and 2, and two receivers, on two nodes of three tasks each."""
+    stream = {"from": "a", "to": "b", "rate": 8, "pattern": "local_first", "sender_weights": [3, 1]}
+    return {
+        "format": "streamplace.instance/1", "name": "near", "resources": ["cpu"],
+        "nodes": [{"id": n, "capacity": {"cpu": 3}} for n in ("n1", "n2")],
+        "operators": [{"id": name, "group": {"tasks": 2, "load": {"cpu": 2}}} for name in "ab"],
+        "tasks": [{"id": "a/1", "allowed": ["n2"]}, {"id": "b/0", "load": {"cpu": 2}},
+                  {"id": "b/1", "allowed": ["n1"]}],
+        "streams": [stream],
+    } | parts  # fmt: skip
+
+
+@pytest.mark.parametrize("patterns", [True, False])
+@pytest.mark.parametrize(("objective", "best"), [("imc_gain", 8), ("internode_traffic", 0)])
+def test_all_of_a_stream_stays_where_each_sender_has_a_receiver(
+    objective: str, best: int, patterns: bool
+) -> None:
+    plan = {"a/0": "n1", "a/1": "n2", "b/0": "n2", "b/1": "n1"}
+    text = json.dumps(shuffled()).encode()
+    made = certify(text, objective, plan, nodes=20, seconds=20.0, patterns=patterns)
+    assert made.bound == best
+    assert "a gap of 0" in check.check(*check.parse(text), made.document, {"assignment": plan})
+    less = {**plan, "b/0": "n1", "a/0": "n2"}  # none near: neither sender has a receiver
+    told = check.value_of(check.Instance(check.parse(text)[0]), {"assignment": less}, objective)
+    assert told == 8 - best
+
+
+@pytest.mark.parametrize("patterns", [True, False])
+def test_a_sender_counts_for_a_receiver_on_its_node_alone(patterns: bool) -> None:
+    """Both receivers fit n1 alone, and the lighter sender is on n2."""
+    tasks = [
+        {"id": "a/1", "allowed": ["n2"]},
+        *({"id": f"b/{i}", "allowed": ["n1"]} for i in (0, 1)),
+    ]
+    text = json.dumps(shuffled(tasks=tasks)).encode()
+    made = certify(text, "imc_gain", None, nodes=20, seconds=20.0, patterns=patterns)
+    assert made.bound == 6
+    better = {**made.document, "bound": "5"}
+    with pytest.raises(check.Refused):
+        check.check(*check.parse(text), better)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"crossing_cost": {"cpu": {"out": 1}}}, "over links or with crossing costs"),
+        ({"links": [{"id": "l", "nodes": ["n1"], "capacity": 1}]}, "over links or with crossing"),
+        ({"streams": [{**shuffled()["streams"][0], "sender_weights": [1]}]}, "sender_weights"),
+        ({"streams": [{**shuffled()["streams"][0], "sender_weights": [0, 0]}]}, "sender_weights"),
+    ],
+)
+def test_local_first_streams_that_cannot_be_read(parts: dict[str, Any], why: str) -> None:
+    with pytest.raises(check.Unreadable, match=why):
+        check.Instance(check.parse(json.dumps(shuffled(**parts)).encode())[0])
 
 
 def certificate_of(folder: Path, instance: Path) -> tuple[Path, dict[str, Any]]:
