@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PACKAGES = ("optim", "formulations", "heuristics", "streamplace", "experiments")
 FAMILIES = ("albic", "balance", "eoa", "imc", "joint", "rebalancing", "storm")
 LINES = 900
-ALONE = {"optim.certificates.check": 760}  # one file that needs no other; two levels since excess
-CODE = 612  # lines of it that are neither blank, comment nor docstring
+ALONE = {"optim.certificates.check": 804}  # one file that needs no other; two levels since excess
+CODE = 654  # lines of it that are neither blank, comment nor docstring
 
 
 @pytest.fixture(scope="module")

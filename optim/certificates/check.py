@@ -229,11 +229,9 @@ class Instance:
             traffic[self.task[source], self.task[target]] = number(rate)
         need(len(traffic) == len(pairs), "a pair stands twice", Unreadable)
         told, even = {(self.member[u], self.member[v]) for u, v in traffic}, self.dropped & LOCAL
-        #: of `local_first` streams: sender, receivers, rate; of each task, of which it is either
-        self.shuffled, self.sides = (
-            list[tuple[int, list[int], F]](),
-            [list[Any]() for _ in self.load],
-        )
+        #: of `local_first` streams: sender, receivers, rate; and of which each task is an end
+        self.shuffled = list[tuple[int, list[int], F]]()
+        self.sides = [list[Any]() for _ in self.load]
         for k, x in enumerate(streams):
             left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
             if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
@@ -273,15 +271,15 @@ class Instance:
         """Read a stream to the receivers on a sender's node, where there are any, else to all."""
         over = self.crosses or any(i >= len(self.resources) for _, i, *_ in self.carry)
         need(not over, "local_first streams over links or with crossing costs", Unreadable)
-        shares = [number(w) for w in weights or [1] * len(left)]
-        fits = len(shares) == len(left) and any(shares) and not {*left} & {*right}
-        need(fits, "sender_weights or ends of a local_first stream", Unreadable)
-        for i, sent in ((i, rate * w / sum(shares)) for i, w in zip(left, shares) if rate * w):
+        parts = [number(w) for w in weights or [1] * len(left)]
+        total, fits = sum(parts), len(parts) == len(left) and not {*left} & {*right}
+        need(fits and total, "sender_weights or ends of a local_first stream", Unreadable)
+        for i, sent in zip(left, (rate * part / total for part in parts)):
             if len(right) == 1:
                 traffic[i, right[0]] += sent
-                continue
-            self.shuffled.append((i, right, sent))
-            self.sides[i].append((k, sent))
+            elif sent:
+                self.shuffled.append((i, right, sent))
+                self.sides[i].append((k, sent))
         for j in right:
             self.sides[j].append((k, None))
 
