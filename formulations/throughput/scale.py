@@ -47,14 +47,21 @@ Bounds = tuple[float | None, float | None, float | None]
 """Proven of cost, tasks and traffic inside, each among plans that are best on those before it."""
 
 _STEPS = 60_000
+"""Moves of an annealing."""
 _PROGRAMS = 1_500
-_EACH_WORK = 40_000_000
+"""Linear programs of the bound, for one cost of nodes."""
+_EACH_WORK, _LEAST_WORK = 40_000_000, 1_000_000
+"""Work on one parallelism exactly; on the least, for each selection of nodes."""
 _BOXES = 150_000_000.0
+"""Work on all parallelisms of nodes that are alike."""
 _FEW, _FEW_TASKS = 400, 24
+"""Parallelisms and tasks up to which each is tried exactly."""
 _CHUNK, _TRIES = 120, 2_000
+"""Further nodes of each kind; selections of nodes that are tried."""
 _MOST_NODES = 2_000
 _UNBOUNDED = 1_000_000
 _SECONDS = 5.0
+"""For a solve of one parallelism, where counts do not describe the instance."""
 _SAME = 1e-9
 
 
@@ -316,17 +323,12 @@ class _Search:
         told = (None, None, None) if unknown else (cost, float(tasks), -gain)
         return self._plan(made, n, counts, names), told
 
-    def _exact(self, made: Counts, n: Any) -> Any:
+    def _exact(self, made: Counts, n: Any, work: int = _EACH_WORK) -> Any:
         """Place so many tasks of each operator exactly: as `Counts.best`, of kinds of tasks."""
-        if self.most_nodes < len(made.cost):
-            if self.priced:
-                return False
-            made = made.only(np.arange(self.most_nodes)) if _alike(made) else made
+        if self.most_nodes < len(made.cost) and _alike(made):
+            made = made.only(np.arange(self.most_nodes))
         kinds, sizes = made.exact(n)
-        found: Any = kinds.best(sizes, _EACH_WORK)
-        if found and int((found[2].sum(axis=1) > 0).sum()) > self.most_nodes:
-            return False
-        return found
+        return kinds.best(sizes, work, self.most_nodes)
 
     def _by_nodes(self) -> tuple[Plan, Bounds] | None:
         """Search for the fewest nodes that carry the rate: from the least not refuted upwards."""
@@ -334,8 +336,10 @@ class _Search:
         bound = PartsBound(pool, self._offers(pool, names), _PROGRAMS)
         refuted, open_, alike = 0.0, False, len(bound.boxes) == 1
         for tried, chosen in enumerate(self._selections(pool)):
-            if tried > _TRIES or len(chosen) > self.most_nodes:
+            if tried > _TRIES:
                 break
+            if len(chosen) > self.most_nodes:
+                continue
             part = pool.only(chosen)
             cost = float(part.cost.sum())
             if not open_ and cost > refuted * (1 + _SAME):
@@ -354,17 +358,15 @@ class _Search:
                     refuted, open_ = cost, False
                     continue
                 if boxed.tasks is not None:
-                    least = self._least(pool, refuted, open_)
-                    return self._found(part, by_name, boxed, least)
+                    return self._found(part, by_name, boxed, self._next(pool, refuted))
+            fewest = self._exact(part, self.low, _LEAST_WORK)
+            if fewest:
+                bounds = (self._next(pool, refuted), float(self.low.sum()), None)
+                return self._plan(part, self.low, fewest[2], by_name), bounds
             annealed = self._annealed(part)
             if annealed is not None:
-                least = self._least(pool, refuted, open_)
-                return self._fewer(part, by_name, annealed, least, boxed)
+                return self._fewer(part, by_name, annealed, self._next(pool, refuted), boxed)
         return None
-
-    def _least(self, pool: Counts, refuted: float, open_: bool) -> float | None:
-        """Return the least cost that may carry the rate, if any is known."""
-        return None if open_ and refuted == 0.0 else self._next(pool, refuted)
 
     def _boxed(self, part: Counts, most: int | None = None) -> Boxes:
         """Search all parallelisms of no more than so many tasks on these nodes."""
@@ -372,7 +374,7 @@ class _Search:
         return BoxSearch(part, self.low, np.minimum(self.high, most), _BOXES).search(most)
 
     def _found(
-        self, part: Counts, names: list[str], found: Boxes, cost: float | None
+        self, part: Counts, names: list[str], found: Boxes, cost: float
     ) -> tuple[Plan, Bounds]:
         """Return the plan of a search of nodes that are alike, and what it proves."""
         whole = found.whole and found.tasks.sum() == found.least
@@ -380,7 +382,7 @@ class _Search:
         return self._plan(part, found.tasks, found.counts, names), bounds
 
     def _next(self, pool: Counts, refuted: float) -> float:
-        """Return the least cost above one that is refuted."""
+        """Return the least cost above one that is refuted: none below it carries the rate."""
         if not self.priced:
             return refuted + 1.0
         costs = (float(pool.cost[one].sum()) for one in self._selections(pool))
@@ -407,9 +409,10 @@ class _Search:
             order = np.argsort(-size, kind="stable")
             yield from (order[:k] for k in range(1, len(order) + 1))
             return
-        price, first = np.unique(pool.cost, return_index=True)
-        places = [np.flatnonzero(pool.cost == p) for p in price]
-        # numbers of nodes of each price, least cost first: each successor has one node more
+        kinds = np.column_stack([pool.cost, pool.room, pool.link])
+        _, first, kind = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+        price, places = pool.cost[first], [np.flatnonzero(kind == k) for k in range(len(first))]
+        # numbers of nodes of each kind, least cost first: each successor has one node more
         heap, seen = [(0.0, tuple([0] * len(first)))], {tuple([0] * len(first))}
         while heap:
             _, number = heapq.heappop(heap)
@@ -453,7 +456,7 @@ class _Search:
             yield start
 
     def _fewer(
-        self, part: Counts, names: list[str], annealed: Any, cost: float | None, boxed: Boxes | None
+        self, part: Counts, names: list[str], annealed: Any, cost: float, boxed: Boxes | None
     ) -> tuple[Plan, Bounds]:
         """Lower, or place best, the number of tasks found by annealing."""
         # `boxed` is what is known of nodes that are alike; of others other nodes of the same cost

@@ -156,8 +156,17 @@ class Counts:
             rows = grown[(grown @ each[: o + 1] <= room).all(axis=1)]
         return rows[self.fits(rows, tasks, node)]
 
-    def best(self, tasks: Counts64, work: int) -> Any:
+    def best(self, tasks: Counts64, work: int, most_nodes: int | None = None) -> Any:
         """Place so many tasks on the cheapest nodes, with most traffic inside.
+
+        Parameters
+        ----------
+        tasks
+            (O,) of each operator, or kind of tasks.
+        work
+            States of the dynamic program × contents of nodes.
+        most_nodes
+            Nodes that may be used, if not all; their number is part of the state then.
 
         Returns
         -------
@@ -165,7 +174,9 @@ class Counts:
             Cost, traffic inside, (V, O) counts; ``None`` where no placement is, ``False`` where
             more work than `work` is needed to know.
         """
-        shape = tuple((tasks + 1).tolist())
+        numbers = 1 if most_nodes is None else min(most_nodes, len(self.cost)) + 1
+        counted = 1 < numbers <= len(self.cost)
+        shape = (*(tasks + 1).tolist(), *([numbers] if counted else []))
         # table over vectors of tasks placed so far, nodes one after the other: nothing is relaxed
         states = int(np.prod(shape, dtype=float))
         if states * len(self.cost) > work:
@@ -192,16 +203,21 @@ class Counts:
             return False
         for v, rows in enumerate(every):
             assert rows is not None
-            gains = self.gain(rows, tasks) - dear * self.cost[v] * (rows.sum(axis=1) > 0)
-            value = place_one(rows, rows @ stride, gains, value, np.array(shape), taken[v])
-            chosen.append(rows)
-        if not np.isfinite(value[-1]):
+            filled = rows.sum(axis=1) > 0
+            gains = self.gain(rows, tasks) - dear * self.cost[v] * filled
+            steps = np.column_stack([rows, filled]).astype(np.int64) if counted else rows
+            value = place_one(steps, steps @ stride, gains, value, np.array(shape), taken[v])
+            chosen.append(steps)
+        last = value[-numbers if counted else -1 :]  # all tasks are placed, on so many nodes
+        if not np.isfinite(last.max()):
             return None
         # back from the full state, node by node, along the contents that were chosen
-        counts, at = np.zeros((len(self.cost), len(tasks)), dtype=np.int64), states - 1
+        at = states - len(last) + int(last.argmax())
+        counts = np.zeros((len(self.cost), len(tasks)), dtype=np.int64)
         for v in range(len(self.cost) - 1, -1, -1):
-            counts[v] = chosen[v][taken[v, at]]
-            at -= int(counts[v] @ stride)
+            step = chosen[v][taken[v, at]]
+            counts[v] = step[: len(tasks)]
+            at -= int(step @ stride)
         used = counts.sum(axis=1) > 0
         return float(self.cost[used].sum()), float(self.gain(counts, tasks).sum()), counts
 

@@ -107,10 +107,60 @@ def best(instance: Instance, rate: float) -> tuple[float, float, float] | None:
     return found
 
 
-def check(seed: int, *, proven: bool = True) -> None:
+def priced(seed: int) -> Instance:
+    """The same on machines of two types: the second has more of something, at another price."""
+    document, draw = small(seed).to_dict(), random.Random(seed)
+    document["vm_types"] = [
+        {"id": "s", "slots": 1, "price": 1.0},
+        {"id": "l", "slots": 1, "price": draw.choice([0.8, 1.0, 1.4, 1.9, 2.5])},
+    ]
+    small_one, large_one = document["nodes"]
+    small_one["vm_type"], large_one["vm_type"] = "s", "l"
+    large_one["capacity"] = {
+        "cpu": draw.choice([2.0, 4.0, 6.0]), "slot": draw.choice([2.0, 4.0, 6.0])
+    }  # fmt: skip
+    for link in document.get("links", []):
+        if link["nodes"] == ["n1"]:
+            link["capacity"] *= draw.choice([0.5, 1.0, 2.0])
+    if draw.random() < 0.2:
+        document["limits"] = {"max_nodes_used": draw.randint(1, 3)}
+    return Instance.from_dict(document)
+
+
+def best_priced(instance: Instance, rate: float) -> tuple[float, float, float] | None:
+    """Try every parallelism and placement: least price, fewest tasks, most traffic inside."""
+    found: tuple[float, float, float] | None = None
+    price = [vm.price for vm in instance.vm_types]
+    ranges = [bounds_of(instance, o) for o in range(instance.num_operators)]
+    for n in itertools.product(*(range(low, (high or 3) + 1) for low, high in ranges)):
+        tasks = sum(n)
+        wide = altered(instance, [Change("add-node", name, tasks) for name in ("n0", "n1")])
+        made = at_parallelism(wide, dict(zip(instance.operators.ids, n, strict=True)))
+        binding = carrying(made, rate)
+        small_ones, large_ones = [0, *range(2, tasks + 2)], [1, *range(tasks + 2, 2 * tasks + 2)]
+        for places in partitions(tasks):
+            blocks = max(places) + 1
+            for kinds in itertools.product((0, 1), repeat=blocks):
+                cost = sum(price[k] for k in kinds)
+                if found is not None and (cost, tasks) > (found[0] + 1e-9, found[1]):
+                    continue
+                at = [large_ones[b] if kind else small_ones[b] for b, kind in enumerate(kinds)]
+                node = np.array([at[b] for b in places], dtype=np.int32)
+                key = (cost, tasks, -imc_gain_of(made, node))
+                better = (
+                    found is None
+                    or key < (found[0] - 1e-9, *found[1:])
+                    or (abs(key[0] - found[0]) < 1e-9 and key[1:] < (found[1], found[2] - 1e-9))
+                )
+                if better and not broken(Placement(binding, node)):
+                    found = key
+    return found
+
+
+def check(seed: int, *, proven: bool = True, prices: bool = False) -> None:
     """Compare; where not all is proven, what is claimed must be right, and a plan be there."""
-    instance, rate = small(seed), [0.5, 0.8, 1.0, 1.3, 2.0][seed % 5]
-    least, found = best(instance, rate), scale(instance, rate)
+    instance, rate = (priced if prices else small)(seed), [0.5, 0.8, 1.0, 1.3, 2.0][seed % 5]
+    least, found = (best_priced if prices else best)(instance, rate), scale(instance, rate)
     if least is None:
         assert found.plan is None
         assert found.infeasible or not proven
@@ -130,6 +180,22 @@ def check(seed: int, *, proven: bool = True) -> None:
 def test_against_all_parallelisms_and_placements(part: int) -> None:
     for seed in range(10 * part, 10 * part + 10):
         check(seed)
+
+
+@pytest.mark.parametrize("part", [0, 1, *slowly(*range(2, 50))])
+def test_prices_against_all_parallelisms_and_placements(part: int) -> None:
+    for seed in range(20 * part, 20 * part + 20):
+        check(seed, prices=True)
+
+
+@pytest.mark.parametrize("part", [1, *slowly(0, *range(2, 20))])
+def test_prices_where_not_all_parallelisms_are_tried(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("formulations.throughput.scale._FEW", 0)
+    monkeypatch.setattr("formulations.throughput.scale._TRIES", 40)
+    for seed in range(20 * part, 20 * part + 20):
+        check(seed, proven=False, prices=True)
 
 
 @pytest.mark.parametrize("seed", [138, 149, 293, 353, 354, 454, 468, 517, 613])
