@@ -5,9 +5,10 @@ The figures of a paper are entries of its ``figures.toml``:
 - ``name``, ``title``, ``source``, ``words``, ``readings``, ``size``: texts, as `Figure` has them;
   one that is a key of ``[texts]`` stands for the text there;
 - where its rows come from: ``tables``, stored tables of the paper; ``sweep``, a TOML file beside,
-  with ``reduced`` (`sweeps.sweep_rows`); or ``rows``, a function ``"module:name"`` of the paper
-  that is called with a folder of its own, whether the run is reduced, and what ``given`` has.
-  Rows of the latter two are the table ``runs`` of queries;
+  with ``reduced`` (`sweeps.sweep_rows`); ``run`` with what goes with it (`claims.tables`); or
+  ``rows``, a function ``"module:name"`` of the paper that is called with a folder of its own,
+  whether the run is reduced, and what ``given`` has. Rows of the latter three are the table
+  ``runs`` of queries;
 - ``sql``: the query on them, and on ``[views]``, that gives the figure's table;
 - ``measured``: texts with values (`query`) over the table ``shown``, or ``{sql, text}`` for one
   text a row of a query: our figures beside the paper's words;
@@ -24,7 +25,6 @@ a reader is to see them, with units; numbers are rounded when shown, never in ``
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import platform
@@ -36,9 +36,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from experiments.studies.papers.claims.tables import tables_of
+from experiments.studies.papers.claims.tables import function_of, runs_of, tables_of
 from experiments.studies.papers.query import Tables
-from experiments.studies.papers.sweeps import sweep_rows
+from experiments.studies.papers.sweeps import change, sweep_rows
 from experiments.studies.papers.texts import REDUCED, page, to_csv, to_markdown
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
@@ -175,11 +175,13 @@ def _rows(folder: Path, entry: Mapping[str, Any]) -> Rows:
     if "sweep" in entry:
         return sweep_rows(folder / entry["sweep"], entry["reduced"], wide=entry.get("wide", False))
     paper = folder.name
-    module, _, name = entry["rows"].partition(":")
 
     def rows(folder: Path, reduced: bool) -> pd.DataFrame | Frames:
-        own = importlib.import_module(f"{__package__}.{paper}.{module}")
-        made: pd.DataFrame | Frames = getattr(own, name)(folder, reduced, **entry.get("given", {}))
+        if "run" in entry:
+            asked = change(entry, entry.get("reduced", {})) if reduced else entry
+            return runs_of(paper, dict(asked), folder / "parts")
+        make = function_of(paper, entry["rows"])
+        made: pd.DataFrame | Frames = make(folder, reduced, **entry.get("given", {}))
         return made
 
     return rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,15 +14,15 @@ from experiments.studies.papers import find_figures
 from experiments.studies.papers.albic import built, milp
 from experiments.studies.papers.albic.built import joint_periods
 from experiments.studies.papers.albic.collocation import TARGETS, summary
-from experiments.studies.papers.albic.jobs import MILP
 from experiments.studies.papers.albic.milp import SOLVERS, TIME
-from experiments.studies.papers.albic.runs import follow, frame, kept, placed
+from experiments.studies.papers.albic.runs import follow, placed
 from experiments.studies.papers.claims import Finding
 from optim.figures.measures import imc_gain_of
 from streamplace.policies.registry import read_policy
 from tests.experiments.replay.cases import recording
 from tests.studies.papers.test_claim import judge_claim
 
+MILP = "balance-milp:gap=0.1,time_limit=20"
 FIGURES = {figure.name: figure for figure in find_figures("albic")}
 
 
@@ -35,19 +34,6 @@ def test_figures_say_what_they_are(figure: Any) -> None:
     assert figure.words
     assert figure.readings
     assert "Reduced" in figure.size
-
-
-def test_what_was_made_is_kept(tmp_path: Path) -> None:
-    calls = []
-
-    def make() -> list[dict[str, Any]]:
-        calls.append(1)
-        return [{"a": 1.5}]
-
-    assert kept(tmp_path, {"k": 1}, make) == [{"a": 1.5}]
-    assert kept(tmp_path, {"k": 1}, make) == [{"a": 1.5}]
-    assert kept(tmp_path, {"k": 2}, make) == [{"a": 1.5}]
-    assert len(calls) == 2
 
 
 @pytest.mark.slow
@@ -69,7 +55,7 @@ def test_following_starts_each_period_where_the_last_plan_ended() -> None:
 
 def test_albic_and_cola_collocate_no_more_than_there_is() -> None:
     size = {"nodes": 3, "key_groups": 4, "operators": 2, "one_to_one": 50.0}
-    lines = frame(summary(0, size))
+    lines = pd.DataFrame(summary(0, size))
     assert lines["policy"].tolist() == ["ALBIC"] + ["COLA"] * len(TARGETS)
     assert lines["collocated"].max() <= 50.0 + 1e-9
     assert lines["collocated"].iloc[0] > 0.0
@@ -86,7 +72,7 @@ def test_rounds_of_a_scale_in_end_when_it_is_done() -> None:
 
 
 def test_planning_first_is_what_the_scaling_rule_sees() -> None:
-    first, after = (built.scale_ins(limit)[0] for limit in (10.0, None))
+    first, after = (built.scale_ins(limit) for limit in (10.0, None))
     assert first["marked"] == 0 < after["marked"]
     loads = [[61.0, 30.0, 10.0]]
     added = [
@@ -106,14 +92,14 @@ def test_planning_first_is_what_the_scaling_rule_sees() -> None:
 
 
 def test_the_lemmas_hold_for_divisible_loads_alone() -> None:
-    rows = frame(built.lemmas(-1)).set_index(["loads", "into"])["distance"]
+    rows = pd.DataFrame(built.lemmas(-1)).set_index(["loads", "into"])["distance"]
     assert rows["key groups", False] == pytest.approx(10 / 3)
     assert rows["key groups", True] == pytest.approx(8 / 3)
     assert rows["divisible", False] == pytest.approx(rows["divisible", True])
 
 
 def test_tables() -> None:
-    rows = frame(
+    rows = pd.DataFrame(
         [
             {"place": 0, "setting": "s", TIME: t, "way": way, "distance": d}
             for way, t, d in (
@@ -134,7 +120,7 @@ def test_tables() -> None:
         "next": 2.0,
         "rounds": 7,
     }
-    made = frame(
+    made = pd.DataFrame(
         [
             {**base, "policy": policy, "seed": seed, "collocated": collocated, "distance": distance}
             for policy, seed, collocated, distance in (
@@ -160,7 +146,7 @@ def test_half_of_the_input_is_borne_where_moves_cost_the_other_half(
          "distance": 5.0, "migrations": moves if policy == "cola" else 10}
         for job in (2, 3) for policy in ("albic", "cola") for period in range(4)
     ]  # fmt: skip
-    jobs = frame(rows)
+    jobs = pd.DataFrame(rows)
     found = judge_claim("albic", "ALBIC-F13c", *(jobs[jobs["job"] == job] for job in (2, 3)))
     assert found.verdict == verdict
     # 50 + 5 points, and 50 more by a move of every key group: above 100, and half below it

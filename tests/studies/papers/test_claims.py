@@ -186,6 +186,28 @@ def test_a_table_of_runs_has_their_arguments_and_rows(
     assert making.make(True)["c"].tolist() == ["7s", "7r"]
 
 
+def test_runs_that_stay_are_not_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def run(a: int, b: str) -> dict[str, float]:
+        calls.append(a)
+        return {"c": 1.5}
+
+    monkeypatch.setattr(tables, "function_of", lambda *_: run)
+    entry = {
+        "run": "runs:any",
+        "keep": True,
+        "bare": True,
+        "each": {"a": [1, 2]},
+        "given": {"b": "x"},
+    }
+    for _ in range(2):
+        assert tables.runs_of("some_paper", entry, tmp_path).to_dict("list") == {"c": [1.5, 1.5]}
+    assert calls == [1, 2]
+    tables.runs_of("some_paper", {**entry, "given": {"b": "y"}}, tmp_path)
+    assert calls == [1, 2, 1, 2]  # what is given counts, too
+
+
 @pytest.mark.usefixtures("spark")
 def test_a_table_of_a_sweep_has_rows_for_every_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from experiments.replay.run import Setting
     from experiments.studies.papers.albic.runs import Row
     from optim.format.instance import Instance
     from streamplace.policies.scaling import ScalingDecision, ScalingView
@@ -48,52 +49,50 @@ def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
     return [JOINT.make(seed, {**parameters, "period": period}) for period in range(periods)]
 
 
-def scale_outs(seed: int, plan_first: bool) -> list[Row]:
+def scale_outs(seed: int, plan_first: bool) -> Row:
     """Nodes added on a short day, decided on planned loads or on those that run."""
     from experiments.replay.periods import day_periods
-    from experiments.replay.run import Setting, first_state, step
+    from experiments.replay.run import Setting
     from streamplace.policies.deployment import CostModel
-    from streamplace.policies.registry import read_policy
 
-    made = day_periods(seed, **DAY, utilisation=80.0)
-    setting = Setting(made, CostModel(0.1, 0.1))
-    policy = read_policy(
-        "balance-search", seed, scaling=adds_for_the_hottest, costs=setting.costs,
-        plan_first=plan_first,
-    )  # fmt: skip
-    state, added = first_state(setting, policy), 0
-    for number in range(len(made)):
-        row, state = step(setting, policy, number, state)
-        added += int(row["added"])
-    return [{"seed": seed, "plan first": plan_first, "added": added}]
+    setting = Setting(day_periods(seed, **DAY, utilisation=80.0), CostModel(0.1, 0.1))
+    given: Row = {"scaling": adds_for_the_hottest, "plan_first": plan_first}
+    added = _summed("added", setting, "balance-search", seed, **given)
+    return {"seed": seed, "plan first": plan_first, "added": added}
 
 
-def node_periods(seed: int, policy: str, serialise: float) -> list[Row]:
+def node_periods(seed: int, policy: str, serialise: float) -> Row:
     """Nodes summed over a short day under the utilisation rule; a tuple sent costs `serialise`.
 
     That is load per unit of rate on either side. A unit of rate is handled for 1.
     """
     from experiments.replay.periods import day_periods
-    from experiments.replay.run import Setting, first_state, step
+    from experiments.replay.run import Setting
     from streamplace.policies.deployment import CostModel
-    from streamplace.policies.registry import read_policy
     from streamplace.policies.scaling import ScalingChoice
 
     made = day_periods(seed, **DAY)
     per_rate = serialise * made[0].totals[0] / made[0].total_traffic
-    costs = CostModel(per_rate / 2, per_rate / 2)
-    setting = Setting(made, costs)
-    planner = read_policy(
-        policy, seed, scaling=ScalingChoice("utilisation").make(), costs=setting.costs
-    )
+    setting = Setting(made, CostModel(per_rate / 2, per_rate / 2))
+    scaling = ScalingChoice("utilisation").make()
+    total = _summed("nodes", setting, policy, seed, scaling=scaling)
+    return {"node periods": total}
+
+
+def _summed(column: str, setting: Setting, policy: str, seed: int, **given: Any) -> int:
+    """Return the sum of a column over all periods."""
+    from experiments.replay.run import first_state, step
+    from streamplace.policies.registry import read_policy
+
+    planner = read_policy(policy, seed, costs=setting.costs, **given)
     state, total = first_state(setting, planner), 0
-    for number in range(len(made)):
+    for number in range(len(setting.periods)):
         row, state = step(setting, planner, number, state)
-        total += int(row["nodes"])
-    return [{"seed": seed, "policy": policy, "serialise": serialise, "node periods": total}]
+        total += int(row[column])
+    return total
 
 
-def scale_ins(limit: float | None) -> list[Row]:
+def scale_ins(limit: float | None = None) -> Row:
     """Nodes marked where one key group makes balance impossible on fewer of them.
 
     Four nodes used to 30 % on average, so that the utilisation rule would mark some; one key group
@@ -121,13 +120,11 @@ def scale_ins(limit: float | None) -> list[Row]:
     rule = ScalingChoice("utilisation", given).make()
     setting, policy = Setting([period]), read_policy("balance-search", 0, scaling=rule)
     row, _ = step(setting, policy, 0, first_state(setting, policy))
-    return [
-        {
-            "limit": "none" if limit is None else f"{limit:g}",
-            "planned distance": row["load_distance"],
-            "marked": row["marked"],
-        }
-    ]
+    return {
+        "limit": "none" if limit is None else f"{limit:g}",
+        "planned distance": row["load_distance"],
+        "marked": row["marked"],
+    }
 
 
 def lemmas(seed: int) -> list[Row]:
@@ -139,7 +136,7 @@ def lemmas(seed: int) -> list[Row]:
     made = _counter_example() if seed < 0 else _leaving_case(seed)
     rows = [_integral(made, into) | {"into": into} for into in (False, True)]
     rows += [_divisible(made, into) | {"into": into} for into in (False, True)]
-    return [{"seed": seed, **row} for row in rows]
+    return rows
 
 
 def _leaving_case(seed: int) -> Instance:
@@ -240,28 +237,19 @@ def _divisible(made: Instance, into: bool) -> Row:
     }
 
 
-def weighted(seed: int) -> list[Row]:
-    """Least d of the weighted objective and of the lexicographic one."""
+def weighted(seed: int, weighted: bool) -> Row:
+    """Least d of the weighted objective, or of the lexicographic one."""
     from experiments.generators import generate
     from optim import solve
 
     made = generate("cluster", nodes=4, key_groups=5, max_migrations=3, seed=seed)
-    rows = []
-    for way in (True, False):
-        result = solve(made, "balance-milp", weighted=way, gap=1e-4, time_limit=20.0)
-        assert result.evaluation is not None
-        rows.append(
-            {
-                "seed": seed,
-                "weighted": way,
-                "distance": result.evaluation.load_distance,
-                "proven": str(result.termination) == "optimal",
-            }
-        )
-    return rows
+    result = solve(made, "balance-milp", weighted=weighted, gap=1e-4, time_limit=20.0)
+    assert result.evaluation is not None
+    proven = str(result.termination) == "optimal"
+    return {"distance": result.evaluation.load_distance, "proven": proven}
 
 
-def node_weights(seed: int, way: str) -> list[Row]:
+def node_weights(seed: int, way: str) -> Row:
     """Seconds of HiGHS on the full model: equal nodes, weights 1 to 4, or a second resource."""
     import numpy as np
 
@@ -293,19 +281,15 @@ def node_weights(seed: int, way: str) -> list[Row]:
     if way == "memory" and found.x is not None:
         node = built.read(found.x)
         used = float(np.bincount(node, problem.usage[:, -1], problem.num_nodes).max())
-    return [
-        {
-            "seed": seed,
-            "way": way,
-            "seconds": spent,
-            "distance": found.objective,
-            "memory used": used,
-            "memory": MEMORY if way == "memory" else None,
-        }
-    ]
+    return {
+        "seconds": spent,
+        "distance": found.objective,
+        "memory used": used,
+        "memory": MEMORY if way == "memory" else None,
+    }
 
 
-def joint_model(nodes: int, key_groups: int, seconds: float) -> list[Row]:
+def joint_model(nodes: int, key_groups: int, seconds: float) -> Row:
     """State and gap of the joint model after a time limit."""
     from experiments.generators.rebalancing import JOINT
     from optim import solve
@@ -313,18 +297,15 @@ def joint_model(nodes: int, key_groups: int, seconds: float) -> list[Row]:
     given = {"nodes": nodes, "key_groups": key_groups, "operators": nodes // 2 * 2 or 2}
     made = JOINT.make(0, {**given, "one_to_one": 50.0, "max_migrations": None})
     result = solve(made, "joint-milp", max_load_distance=10.0, time_limit=seconds)
-    objective = result.objective
-    return [
-        {
-            "nodes": nodes,
-            "key groups": made.num_tasks,
-            "seconds": seconds,
-            "state": str(result.termination),
-            "value": None if result.evaluation is None else result.evaluation.imc_gain,
-            "bound": result.bound if objective is not None else None,
-            "traffic": made.total_traffic,
-        }
-    ]
+    return {
+        "nodes": nodes,
+        "key groups": made.num_tasks,
+        "seconds": seconds,
+        "state": str(result.termination),
+        "value": None if result.evaluation is None else result.evaluation.imc_gain,
+        "bound": result.bound if result.objective is not None else None,
+        "traffic": made.total_traffic,
+    }
 
 
 MEMORY = 70.0
@@ -333,7 +314,7 @@ MEMORY = 70.0
 PATTERNS = ("one to one", "partial merge", "partial, skewed", "partial, even", "full, even")
 
 
-def patterns(seed: int, pattern: str) -> list[Row]:
+def patterns(seed: int, pattern: str) -> Row:
     """Collocate two operators of 60 key groups on 6 nodes, by how the first sends to the second."""
     import numpy as np
 
@@ -369,4 +350,4 @@ def patterns(seed: int, pattern: str) -> list[Row]:
     )
     assert found.evaluation is not None
     factor = found.evaluation.collocation_factor or 0.0
-    return [{"seed": seed, "pattern": pattern, "collocated": 100.0 * factor}]
+    return {"collocated": 100.0 * factor}

@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.papers.albic.runs import Policy, Row, follow, frame, kept, placed
+from experiments.studies.papers.albic.runs import Row, follow, placed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
-
-    import pandas as pd
 
     from formulations.rebalancing.problem import Floats
     from optim.format.instance import Instance
-
-SECONDS = 5.0
-"""Time limit of a solver, cold and with one thread; what it has of a processor is measured."""
 
 SOLVERS = ("cbc", "highs", "scip")
 INTEGRATED, FIRST = "integrated", "scale-in first"
@@ -36,11 +30,11 @@ GOOD = 10.0
 """Load distance that is called good: ALBIC's own maxLD."""
 
 
-def solving(seed: int, nodes: int, moves: int, way: str, seconds: float = SECONDS) -> list[Row]:
+def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
     """Load distance of Flux, of the search, or of one solver cold with one thread.
 
     With a solver stands the processor time that it had, building the model included: on a shared
-    machine less than its limit.
+    machine less than its limit (s).
     """
     from experiments.generators import generate
     from formulations.rebalancing.balance.model import build_full
@@ -49,14 +43,13 @@ def solving(seed: int, nodes: int, moves: int, way: str, seconds: float = SECOND
     from optim.solvers import solve_linear
 
     made = generate("cluster", nodes=nodes, varies=40.0, max_migrations=moves, seed=seed)
-    row: Row = {"seed": seed, "nodes": nodes, "moves": moves, "way": way}
     if way in ("flux", "balance-search"):
         found = solve(made, way, seed=seed).evaluation
-        return [{**row, "cpu": None, "distance": found.load_distance if found else None}]
+        return {"cpu": None, "distance": found.load_distance if found else None, "limit": limit}
     model = build_full(balance_problem(made)).model
     began = _processor()
-    solution = solve_linear(model, way, time_limit=seconds, abs_gap=1e-3, seed=seed)
-    return [{**row, "cpu": _processor() - began, "distance": solution.objective}]
+    solution = solve_linear(model, way, time_limit=limit, abs_gap=1e-3, seed=seed)
+    return {"cpu": _processor() - began, "distance": solution.objective, "limit": limit}
 
 
 def _processor() -> float:
@@ -65,7 +58,7 @@ def _processor() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def budgets(seed: int, varies: float, moves: int) -> list[Row]:
+def budgets(seed: int, varies: float, moves: int) -> Row:
     """Least load distance found, by budget and by how much the nodes vary."""
     from experiments.generators import generate
     from optim import solve
@@ -73,7 +66,7 @@ def budgets(seed: int, varies: float, moves: int) -> list[Row]:
     made = generate("cluster", nodes=20, varies=varies, max_migrations=moves, seed=seed)
     found = solve(made, "balance-search", seed=seed).evaluation
     assert found is not None
-    return [{"seed": seed, "varies": varies, "moves": moves, "distance": found.load_distance}]
+    return {"distance": found.load_distance}
 
 
 def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
@@ -90,24 +83,16 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
     first = way == FIRST
     given: dict[str, Any] = {"time_limit": 1.0, "gap": GAP} if first else {}
     method = "scale-in-first" if first else "balance-search"
-    rows = run_rounds(made, method, 20, stop=True, **given)
-    return [{"seed": seed, "overloaded": overloaded, "way": way, **row} for row in rows]
+    return run_rounds(made, method, 20, stop=True, **given)
 
 
 def periods(seed: int, moves: int, count: int) -> list[Row]:
     """Follow Real Job 1's shape, with synthetic loads, under a budget of moves."""
-    from experiments.studies.papers.albic.built import joint_periods
-
-    made = joint_periods(
-        seed, count, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
-        rest="outside", max_migrations=moves,
-    )  # fmt: skip
-    rows = follow(made, ("MILP", "balance-search", {}))
-    keep = ("period", "distance", "migrations")
-    return [{"seed": seed, "moves": moves, **{key: row[key] for key in keep}} for row in rows]
+    rows = _followed(seed, moves, count, rest="outside")
+    return [{key: row[key] for key in ("period", "distance", "migrations")} for row in rows]
 
 
-def overloads(seed: int, moves: int) -> list[Row]:
+def overloads(seed: int, moves: int) -> Row:
     """Seconds in which a node is above its capacity, of 2,000 with loads that vary by the second.
 
     A key group's load in a second is lognormal about its mean (σ 0.5); nodes are used to 75 %.
@@ -125,55 +110,42 @@ def overloads(seed: int, moves: int) -> list[Row]:
     loads = np.zeros((2_000, made.num_nodes))
     for at in range(made.num_nodes):
         loads[:, at] = (factor * made.tasks.load[:, 0])[:, node == at].sum(axis=1)
-    over: Any = (loads > 100.0).sum()
-    return [
-        {
-            "seed": seed,
-            "moves": moves,
-            "distance": load_distance_of(made, node),
-            "overload seconds": int(over),
-        }
-    ]
+    return {
+        "distance": load_distance_of(made, node),
+        "overload seconds": int(np.count_nonzero(loads > 100.0)),
+    }
 
-
-MOMENTS, MOMENTS_REDUCED = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0), (0.5, 1.0, 2.0, 5.0)
-"""Seconds at which load distances are read for Figures 2 to 4."""
 
 TIME = "solving time (s)"
 
 
-def solving_times(folder: Path, reduced: bool, nodes: int, budgets: list[int]) -> pd.DataFrame:
-    """Measure every setting, way and solver of Figure 2, 3 or 4, or take it from the folder.
+def solving_times(
+    nodes: int, budgets: list[int], place: int, by: str, seconds: list[float]
+) -> list[Row]:
+    """Load distances of Figure 2, 3 or 4 at moments of solving.
 
     Parameters
     ----------
     nodes, budgets
-        Size of the cluster (20 key groups a node), and maxMigrations of each setting.
+        Size of the cluster (20 key groups a node), and maxMigrations of its settings.
+    place
+        Of the setting: varies 40 and 60 %, each with both budgets.
+    by
+        ``ours``, or a solver ``cold`` or ``warm``.
+    seconds
+        At which they are read.
     """
     from experiments.generators import generate
 
-    seconds = MOMENTS_REDUCED if reduced else MOMENTS
-    solvers = SOLVERS[1:3] if reduced else SOLVERS
-    settings = list(product((40.0, 60.0), budgets))[: 1 if reduced else None]
-    rows: list[Row] = []
-    for place, (varies, budget) in enumerate(settings):
-        made = generate("cluster", nodes=nodes, varies=varies, max_migrations=budget)
-        key = {"nodes": nodes, "varies": varies, "budget": budget, "seconds": seconds}
-        ours = {**key, "ways": "flux, balance-search with its bound"}
-        parts = kept(folder, ours, lambda m=made: quick_ways(m, seconds))  # type: ignore[misc]
-        for solver, warm in product(solvers, (False, True)):
-            more = {**key, "solver": solver, "warm": warm}
-            parts = parts + kept(
-                folder,
-                more,
-                lambda m=made, s=solver, w=warm: traced(m, s, w, seconds),  # type: ignore[misc]
-            )
-        setting = {"place": place, "setting": f"varies {varies:g} %, {budget} moves"}
-        rows += [{**row, **setting} for row in parts]
-    return frame(rows)
+    varies, budget = tuple(product((40.0, 60.0), budgets))[place]
+    made = generate("cluster", nodes=nodes, varies=varies, max_migrations=budget)
+    setting = {"place": place, "setting": f"varies {varies:g} %, {budget} moves"}
+    solver, _, start = by.partition(", ")
+    rows = traced(made, solver, start == "warm", seconds) if start else quick_ways(made, seconds)
+    return [{**row, **setting} for row in rows]
 
 
-def quick_ways(instance: Instance, seconds: tuple[float, ...]) -> list[Row]:
+def quick_ways(instance: Instance, seconds: Sequence[float]) -> list[Row]:
     """Flux, which takes no time; balance-search and its proven bound, read at each time."""
     from optim import solve
 
@@ -192,7 +164,7 @@ def quick_ways(instance: Instance, seconds: tuple[float, ...]) -> list[Row]:
     ]
 
 
-def _read(trace: Sequence[Any], seconds: tuple[float, ...], place: int) -> list[float | None]:
+def _read(trace: Sequence[Any], seconds: Sequence[float], place: int) -> list[float | None]:
     """Return the last entry of a trace known at each time."""
     known = []
     for moment in seconds:
@@ -201,7 +173,7 @@ def _read(trace: Sequence[Any], seconds: tuple[float, ...], place: int) -> list[
     return known
 
 
-def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ...]) -> list[Row]:
+def traced(instance: Instance, solver: str, warm: bool, seconds: Sequence[float]) -> list[Row]:
     """Solve the paper's model once and read its trace at each time."""
     from formulations.rebalancing.balance.model import build_full
     from formulations.rebalancing.balance.search import search_balance
@@ -227,36 +199,20 @@ def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ..
 
 
 ROUND, OVERLOADED = "round", "overloaded nodes"
-ROUNDS, ROUNDS_REDUCED = 16, 8
 FINISHED = "integrated, drained at the end"
-WAYS: tuple[Policy, ...] = (
-    (INTEGRATED, "balance-search", {}),
-    (FINISHED, "balance-search", {}),
-    (FIRST, "scale-in-first", {"gap": GAP}),
-)
-"""Names, methods and their settings. None has a time limit, so that a run repeats."""
 
 
-def scale_in_rounds(folder: Path, reduced: bool) -> pd.DataFrame:
-    """Plan round after round until the leaving nodes are empty."""
+def scale_in_rounds(overloaded: int, way: str, nodes: int, leaving: int, rounds: int) -> list[Row]:
+    """Plan rounds until the leaving nodes are empty; no time limits, so that a run repeats."""
     from experiments.generators import generate
 
-    rows: list[Row] = []
-    for overloaded in (1, 5):
-        size = {"nodes": 20, "leaving": 3} if reduced else {"nodes": 60, "leaving": 10}
-        made = generate("scale_in", **size, overloaded=overloaded, max_migrations=20)
-        rounds = ROUNDS_REDUCED if reduced else ROUNDS
-        for name, method, given in WAYS:
-            key = {**size, "overloaded": overloaded, "rounds": rounds, "way": name, **given}
-            rows += kept(
-                folder,
-                key,
-                lambda i=made, m=method, n=name, o=overloaded, r=rounds, g=given: [  # type: ignore[misc]
-                    {"way": n, OVERLOADED: o, **row}
-                    for row in run_rounds(i, m, r, finish=n == FINISHED, **g)
-                ],
-            )
-    return frame(rows)
+    made = generate(
+        "scale_in", nodes=nodes, leaving=leaving, overloaded=overloaded, max_migrations=20
+    )
+    given: Row = {"gap": GAP} if way == FIRST else {}
+    method = "scale-in-first" if way == FIRST else "balance-search"
+    rows = run_rounds(made, method, rounds, finish=way == FINISHED, **given)
+    return [{"way": way, OVERLOADED: overloaded, **row} for row in rows]
 
 
 def run_rounds(
@@ -302,32 +258,21 @@ def run_rounds(
     return rows
 
 
-BUDGETS = (10, 13, 20, 30, 300)
-SEEDS, SEEDS_REDUCED = 30, 2
 PERIODS = 13
 """The first is where the load distance starts, and is left out of the figures."""
 
 
-def budget_periods(folder: Path, reduced: bool) -> pd.DataFrame:
-    """Follow the same periods with each budget, from every seed."""
-    rows: list[Row] = []
-    for seed, budget in product(range(SEEDS_REDUCED if reduced else SEEDS), BUDGETS):
-        name = "unrestricted" if budget == BUDGETS[-1] else str(budget)
-        rows += kept(
-            folder,
-            {"budget": budget, "periods": PERIODS, "seed": seed},
-            lambda s=seed, b=budget, n=name: [  # type: ignore[misc]
-                {**row, "maxMigrations": n, "seed": s} for row in _followed(s, b)
-            ],
-        )
-    return frame(rows)
+def budget_periods(seed: int, budget: int) -> list[Row]:
+    """Follow the same periods with each budget, of 300 key groups."""
+    name = "unrestricted" if budget == 300 else str(budget)
+    return [{**row, "maxMigrations": name, "seed": seed} for row in _followed(seed, budget)]
 
 
-def _followed(seed: int, budget: int) -> list[Row]:
+def _followed(seed: int, budget: int, count: int = PERIODS, **given: Any) -> list[Row]:
     from experiments.studies.papers.albic.built import joint_periods
 
     made = joint_periods(
-        seed, PERIODS, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
-        max_migrations=budget,
+        seed, count, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
+        max_migrations=budget, **given,
     )  # fmt: skip
     return follow(made, ("MILP", "balance-search", {}))

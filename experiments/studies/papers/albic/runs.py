@@ -1,15 +1,13 @@
-"""Rows of runs that follow periods, each stored as soon as it is there, so that a run can go on."""
+"""Rows of runs that follow periods."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
@@ -19,14 +17,6 @@ Row = dict[str, Any]
 
 #: Name in tables, method, and what it is told.
 Policy = tuple[str, str, dict[str, Any]]
-
-
-def kept(folder: Path, key: Mapping[str, Any], make: Callable[[], list[Row]]) -> list[Row]:
-    """Return what was made for a key before, or make it and keep it in the folder."""
-    from optim.util.store import fingerprint, remembered
-
-    rows: list[Row] = remembered(folder / "parts" / f"{fingerprint(key)}.json", key, make)
-    return rows
 
 
 def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
@@ -77,34 +67,3 @@ def follow(periods: Sequence[Instance], policy: Policy) -> list[Row]:
         rows.append(row)
         node = result.plan.node_indices(now)
     return rows
-
-
-def frame(rows: list[Row]) -> Any:
-    """Return rows as a frame."""
-    import pandas as pd
-
-    return pd.DataFrame(rows)
-
-
-FOLDER = Path("build/papers/albic/claims")
-"""Where finished runs are stored."""
-
-
-def rows_of(
-    table: str, keys: Iterable[Mapping[str, Any]], make: Callable[..., list[Row]]
-) -> pd.DataFrame:
-    """Return the rows that `make` gives for every key, taken from the folder where they are there.
-
-    Parameters
-    ----------
-    table
-        What the rows are for; part of their key.
-    keys
-        Arguments of `make`.
-    make
-        Called with a key as keyword arguments.
-    """
-    rows: list[Row] = []
-    for key in keys:
-        rows += kept(FOLDER, {"table": table, **key}, lambda k=key: make(**k))  # type: ignore[misc]
-    return frame(rows)

@@ -241,9 +241,6 @@ def tables_of(paper: str) -> dict[str, Making]:
     path = PAPERS / paper / "tables.toml"
     told = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     views = told.pop("views", {})
-    module = f"experiments.studies.papers.{paper}.measurements"
-    if (PAPERS / paper / "measurements.py").is_file():
-        return dict(importlib.import_module(module).TABLES)
     return {
         name: Making(
             partial(_made, paper, name, entry, views),
@@ -258,8 +255,6 @@ def _made(
     paper: str, name: str, entry: Row, views: Mapping[str, str], reduced: bool
 ) -> pd.DataFrame:
     """Make the table of an entry of ``tables.toml``."""
-    import pandas as pd
-
     if reduced:
         entry = change(entry, entry.get("reduced", {}))
     folder = MADE / paper / "tables" / (f"{name}-reduced" if reduced else name)
@@ -269,15 +264,22 @@ def _made(
             frame = tables.table(entry["sql"])
         shutil.rmtree(folder)  # the next time all is run again
     else:
-        run = partial(function_of(paper, entry["run"]), **entry.get("given", {}))
-        rows = [
-            row if entry.get("bare") else {**{k: v for k, v in key.items() if k not in row}, **row}
-            for key in keys(entry.get("each", {}))
-            for row in _rows(run, key, folder if entry.get("keep") else None)
-        ]
-        frame = pd.DataFrame(rows)[entry.get("columns", slice(None))]
+        frame = runs_of(paper, entry, folder)
     frame.attrs |= {key: entry[key] for key in ("left_out", "left_out_why") if key in entry}
     return frame
+
+
+def runs_of(paper: str, entry: Row, folder: Path) -> pd.DataFrame:
+    """Return the rows of an entry's runs; with ``keep`` those that the folder has are not made."""
+    import pandas as pd
+
+    run, given = function_of(paper, entry["run"]), entry.get("given", {})
+    rows = [
+        row if entry.get("bare") else {**{k: v for k, v in key.items() if k not in row}, **row}
+        for key in keys(entry.get("each", {}))
+        for row in _rows(run, {**given, **key}, folder if entry.get("keep") else None)
+    ]
+    return pd.DataFrame(rows)[entry.get("columns", slice(None))]
 
 
 def function_of(paper: str, place: str) -> Callable[..., Any]:

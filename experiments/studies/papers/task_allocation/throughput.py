@@ -6,41 +6,19 @@ No sweep: the compiled algorithms alone are timed, on arrays that stand ready.
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-
-    import pandas as pd
 
 
-SECONDS, SECONDS_REDUCED = 19, 3
 NAMES = ("TD", "TL")
 
 
-def counted(folder: Path, reduced: bool) -> pd.DataFrame:
-    """Count the calls of each algorithm second by second; finished algorithms are not repeated."""
-    import pandas as pd
-
-    from optim.util.store import remembered
-
-    seconds = SECONDS_REDUCED if reduced else SECONDS
-    rows = []
-    for name in NAMES:
-        asked = {"method": name, "seconds": seconds}
-        make = partial(_counted, name, seconds)
-        counts = remembered(folder / f"{name}.json", asked, make)
-        rows += [
-            {"method": name, "duration (s)": second + 1, "allocations": calls}
-            for second, calls in enumerate(counts)
-        ]
-    return pd.DataFrame(rows)
-
-
-def _counted(name: str, seconds: int) -> list[int]:
-    return count_calls(prepared(name), seconds)
+def counted(method: str, seconds: int) -> list[dict[str, int]]:
+    """Count the calls of an algorithm second by second."""
+    counts = count_calls(prepared(method), seconds)
+    return [{"duration (s)": at, "allocations": calls} for at, calls in enumerate(counts, start=1)]
 
 
 def prepared(name: str, **changes: Any) -> Callable[[], object]:
