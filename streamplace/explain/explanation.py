@@ -557,10 +557,9 @@ def print_explanation(
 def print_conflicts(console: Console, instance: Instance, found: Explanation) -> None:
     """Print why there is no plan, and what would help."""
     for k, rules in enumerate(found.conflicts, start=1):
-        alone = "cannot be satisfied"
-        which = "cannot hold together; without one of them, the others can" if rules[1:] else alone
+        more = " together; without one of them, the others can" if len(rules) > 1 else ""
         heading = f"conflict {k}" if len(found.conflicts) > 1 else "conflict"
-        console.print(f"\n{heading}: {which}", style="bold")
+        console.print(f"\n{heading}: cannot hold{more}", style="bold")
         for rule in rules:
             console.print(f"  {clash_line(instance, rule)}", soft_wrap=True)
     for heading, some in (("smallest change", found.relaxation), ("or", found.remedies)):
