@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import urllib.request
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from experiments.studies.lab.runner import (
     Cluster,
     LabError,
     free_ports,
+    send,
     wait_until,
 )
 from optim.errors import InvalidInput
@@ -172,8 +172,7 @@ class FlinkCluster(Cluster):
 
     def cancel(self, job: str) -> None:
         """Cancel a job and wait until it has ended."""
-        address = f"{self.url}/jobs/{job}?mode=cancel"
-        urllib.request.urlopen(urllib.request.Request(address, method="PATCH"), timeout=20).close()
+        send(f"{self.url}/jobs/{job}?mode=cancel", None, "PATCH")
         ends = ("CANCELED", "FAILED", "FINISHED")
         ended = lambda: self.web.get(f"jobs/{job}")["state"] in ends  # noqa: E731
         wait_until(ended, f"job {job} is cancelled", LONG, 0.2)

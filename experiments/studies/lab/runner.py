@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
@@ -73,6 +74,16 @@ def wait_until(
             raise LabError(f"not in {limit:g} s: {what}")
         time.sleep(pause)
     return time.monotonic() - began
+
+
+def send(url: str, body: str | None, method: str) -> bytes:
+    """Send a JSON document, or nothing, and return the answer."""
+    head = {} if body is None else {"Content-Type": "application/json"}
+    data = None if body is None else body.encode()
+    asked = urllib.request.Request(url, data, head, method=method)
+    with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+        found: bytes = answer.read()
+    return found
 
 
 def free_ports(host: str, number: int) -> list[int]:

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-import urllib.request
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from experiments.studies.lab.flink_bench import MACHINES, Running
 from experiments.studies.lab.flink_cluster import FlinkCluster
 from experiments.studies.lab.loop import Phases
 from experiments.studies.lab.machines import GATEWAY, Machines, reason_against
-from experiments.studies.lab.runner import PATIENCE, Steps, Walk, command, run_lab, wait_until
+from experiments.studies.lab.runner import Steps, Walk, command, run_lab, send, wait_until
 
 if TYPE_CHECKING:
     import argparse
@@ -58,13 +57,6 @@ def flink_up(folder: Path, settings: dict[str, Any]) -> Iterator[tuple[FlinkClus
             lab.start(name, host=machines.address(name), inside=machines.inside(name))
         lab.wait_for(set(MACHINES))
         yield lab, machines
-
-
-def put(url: str, body: str) -> None:
-    """Send a JSON document by PUT."""
-    head = {"Content-Type": "application/json"}
-    asked = urllib.request.Request(url, body.encode(), head, method="PUT")
-    urllib.request.urlopen(asked, timeout=PATIENCE).close()
 
 
 def wait_for_slots(lab: FlinkCluster, job: str, slots: int) -> float:
@@ -111,7 +103,7 @@ def rates(folder: Path, seconds: float) -> tuple[float, float, float]:
         command("export", "flink", *files, "-o", str(rescale))
         (slots,) = json.loads(Path(files[1]).read_text())["parallelism"].values()
         machines.limit(None)  # as for every start: only the steady state is measured
-        put(f"{lab.url}/jobs/{job}/resource-requirements", rescale.read_text())
+        send(f"{lab.url}/jobs/{job}/resource-requirements", rescale.read_text(), "PUT")
         took = wait_for_slots(lab, job, slots)
         step(f"rescaled from {SLOTS} to {slots} slots in {took:.1f} s")
         time.sleep(_COMPILED)

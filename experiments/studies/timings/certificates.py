@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.generators import generate
 from experiments.studies.bench.cases import read
 from experiments.studies.bench.proofs import EXACT, methods_of
-from experiments.studies.timings.registry import spend, timing, value_of
+from experiments.studies.timings.registry import spend, value_of
 from optim import solve
 from optim.certificates import check
 from optim.certificates.grade import certified
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.referee.result import Result
 
-COLUMNS = (
-    "case", "value", "claimed bound", "certified bound", "certified gap", "closed", "kind",
-    "solve, CPU s", "write", "check", "bytes",
-)  # fmt: skip
 SECONDS, MOST_NODES = 60.0, 20_000
 
 
@@ -63,10 +59,6 @@ def gap_of_value(result: Result) -> float | None:
     return abs(value - bound) / abs(value) if percent and bound is not None else gap
 
 
-@timing(
-    "Cases of the open benchmark by the exact method of their objective", *COLUMNS,
-    quick={"only": "papers-figure2"},
-)  # fmt: skip
 def bench(only: str = "", limit: float = 120.0) -> Rows:
     """Certify the default cases whose names hold a text."""
     for case in read():
@@ -76,7 +68,6 @@ def bench(only: str = "", limit: float = 120.0) -> Rows:
             yield row_of(case.name, instance, case.objective, exact[0], limit)
 
 
-@timing("The random graphs of CIKM 2014, section 7.3", *COLUMNS, quick={"graphs": 2})
 def random_graphs(graphs: int = 2000) -> Rows:
     """As in `task_allocation.random_graphs`."""
     for seed in range(graphs):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.generators import generate
-from experiments.studies.timings.registry import spend, timing
+from experiments.studies.timings.registry import cases, spend
 from optim import Instance, Plan
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.methods.choose import check_suitable
@@ -34,16 +34,7 @@ CLI = ("-m", "streamplace")
 LIMITED = ("imc-milp", "joint-milp", "scale-in-first", "throughput-milp")
 """Methods that go on for minutes until a proof: these have a limit of 1 s."""
 
-SOLVED = (
-    ("capsys-q1", "imc-exact"), ("capsys-q2", "imc-milp"), ("random_graphs", "imc-exact"),
-    ("community", "top-down"), ("community", "task-level"), ("community", "imc-search"),
-    ("community", "partition"), ("joint", "joint-search"), ("joint", "albic"),
-    ("cluster", "flux"), ("cluster", "balance-search"), ("eoa_random", "gma"),
-    ("eoa_random", "eoa-milp"), ("storm_reference", "storm-milp"),
-    ("storm_reference", "storm-online"), ("capsys-rate-q1", "throughput-exact"),
-    ("capsys-rate-q3", "throughput-exact"), ("capsys-rate-q1", "throughput-search"),
-)  # fmt: skip
-"""Instances (of `examples`, or of a generator with its defaults, seed 1) and methods."""
+SOLVED = tuple((name, method) for name, method in cases("solved"))
 OPTIONS = {"joint-search": ("--option", "steps=100000")}
 
 
@@ -92,10 +83,6 @@ def run(
     ).returncode  # fmt: skip
 
 
-@timing(
-    "Commands, CPU s of the whole process, least of several", "command", "CPU s", "exit code",
-    quick={"repeats": 1, "only": "check"},
-)  # fmt: skip
 def processes(repeats: int = 3, only: str = "") -> Rows:
     """Time commands; with ``--against CHECKOUT`` beside those of another checkout."""
     with tempfile.TemporaryDirectory() as folder:
@@ -124,10 +111,6 @@ def seconds_of(method: str, root: Path, bytecode: Path) -> float:
     return spend(run, words, root, root, bytecode).cpu
 
 
-@timing(
-    "A solve of examples/capsys-q1.json after `streamplace warm`, whole process",
-    "method", "CPU s, least", "most", aim="1 s", quick={"methods": "even", "repeats": 1},
-)  # fmt: skip
 def start_up(methods: str = "", repeats: int = 2) -> Rows:
     """Time a first `solve` of each method; Python's own cache is put in a folder of this timing,
     since some machines forbid Python to write any.
@@ -139,10 +122,6 @@ def start_up(methods: str = "", repeats: int = 2) -> Rows:
             yield name, f"{min(taken):.2f}", f"{max(taken):.2f}"
 
 
-@timing(
-    "The same in a copy of the sources without machine code or bytecode, as after a clone",
-    "method", "CPU s", aim="8 s", quick={"methods": "even"},
-)  # fmt: skip
 def start_up_cold(methods: str = "") -> Rows:
     """Time a first run; the libraries have their bytecode, as pip leaves it."""
     ignored = shutil.ignore_patterns("__pycache__")
@@ -195,11 +174,6 @@ def write_cluster(folder: Path, brokers: int, partitions: int) -> None:
     (folder / "brokers.json").write_text(json.dumps(found))
 
 
-@timing(
-    "One dead broker of 200, 100,002 replicas: from Kafka's own output to a reassignment",
-    "command", "s", "CPU s", "again: s", "CPU s", "partitions to reassign",
-    quick={"brokers": 20, "partitions": 200},
-)  # fmt: skip
 def dead_broker(brokers: int = 200, partitions: int = 33_334) -> Rows:
     """Time each command twice: the second finds kernels and files where the first left them."""
     with tempfile.TemporaryDirectory() as name:

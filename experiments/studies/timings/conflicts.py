@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.timings.registry import spend, timing
+from experiments.studies.timings.registry import spend
 from formulations.conflicts.conflict import told
 from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.rule_instances import atoms_of
@@ -298,10 +298,6 @@ def named(instance: Instance, seconds: float = SECONDS) -> tuple[bool | None, li
     return verdict, [{(c.rule, frozenset(c.ids)) for c in told(atoms, core)} for core in cores]
 
 
-@timing(
-    "Planted conflicts of one to three rules among twelve, 60 nodes × 1,200 tasks", "planted",
-    "named exactly", "s (median)", "s (most)", quick={"count": 2, "nodes": 10, "tasks": 100},
-)  # fmt: skip
 def planted_conflicts(count: int = 200, nodes: int = 60, tasks: int = 1200) -> Rows:
     """How often `explain` names exactly the rules that conflict."""
     named(planted(0, 10, 100)[0])

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from experiments.studies.bench.rebalancer_process import peak_megabytes
-from experiments.studies.timings.registry import apart, least, spend, timing
+from experiments.studies.timings.registry import apart, least, spend
 from formulations.rebalancing.balance.model import build_full
 from formulations.rebalancing.problem import make_problem
 from optim import Instance, Plan, evaluate
@@ -68,10 +68,6 @@ def read_once(path: str) -> dict[str, float]:
     }
 
 
-@timing(
-    "1,000 nodes, 4 streams a task, each run a process of its own", "what", "least", "most",
-    quick={"tasks": 2000, "repeats": 1},
-)  # fmt: skip
 def reading(tasks: int = 100_000, repeats: int = 5) -> Rows:
     """Read, validate and evaluate a large instance."""
     with tempfile.TemporaryDirectory() as folder:
@@ -138,11 +134,6 @@ def with_pulp(problem: BalanceProblem) -> Any:
     return model
 
 
-@timing(
-    "balance-milp in the paper's full form: our arrays, bare scipy, PuLP objects",
-    "way", "ms (median)", "× scipy (median of pairs)", "× PuLP",
-    aim="≤ 3 × scipy, ≤ 1/10 of PuLP", quick={"nodes": 6, "key_groups": 60, "pairs": 2},
-)  # fmt: skip
 def model_building(nodes: int = 60, key_groups: int = 1200, pairs: int = 7) -> Rows:
     """Build one matrix in three ways; they are checked to be the same."""
     problem = problem_of(nodes, key_groups)

@@ -24,7 +24,6 @@ from experiments.studies.timings.cruise_control import (
     State,
     optimise,
 )
-from experiments.studies.timings.registry import timing
 from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
@@ -104,11 +103,6 @@ def fewest_bytes(instance: Instance, seed: int) -> tuple[float | None, float]:
     return value, float(result.bound or 0.0)
 
 
-@timing(
-    "Bytes copied beside Cruise Control's goals, within 9 % of the mean", "goals", "clusters",
-    "number", "no more bytes than greedy", "fewer bytes, median %", "95 % interval", "least … most",
-    "possible by the bound, median %", "s (median)", quick={"clusters": 1},
-)  # fmt: skip
 def bytes_copied(clusters: int = 36) -> Rows:
     """Balance clusters both ways; single clusters are reported on standard error."""
     warm_up()

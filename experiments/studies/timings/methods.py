@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.generators import generate
 from experiments.studies.bench.cases import read
-from experiments.studies.timings.registry import least, spend, timing, value_of
+from experiments.studies.timings.registry import least, spend, value_of
 from optim import Instance, solve
 from optim.errors import StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
@@ -78,10 +78,6 @@ def between_nodes(result: Result) -> float:
     return 100 * (found.internode_traffic or 0.0) / (found.total_traffic or 1.0) if found else 100.0
 
 
-@timing(
-    "storm-online: 10,000 executors, 100,000 pairs, 100 nodes of 4 slots", "topologies", "options",
-    "s (best of 3)", "between nodes, %", aim="≤ 10 s", quick={"executors": 500, "pairs": 2000},
-)  # fmt: skip
 def storm_online(executors: int = 10_000, pairs: int = 100_000) -> Rows:
     """Storm's online scheduler, evaluation included."""
     for topologies in (1, 10):
@@ -95,11 +91,6 @@ def storm_online(executors: int = 10_000, pairs: int = 100_000) -> Rows:
             yield topologies, shown, run.wall, between_nodes(run.value)
 
 
-@timing(
-    "storm-milp: 5 stages of 4 executors, all-to-all, 4 workers, 4 nodes; a second run each",
-    "grouping", "slots a node", "s", "between nodes, %", "ended", aim="≤ 30 s",
-    quick={"groupings": ("shuffle",)},
-)  # fmt: skip
 def storm_milp(groupings: Sequence[str] = ("shuffle", "alternate", "fields")) -> Rows:
     """Proofs by patterns, of both levels."""
     for grouping in groupings:
@@ -113,10 +104,6 @@ def storm_milp(groupings: Sequence[str] = ("shuffle", "alternate", "fields")) ->
             yield grouping, slots, seconds, between_nodes(result), str(result.termination)
 
 
-@timing(
-    "gma, 1,000 nodes × 10,000 operators", "racks", "objective", "s (best of 3)", "note",
-    aim="≤ 2 s", quick={"nodes": 20, "operators": 100, "racks": (0,)},
-)  # fmt: skip
 def gma(nodes: int = 1_000, operators: int = 10_000, racks: Sequence[int] = (0, 25)) -> Rows:
     """The elastic allocator's heuristic, the referee left out."""
     method = get_method("gma")
@@ -130,10 +117,6 @@ def gma(nodes: int = 1_000, operators: int = 10_000, racks: Sequence[int] = (0, 
             yield count, objective, run.wall, result.notes[0]
 
 
-@timing(
-    "eoa-milp, 10 nodes × 20 operators", "racks", "objective", "s (median)", "longest", "closed",
-    aim="≤ 10 s", quick={"seeds": 1},
-)  # fmt: skip
 def eoa_milp(seeds: int = 10) -> Rows:
     """The exact model at 60 % CPU use."""
     solve(generate("eoa_random", seed=0, nodes=4, operators=6), "eoa-milp")  # compiles
@@ -154,11 +137,6 @@ STEPS = {"lsa+rsm": {"step": 500}}
 in most slots, and mapping 100,000 threads again for each single slot would take minutes."""
 
 
-@timing(
-    "Mapping a DAG of 1,000 tasks with about 100,000 threads", "method", "threads",
-    "slots asked for", "acquired", "s (best of 3)", "of it mapping, s", "note", aim="≤ 5 s",
-    quick={"tasks": 20},
-)  # fmt: skip
 def model_driven(tasks: int = 1_000) -> Rows:
     """Every model-driven method on a random DAG of the five measured tasks, kernels compiled."""
     for allocation, rate in RATES.items():
@@ -203,11 +181,6 @@ def pipeline(nodes: int, tasks: int = 100, groups: int = 4) -> Instance:
     return Instance.from_dict(document)
 
 
-@timing(
-    "Sustainable rate: the CAPSys queries at three levels of CPU and network", "case",
-    "highest rate", "proof", "s", "CPU s", "search in 1 s", "over collocation", "over round robin",
-    quick={"only": "q1-tight"},
-)  # fmt: skip
 def rate_cases(only: str = "") -> Rows:
     """Prove each; search it for a second; compare with collocation and an even spread."""
     for instance in bench_instances("throughput-q"):
@@ -243,11 +216,6 @@ def _others(instance: Instance) -> list[float]:
     return rates
 
 
-@timing(
-    "Sustainable rate: pipelines by throughput-exact, and throughput-search on the last",
-    "groups × tasks on nodes", "method", "rate", "bound", "gap", "ended", "s", "CPU s",
-    quick={"nodes": (20,), "large": (8, 10, 4), "limit": 2.0},
-)  # fmt: skip
 def rate_pipelines(
     nodes: Sequence[int] = (8, 20, 100),
     large: tuple[int, int, int] = (1000, 5000, 20),
@@ -307,12 +275,6 @@ def singles(instance: Instance, objective: str) -> Iterator[str]:
         yield name
 
 
-@timing(
-    "`solve` without a method beside every single method that suits, each with the same time",
-    "instance", "objective", "portfolio", "ended", "best single", "its value", "methods",
-    "portfolio is worse by", aim="never worse",
-    quick={"seconds": 0.5, "sets": ("sweep",), "most": 1, "rivals": 2},
-)  # fmt: skip
 def portfolio(
     seconds: float = 5.0,
     sets: Sequence[str] = ("examples", "sweep"),

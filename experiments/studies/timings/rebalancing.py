@@ -25,9 +25,9 @@ from experiments.studies.bench.rebalancer_process import (
 )
 from experiments.studies.timings.registry import (
     apart,
+    cases,
     collocated,
     spend,
-    timing,
     value_of,
 )
 from formulations.rebalancing.balance.model import build_full
@@ -80,9 +80,9 @@ class Case:
     nodes: int
     per_node: int
     varies: float
-    budget: int | None
-    looks: tuple[float, ...]
     limit: float
+    looks: Sequence[float] = ()
+    budget: int | None = None
     aim: str = ""
 
     def given(self) -> Instance | None:
@@ -105,25 +105,7 @@ class Case:
         return CLUSTER.make(seed, sizes | {"max_migrations": budget})
 
 
-CASES = (
-    Case(
-        "cluster_20x400_v40_s0_m10", 20, 20, 40.0, 10, (0.05,), 15.0,
-        "0.5452 closed ≤ 5 s; nine of ten ≤ 15 s",
-    ),
-    Case("cluster_60x1200_v40_s0_m20", 60, 20, 40.0, 20, (0.05,), 5.0, "5.1876 closed ≤ 1 s"),
-    Case(
-        "cluster_60x1200_v40_s0_m50", 60, 20, 40.0, 50, (0.05, 10.0), 15.0,
-        "≤ 0.40 in 50 ms, ≤ 0.30 in 10 s, gap ≤ 0.1",
-    ),
-    Case("cluster_60x1200_v60_s0_m50", 60, 20, 60.0, 50, (0.05,), 15.0, "≤ 1.1 in 15 s"),
-    Case("cluster_200x10000_v40_s0_m303", 200, 50, 40.0, None, (0.2,), 5.0, "≤ 0.22 in 0.2 s"),
-    Case("1,000 × 100,000", 1_000, 100, 40.0, None, (1.0,), 2.0, "≤ 0.10 in 1 s"),
-    Case("10,000 × 1,000,000", 10_000, 100, 40.0, None, (10.0,), 10.0, "≤ 0.10 in 10 s, ≤ 6 GB"),
-    Case(
-        "scalein_20x400_v20_s0_m20", 20, 20, 20.0, 20, (1.0,), 15.0,
-        "≤ 3.25 in 1 s; bound ≥ 2.95 in 15 s",
-    ),
-)  # fmt: skip
+CASES = tuple(Case(**one) for one in cases("rebalancing"))
 
 
 def distance_at(result: Result, seconds: float) -> float:
@@ -159,10 +141,6 @@ def compiled() -> None:
     forced_moves_bound(balance_problem(CASES[0].made(0)))
 
 
-@timing(
-    "balance-search: load distance d, points", "instance", "which", "d by then", "d in the end",
-    "bound", "gap", "memory, GB", "aim", quick={"seeds": 1, "cases": 1, "limit": 1.0},
-)  # fmt: skip
 def search(seeds: int = 10, cases: int = len(CASES), limit: float | None = None) -> Rows:
     """What is reached, when, and what is proved: given, and the median over seeds."""
     compiled()
@@ -182,10 +160,6 @@ def search(seeds: int = 10, cases: int = len(CASES), limit: float | None = None)
                 yield case.name, label, ", ".join(shown), *cells, memory, case.aim
 
 
-@timing(
-    "Proofs of the small clusters, within 15 s and 5 s", "instance", "which", "method",
-    "d (median)", "closed in time", "s (median)", quick={"seeds": 1, "cases": 1, "limit": 1.0},
-)  # fmt: skip
 def proof(seeds: int = 10, cases: int = 2, limit: float | None = None) -> Rows:
     """How soon `balance-milp` and `balance-search` prove."""
     compiled()
@@ -209,10 +183,6 @@ def _proved(result: Result) -> float:
     return at
 
 
-@timing(
-    "Flux, the paper's full model cold by each solver, Meta's rebalancer (if installed), and ours",
-    "instance", "by", "d", "bound", "s", quick={"cases": 1, "limit": 1.0},
-)  # fmt: skip
 def solvers(cases: int = 3, limit: float = 30.0) -> Rows:
     """At most 30 s each; `rebalancer` is what ``STREAMPLACE_REBALANCER`` names the Python of."""
     compiled()
@@ -242,11 +212,9 @@ def solvers(cases: int = 3, limit: float = 30.0) -> Rows:
             yield case.name, f"rebalancer, {formula}", reached, None, spent
 
 
-@timing("Flux with a budget of all key groups, varies 60", "seed", "Flux", "ours", "bound",
-        quick={"seeds": 1})  # fmt: skip
 def flux(seeds: int = 10) -> Rows:
     """How far Flux stays off when every key group may move."""
-    case = Case("ample", 60, 20, 60.0, 1_200, (), 5.0)
+    case = Case("ample", 60, 20, 60.0, 5.0, budget=1_200)
     for seed in range(seeds):
         instance = case.made(seed)
         theirs, ours = solve(instance, "flux"), solve(instance, "balance-search", time_limit=2.0)
@@ -275,12 +243,6 @@ def _spent(result: Result) -> float:
     return sum(result.times.get(part, 0.0) for part in ("build", "solve"))
 
 
-@timing(
-    "Collocation under a load distance of 1 point: the study's instances, and medians of generated "
-    "ones", "instances", "method", "with a plan", "ended within its gap", "collocated %", "bound %",
-    "gap %", "load distance", "moves", "s", "s (most)",
-    quick={"sizes": ((4, 40, 4),), "seeds": 1, "limit": 1.0},
-)  # fmt: skip
 def joint(
     sizes: Sequence[tuple[int, int, int]] = SIZES, seeds: int = 10, limit: float = MILP_SECONDS
 ) -> Rows:

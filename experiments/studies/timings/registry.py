@@ -1,10 +1,7 @@
 """A registry of timings: each is a function with fixed work and seeds that yields a table's rows.
 
-    @timing("Title of the table", "first column", "second column", aim="≤ 2 s", quick={"tasks": 50})
-    def name(tasks: int = 1000) -> Rows: ...
-
-A timing is called MODULE.FUNCTION. Its parameters have defaults, which are the work that
-docs/benchmarks.md shows; `quick` has those of the smallest work that still shows that it runs.
+A timing is called MODULE.FUNCTION, and has an entry of that name in ``timings.toml``. Its
+parameters have defaults, which are the work that docs/benchmarks.md shows.
 """
 
 from __future__ import annotations
@@ -14,10 +11,12 @@ import inspect
 import os
 import platform
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, meant
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
 
 Rows = Iterable[Sequence[object]]
 
-MODULES = (
-    "commands", "instances", "task_allocation", "rebalancing", "methods", "kafka", "conflicts",
-    "certificates", "spark",
-)  # fmt: skip
 PACKAGES = ("numpy", "scipy", "numba", "ortools", "pulp", "highsbox", "pyspark")
 
 
@@ -81,19 +76,27 @@ class Timing:
 
 
 TIMINGS: dict[str, Timing] = {}
+"""By name, once they are read."""
 
 
-def timing(
-    title: str, *columns: str, aim: str = "", quick: dict[str, Any] | None = None
-) -> Callable[[Callable[..., Rows]], Callable[..., Rows]]:
-    """Register a function that yields rows."""
+def read() -> dict[str, Timing]:
+    """Return the timings of ``timings.toml``, in its order."""
+    told = tomllib.loads(Path(__file__).with_name("timings.toml").read_text(encoding="utf-8"))
+    found = {}
+    for module, entries in told.items():
+        own = importlib.import_module(f"{__package__}.{module}")
+        for name, entry in entries.items():
+            about = (entry["title"], tuple(entry["columns"]), getattr(own, name))
+            key = f"{module}.{name}"
+            found[key] = Timing(key, *about, entry.get("aim", ""), entry.get("quick", {}))
+    return found
 
-    def register(rows: Callable[..., Rows]) -> Callable[..., Rows]:
-        name = f"{rows.__module__.rpartition('.')[2]}.{rows.__name__}"
-        TIMINGS[name] = Timing(name, title, columns, rows, aim, quick or {})
-        return rows
 
-    return register
+def cases(name: str) -> list[Any]:
+    """Return the instances of ``cases.toml`` under a name."""
+    text = Path(__file__).with_name("cases.toml").read_text(encoding="utf-8")
+    found: list[Any] = tomllib.loads(text)[name]
+    return found
 
 
 def timings(names: Sequence[str] = ()) -> list[Timing]:
@@ -104,13 +107,14 @@ def timings(names: Sequence[str] = ()) -> list[Timing]:
     InvalidInput
         There is none of a name.
     """
-    for module in MODULES:
-        importlib.import_module(f"experiments.studies.timings.{module}")
+    if not TIMINGS:
+        TIMINGS.update(read())
+    modules = dict.fromkeys(key.partition(".")[0] for key in TIMINGS)
     found: dict[str, Timing] = {}
-    for name in names or MODULES:
+    for name in names or modules:
         chosen = {key: t for key, t in TIMINGS.items() if name in (key, key.partition(".")[0])}
         if not chosen:
-            remedy = meant(name, [*MODULES, *TIMINGS])
+            remedy = meant(name, [*modules, *TIMINGS])
             raise InvalidInput(Problem("NAME", name, "is no timing, and no module of them", remedy))
         found |= chosen
     return list(found.values())

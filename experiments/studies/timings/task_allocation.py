@@ -18,10 +18,10 @@ from experiments.studies.papers.task_allocation.throughput import count_calls, p
 from experiments.studies.timings.registry import (
     LeftOut,
     apart,
+    cases,
     collocated,
     least,
     spend,
-    timing,
     value_of,
 )
 from formulations.column_generation.problem import problem_of
@@ -46,11 +46,6 @@ LIMIT = 600.0
 JOBS = 20
 
 
-@timing(
-    "Pipelines of four groups of 100 tasks, slack 1.1, group cost 200 %, traffic 15/14/16 MB/s",
-    "nodes", "TD allocations/s", "TL allocations/s", "TD / TL",
-    aim="TD ≥ 50,000 on 20 nodes (paper: 264)", quick={"nodes": (8,), "runs": 1, "seconds": 1},
-)  # fmt: skip
 def throughput(nodes: Sequence[int] = (8, 20, 100), runs: int = 3, seconds: int = 2) -> Rows:
     """Count the calls of the published heuristics; the best of several runs."""
     for count in nodes:
@@ -108,11 +103,6 @@ def rate_of(calls: Sequence[Callable[[], Any]]) -> float:
     return len(calls) / least(lambda: [call() for call in calls]).cpu
 
 
-@timing(
-    "The random graphs of CIKM 2014, section 7.3", "method", "of the optimum", "allocations/s",
-    aim="TD 93.1 ± 0.5 %, TL 85.5 ± 0.6 %; 0 kicks ≥ 99.5 % at 5,000/s, 10 kicks ≥ 99.95 % at "
-    "1,000/s", quick={"graphs": 3},
-)  # fmt: skip
 def random_graphs(graphs: int = 2_000) -> Rows:
     """Rates of heuristics and of the search, and what they reach."""
     instances = random_graphs_of(graphs)
@@ -129,10 +119,6 @@ def random_graphs(graphs: int = 2_000) -> Rows:
         yield f"imc-search, {kicks} kicks", share, f"{rate_of(calls):,.0f}"
 
 
-@timing(
-    "The same: imc-exact", "time of", "closed", "median, ms", "99th percentile", "worst",
-    aim="all, median ≤ 10 ms", quick={"graphs": 3},
-)  # fmt: skip
 def random_graphs_exact(graphs: int = 2_000) -> Rows:
     """Time proofs."""
     instances = random_graphs_of(graphs)
@@ -169,12 +155,6 @@ def closed(run: Spent) -> str:
     return "yes" if proved else str(result.termination)
 
 
-@timing(
-    "imc-exact: equal groups (4 × 100 tasks, cost 200 %), unequal groups (80/120/90/110 tasks, "
-    "costs 200/350/220/130 %), random jobs", "instance", "groups × tasks on nodes",
-    "utilisation, %", "closed", "CPU s", "optimum", "bound", "plan of first-fit decreasing",
-    aim="all closed; equal groups ≤ 10 s, others ≤ 60 s", quick={"nodes": (8,), "jobs": 1},
-)  # fmt: skip
 def exact(nodes: Sequence[int] = (8, 20, 100), jobs: int = JOBS) -> Rows:
     """Proofs of each kind of instance."""
     proof(generate("pipeline", nodes=8))  # compiled before the clock starts
@@ -198,10 +178,6 @@ def exact(nodes: Sequence[int] = (8, 20, 100), jobs: int = JOBS) -> Rows:
         yield name, size, load, *cells
 
 
-@timing(
-    "CTAP, class D (no assignment cost)", "file", "tasks on processors", "published least cut",
-    "our least cut", "our bound", "agree", "closed", "CPU s",
-)  # fmt: skip
 def ctap(folder: str = "", limit: float = 60.0) -> Rows:
     """The constrained task assignment problem: its least cut is our most collocation."""
     if not folder:
@@ -244,11 +220,6 @@ def highest(instance: Instance) -> tuple[NDArray[np.int32], float] | None:
     return run.value.astype(np.int32), run.cpu
 
 
-@timing(
-    "Task graphs, 5 % slack, beside mt-KaHyPar's highest preset on one thread (if installed)",
-    "graph", "method", "collocated, %", "points beside highest", "CPU s", "violations",
-    aim="≥ −1.0 points in ≤ 2 s", quick={"tasks": 300, "nodes": 4, "repeats": 1},
-)  # fmt: skip
 def graphs(tasks: int = 10_000, nodes: int = 100, repeats: int = 3) -> Rows:
     """General weighted task graphs."""
     small = generate("community", tasks=200, nodes=4)
@@ -284,28 +255,15 @@ def large_row(kind: str, tasks: int, nodes: int) -> list[object]:
     return [kind, f"{collocated(run.value):.2f}", run.cpu, run.wall, f"{peak:.2f}", bad]
 
 
-@timing(
-    "imc-search on large graphs, each in a process of its own", "graph", "collocated, %", "CPU s",
-    "wall s", "peak memory, GB", "violations", aim="≤ 20 s, ≤ 4 GB",
-    quick={"tasks": 1000, "nodes": 10},
-)  # fmt: skip
 def large_graphs(tasks: int = 100_000, nodes: int = 1_000) -> Rows:
     """Task graphs of 100,000 tasks."""
     for kind in GRAPHS:
         yield apart(large_row, kind, tasks, nodes)
 
 
-DENSE = (
-    ("dense", 60, 6), ("dense", 82, 8), ("dense", 240, 12), ("dense", 480, 20),
-    ("clustered", 240, 12), ("clustered", 480, 20),
-)  # fmt: skip
+DENSE = cases("dense")
 
 
-@timing(
-    "Dense traffic, shares beside the best value of any of these runs", "instance", "method",
-    "limit, s", "seed", "collocated", "% below best", "CPU s",
-    aim="≤ 0.5 % below in 5 s, ≤ 0.1 % in 60 s", quick={"limits": (0.5,), "sizes": 1},
-)  # fmt: skip
 def dense(limits: Sequence[float] = (5.0, 60.0), sizes: int = len(DENSE)) -> Rows:
     """Complete graphs of unlike tasks: one seed of each, two of the search."""
     solve(generate("dense", tasks=20, nodes=3), "imc-search", time_limit=0.1)

@@ -6,9 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from experiments.replay.run import Setting
     from experiments.studies.papers.albic.runs import Row
     from optim.format.instance import Instance
@@ -194,45 +191,33 @@ def _divisible(made: Instance, into: bool) -> Row:
 
     load, leaving = made.tasks.load[:, 0], made.nodes.leaving
     tasks, nodes = len(load), made.num_nodes
-    mean = load.sum() / (~leaving).sum()
-    column = np.arange(tasks * nodes).reshape(tasks, nodes)
-    size = tasks * nodes + 1
-    upper, most = [], []
-    for node in range(nodes):
-        row = np.zeros(size)
-        row[column[:, node]] = 1.0
-        row[-1] = -1.0
-        upper.append(row)
-        most.append(mean)
-        if not leaving[node]:
-            under = -row
-            under[-1] = -1.0
-            upper.append(under)
-            most.append(-mean)
-    equal = np.zeros((tasks, size))
-    for task in range(tasks):
-        equal[task, column[task]] = 1.0
-    ceiling = np.full(size, np.inf)
+    stays = ~leaving
+    mean = load.sum() / stays.sum()
+    # Σ_k y_kn ≤ mean + d, of nodes that stay ≥ mean - d; Σ_n y_kn = load of k; d is the last column
+    on_node, of_task = (
+        np.kron(np.ones(tasks), np.eye(nodes)),
+        np.kron(np.eye(tasks), np.ones(nodes)),
+    )
+    d = np.ones((nodes, 1))
+    rows = np.block([[on_node, -d], [on_node[stays], d[stays]], [of_task, np.zeros((tasks, 1))]])
+    least, none = np.full(stays.sum(), mean), np.full(nodes, -np.inf)
+    low = np.r_[none, least, load]
+    high = np.r_[np.full(nodes, mean), np.full(stays.sum(), np.inf), load]
+    ceiling = np.full(tasks * nodes + 1, np.inf)
     if not into:
-        home = made.tasks.node
-        for task in range(tasks):
-            for node in np.flatnonzero(leaving).tolist():
-                if home[task] != node:
-                    ceiling[column[task, node]] = 0.0
-    goal = np.zeros(size)
-    goal[-1] = 1.0
-    rows = np.vstack([*upper, equal])
-    low, high = np.r_[np.full(len(most), -np.inf), load], np.r_[most, load]
-    found = solve_lp(goal, rows, low, high, np.zeros(size), ceiling)
-    ceiling[-1] = float(found.objective or 0.0) + 1e-9
-    left: NDArray[np.float64] = np.zeros(size)
-    left[column[:, leaving].ravel()] = -1.0
-    stays = solve_lp(left, rows, low, high, np.zeros(size), ceiling)
+        away = np.arange(nodes) != made.tasks.node[:, None]
+        ceiling[:-1][(away & leaving).ravel()] = 0.0
+    floor = np.zeros(tasks * nodes + 1)
+    found = solve_lp(np.r_[floor[:-1], 1.0], rows, low, high, floor, ceiling)
+    distance = float(found.objective or 0.0)
+    ceiling[-1] = distance + 1e-9
+    left = np.r_[-np.tile(leaving.astype(float), tasks), 0.0]
+    remains = solve_lp(left, rows, low, high, floor, ceiling)
     return {
         "loads": "divisible",
-        "distance": float(found.objective or 0.0),
+        "distance": distance,
         "moved onto leaving": 0,
-        "left": max(0.0, -float(stays.objective or 0.0)),
+        "left": max(0.0, -float(remains.objective or 0.0)),
         "proven": True,
     }
 

@@ -15,16 +15,15 @@ import os
 import sys
 import threading
 import time
-import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 
 from experiments.studies.lab.flink import MANAGERS, submitted
 from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster
-from experiments.studies.lab.runner import PATIENCE, LabError, run_lab, tell, wait_until
-from experiments.studies.lab.scale import ADAPTIVE, put, wait_for_slots
+from experiments.studies.lab.runner import LabError, run_lab, send, tell, wait_until
+from experiments.studies.lab.scale import ADAPTIVE, wait_for_slots
 from experiments.studies.papers.claims import store_table
 from experiments.studies.papers.storm.live import MACHINE
 from streamplace.clusters.flink.submit import flink_jars
@@ -82,7 +81,8 @@ def savepoint(lab: FlinkCluster, job: str, jar: str, slots: int) -> tuple[str, f
         settings = client.jvm.org.apache.flink.runtime.jobgraph.SavepointRestoreSettings
         with Watched(lab) as seen:
             body = {"targetDirectory": (lab.folder / "savepoints").as_uri(), "drain": False}
-            trigger = send(f"{lab.url}/jobs/{job}/stop", body)["request-id"]
+            answer = send(f"{lab.url}/jobs/{job}/stop", json.dumps(body), "POST")
+            trigger = json.loads(answer)["request-id"]
             status = f"jobs/{job}/savepoints/{trigger}"
             done = lambda: lab.web.get(status)["status"]["id"] == "COMPLETED"  # noqa: E731
             wait_until(done, "the savepoint is written", pause=_PERIOD)
@@ -102,19 +102,10 @@ def in_place(lab: FlinkCluster, job: str, _: str, slots: int) -> tuple[str, floa
     most = {v["id"]: 2 if v["name"].startswith("Source") else slots for v in vertices}
     body = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in most.items()}
     with Watched(lab) as seen:
-        put(f"{lab.url}/jobs/{job}/resource-requirements", json.dumps(body))
+        send(f"{lab.url}/jobs/{job}/resource-requirements", json.dumps(body), "PUT")
         wait_for_slots(lab, job, slots)
         time.sleep(1.0)
     return job, seen.pause
-
-
-def send(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Send a JSON document by POST, and return the answer."""
-    head = {"Content-Type": "application/json"}
-    asked = urllib.request.Request(url, json.dumps(body).encode(), head, method="POST")
-    with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
-        found: dict[str, Any] = json.loads(answer.read())
-    return found
 
 
 TECHNIQUES = {"savepoint": savepoint, "in place": in_place}

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
@@ -20,15 +19,16 @@ import numpy as np
 import pandas as pd
 
 from experiments.studies.lab.plans import random_places
-from experiments.studies.lab.runner import PATIENCE, LabError, Walk, tell, wait_until
+from experiments.studies.lab.runner import PATIENCE, LabError, Walk, run_lab, tell, wait_until
 from experiments.studies.lab.storm import all_run, conf_of, placed
 from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
 from experiments.studies.lab.storm_plugin import STORM
 from experiments.studies.papers.claims import store_table
-from optim import Instance, InvalidInput, Plan, solve
+from optim import Instance, Plan, solve
 from streamplace.clusters.storm.nimbus import Nimbus
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 COUNT, RATE, SPOUTS = 4_000, 50, 2
@@ -166,34 +166,26 @@ def _seconds(pid: int) -> float:
     return (int(told[11]) + int(told[12])) / _TICK
 
 
-def main() -> int:
+def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
     """Measure, print, and store where asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", default="build/lab-storm-claims", help="for logs and files")
-    parser.add_argument("--store", action="store_true", help="keep the tables with the paper")
-    parser.add_argument("--only", choices=("live-moves", "live-monitoring"), help="one table")
-    args = parser.parse_args()
-    folder = Path(args.folder).resolve()
     command = "python -m experiments.studies.papers.storm.live --store"
-    try:
-        with StormCluster(folder) as cluster:
-            cluster.start_all()
-            for table, other, rows in (
-                ("live-moves", "task_allocation", (moved(cluster, folder, n) for n in (1, 0))),
-                ("live-monitoring", "elastic_allocator",
-                 (monitored(cluster, folder, often) for often in (False, True))),
-            ):  # fmt: skip
-                if args.only not in (None, table):
-                    continue
-                frame = pd.DataFrame(list(rows)).assign(storm=STORM, machine=MACHINE)
-                tell(f"{table}\n{frame.to_string(index=False)}")
-                for paper in ("storm", other) if args.store else ():
-                    store_table(paper, table, frame, command=command, seeds="live, one run each")
-    except (LabError, InvalidInput) as error:
-        tell(f"lab-storm-claims: failed: {error}")
-        return 1
-    return 0
+    with StormCluster(folder) as cluster:
+        cluster.start_all()
+        for table, other, rows in (
+            ("live-moves", "task_allocation", (moved(cluster, folder, n) for n in (1, 0))),
+            ("live-monitoring", "elastic_allocator",
+             (monitored(cluster, folder, often) for often in (False, True))),
+        ):  # fmt: skip
+            if args.only not in (None, table):
+                continue
+            frame = pd.DataFrame(list(rows)).assign(storm=STORM, machine=MACHINE)
+            tell(f"{table}\n{frame.to_string(index=False)}")
+            for paper in ("storm", other) if args.store else ():
+                store_table(paper, table, frame, command=command, seeds="live, one run each")
+    return "done", True
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    store = ("--store", {"action": "store_true", "help": "keep the tables with the paper"})
+    only = ("--only", {"choices": ("live-moves", "live-monitoring"), "help": "one table"})
+    sys.exit(run_lab("lab-storm-claims", __doc__, work, store, only))
