@@ -351,7 +351,11 @@ def _candidates(
         yield from _rebalancing(instance, time_limit)
     if budget and instance.has_traffic and objective == "imc_gain":
         yield from _joint(instance, "traffic within a budget of moves")
+    slotted = SLOTS.present(instance) is not None and not slots_count_tasks(instance)
     if LOCAL_FIRST.present(instance) is not None:
+        # its second level, between slots, is proved of few executors, and ends at the limit of time
+        if slotted and time_limit is not None and instance.num_tasks <= _EXACT_EXECUTORS:
+            yield "storm-milp", "executors in slots, traffic that follows the placement"
         if instance.num_tasks * instance.num_nodes <= _EXACT_PRODUCTS:
             yield "plan-milp", "traffic that follows the placement"
         yield "plan-search", "traffic that follows the placement"
@@ -360,7 +364,7 @@ def _candidates(
             small = instance.num_tasks <= _EXACT_LINKS
             yield "eoa-milp" if small else "gma", "traffic over links with a capacity"
             yield "gma", "traffic over links with a capacity"
-        if SLOTS.present(instance) is not None and not slots_count_tasks(instance):
+        if slotted:
             small = instance.num_tasks <= _EXACT_EXECUTORS
             yield "storm-milp" if small else "storm-online", "executors in slots"
             yield "storm-online", "executors in slots"

@@ -19,11 +19,13 @@ from optim.figures.catalogue import find_objective
 from optim.kernels.draws import seeded
 from optim.kernels.plan_state import INSIDE, NODE, TASKS, state_of
 from optim.kernels.plan_walk import TOLD, walk
+from optim.methods.choose import choices
 from optim.methods.reduce import AS_FULL, lowered
 from optim.methods.registry import get_method
 from optim.referee.result import Termination
 from optim.rules import keeps_all, limits_set, without_limits
 from optim.rules.placement import Placement
+from tests.formulations.storm.cases import random_cluster
 from tests.slowly import slowly
 
 EXACT = ("imc-milp", "imc-exact", "plan-milp", "imc-brute")
@@ -233,6 +235,13 @@ def test_without_a_method_named_it_is_proved() -> None:
     result = solve(instance)
     assert result.termination == Termination.OPTIMAL
     assert result.plan is not None and result.plan.method in ("plan-milp", "plan-search")
+
+
+def test_executors_in_slots_are_proved_by_storm_milp_in_the_time_given() -> None:
+    instance = random_cluster(117, near=True)
+    assert instance.flows.local
+    first = [next(choices(instance, limit, "internode_traffic")).name for limit in (30.0, None)]
+    assert first == ["storm-milp", "plan-milp"]
 
 
 def test_who_knows_pairs_only_refuses_with_a_remedy() -> None:
