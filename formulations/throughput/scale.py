@@ -60,8 +60,8 @@ _CHUNK, _TRIES = 120, 2_000
 """Further nodes of each kind; selections of nodes that are tried."""
 _MOST_NODES = 2_000
 _UNBOUNDED = 1_000_000
-_SECONDS = 5.0
-"""For a solve of one parallelism, where counts do not describe the instance."""
+_SECONDS, _MORE_NODES = 5.0, 4
+"""For a solve of one parallelism, and nodes added, where counts do not describe the instance."""
 _SAME = 1e-9
 
 
@@ -557,14 +557,47 @@ class _Search:
     # -- by methods: what counts do not describe ---------------------------------------------
 
     def _by_methods(self) -> tuple[Plan, Bounds] | None:
-        """Solve a few parallelisms, each by itself, for the fewest nodes and then most inside."""
+        """Solve a few parallelisms, each by itself, for the fewest nodes and then most inside.
+
+        Of nodes with prices the present ones are tried first; nothing is proved of a price, as the
+        methods count nodes.
+        """
+        whole = bool((self.low == self.high).all())
+        best = self._cheapest(0) if self.priced else None
+        best = self._cheapest(_MORE_NODES) if best is None else best
+        if best is None:
+            return None
+        parallelism, scaled, found = best
+        used, tasks = len(set(found.plan.assignment.values())), scaled.num_tasks
+        limits = {**scaled.to_dict().get("limits", {}), "max_nodes_used": used}
+        inner = solve(
+            scaled.replace(limits=limits), objective="imc_gain", target_rate=self.rate,
+            seed=self.seed, time_limit=_SECONDS, repair=True,
+        )  # fmt: skip
+        plan = found.plan
+        if inner.plan is not None and inner.feasible:
+            dearer = self._cost_of_plan(scaled, inner.plan) > self._cost_of_plan(scaled, plan)
+            plan = plan if dearer else inner.plan
+        bound = found.bound if whole and not self.priced else None
+        fewest = bound is not None and bound == used
+        return self.written(parallelism, dict(plan.assignment)), (
+            bound, float(tasks) if whole else None, inner.bound if fewest else None,
+        )  # fmt: skip
+
+    def _cheapest(self, further: int) -> Any:
+        """Return the cheapest plan found, with its parallelism and instance, if there is any.
+
+        Parameters
+        ----------
+        further
+            Nodes of each kind that may be added at least, where any may; as many as tasks do.
+        """
+        ids = [self.instance.operators.ids[o] for o in self.operators]
+        whole = bool((self.low == self.high).all())
         best: Any = None
-        ways = list(self._candidates())
-        whole = all(low == high for low, high in zip(self.low, self.high, strict=True))
-        for n in ways:
-            ids = [self.instance.operators.ids[o] for o in self.operators]
+        for n in self._candidates():
             parallelism = dict(zip(ids, n, strict=True))
-            pool, _ = self.pool(min(self.most_nodes, max(4, sum(n))) if not self.priced else 0)
+            pool, _ = self.pool(min(self.most_nodes, max(further, sum(n))) if further else 0)
             try:
                 scaled = at_parallelism(pool, parallelism)
                 found = solve(
@@ -575,25 +608,18 @@ class _Search:
                 self.notes.append(f"{parallelism}: {error}")
                 continue
             if found.plan is None:
-                self.impossible = whole and found.termination is Termination.INFEASIBLE
+                none = found.termination is Termination.INFEASIBLE
+                self.impossible = whole and none and bool(further)
                 continue
-            used = len(set(found.plan.assignment.values()))
-            if best is None or (used, sum(n)) < best[0]:
-                best = ((used, sum(n)), parallelism, scaled, found)
-        if best is None:
-            return None
-        (used, tasks), parallelism, scaled, found = best
-        limits = {**scaled.to_dict().get("limits", {}), "max_nodes_used": used}
-        inner = solve(
-            scaled.replace(limits=limits), objective="imc_gain", target_rate=self.rate,
-            seed=self.seed, time_limit=_SECONDS, repair=True,
-        )  # fmt: skip
-        plan = inner.plan if inner.plan is not None and inner.feasible else found.plan
-        bound = found.bound if whole else None
-        return self.written(parallelism, dict(plan.assignment)), (
-            bound, float(tasks) if whole and bound == used else None,
-            inner.bound if whole and bound == used else None,
-        )  # fmt: skip
+            cost = self._cost_of_plan(scaled, found.plan)
+            if best is None or (cost, sum(n)) < best[0]:
+                best = (cost, sum(n)), (parallelism, scaled, found)
+        return None if best is None else best[1]
+
+    def _cost_of_plan(self, instance: Instance, plan: Plan) -> float:
+        """Cost of the nodes that a plan uses."""
+        node = plan.node_indices(instance)
+        return float(self.cost_of(instance)[np.unique(node[node >= 0])].sum())
 
     def _candidates(self) -> Iterator[list[int]]:
         """Yield numbers of tasks worth a solve: the least, today's, and multiples of both."""

@@ -288,6 +288,30 @@ def test_prices_of_machine_types() -> None:
     assert found.levels[0].proven
 
 
+@pytest.mark.parametrize("slots", [None, 1])
+def test_a_number_of_nodes_is_no_bound_of_a_price(slots: int | None) -> None:
+    """One node carries it, and the cheaper one is another; slots need both, or further ones."""
+    types = [{"id": "s", "slots": 1, "price": 1.0}, {"id": "l", "slots": 1, "price": 0.8}]
+    nodes: list[dict[str, Any]] = [
+        {"id": f"{v}1", "capacity": {"cpu": 8}, "vm_type": v} for v in "sl"
+    ]
+    limits: dict[str, Any] = {"max_migrations": 9}
+    if slots:
+        limits["max_tasks_per_slot"] = 1
+        nodes = [{**node, "slots": slots} for node in nodes]
+    operators = pipe()["operators"]
+    for operator in operators:
+        tasks = operator["group"]["tasks"]
+        operator |= {"min_parallelism": tasks, "max_parallelism": tasks}
+    found = scale(made(nodes=nodes, vm_types=types, limits=limits, operators=operators), 1)
+    assert found.plan is not None
+    assert not found.infeasible
+    price, tasks = found.levels[:2]
+    assert price.name == "price"
+    assert price.bound is None
+    assert (tasks.value, tasks.bound) == (3, 3)
+
+
 def test_moves_are_few() -> None:
     tasks = [
         {"id": "in/0", "node": "n1"},
