@@ -14,6 +14,7 @@ from experiments.studies.lab.runner import (
     PATIENCE,
     Cluster,
     LabError,
+    configured,
     free_ports,
     send,
     wait_until,
@@ -28,37 +29,6 @@ if TYPE_CHECKING:
 
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
-_COMMON: dict[str, Any] = {
-    "heartbeat.interval": 1000,
-    "heartbeat.timeout": 20000,
-    "taskmanager.memory.segment-size": "8kb",
-    "pekko.ask.timeout": "60 s",
-    "metrics.fetcher.update-interval": 1000,
-}
-_MANAGING: dict[str, Any] = {
-    "jobmanager.memory.heap.size": "384m",
-    "web.submit.enable": False,
-    "web.timeout": 60000,  # a job manager that was just started takes long over its first job
-    "slot.request.timeout": 60000,
-    "slot.idle.timeout": 2000,
-    "restart-strategy.type": "fixed-delay",
-    "restart-strategy.fixed-delay.attempts": 1000,
-    "restart-strategy.fixed-delay.delay": "1 s",
-}
-# All parts of the memory are needed: without the shell scripts nobody computes the missing ones.
-_WORKING: dict[str, Any] = {
-    "taskmanager.cpu.cores": 4.0,
-    "taskmanager.memory.framework.heap.size": "96m",
-    "taskmanager.memory.task.heap.size": "256m",
-    "taskmanager.memory.framework.off-heap.size": "64m",
-    "taskmanager.memory.task.off-heap.size": "0m",
-    "taskmanager.memory.managed.size": "16m",
-    "taskmanager.memory.network.min": "48m",
-    "taskmanager.memory.network.max": "48m",
-    "taskmanager.memory.jvm-metaspace.size": "160m",
-    "taskmanager.memory.jvm-overhead.min": "64m",
-    "taskmanager.memory.jvm-overhead.max": "64m",
-}
 _LAST = 15
 """Lines of a log that are shown."""
 _LOG = """\
@@ -98,7 +68,7 @@ class FlinkCluster(Cluster):
     ) -> None:
         super().__init__(folder)
         self._slots, self._host = slots, host
-        self._settings = {**_COMMON, "jobmanager.rpc.address": host, **(settings or {})}
+        self._settings = {**configured("flink"), "jobmanager.rpc.address": host, **(settings or {})}
         self._rpc, self._rest = free_ports(host, 2)
         self.url = f"http://{host}:{self._rest}"
         self.web = WebClient(self.url, PATIENCE)
@@ -108,7 +78,7 @@ class FlinkCluster(Cluster):
         keys = ("jobmanager.bind-host", "rest.address", "rest.bind-address")
         ports = {"rest.port": self._rest, "jobmanager.rpc.port": self._rpc}
         heap = ["-Xms128m", "-Xmx512m", "-XX:MaxMetaspaceSize=192m"]
-        settings = {**_MANAGING, **dict.fromkeys(keys, self._host), **ports}
+        settings = {**configured("flink-jobmanager"), **dict.fromkeys(keys, self._host), **ports}
         self._start("jobmanager", _JOB_MANAGER, heap, settings)
 
     def client(self) -> FlinkClient:
@@ -140,7 +110,7 @@ class FlinkCluster(Cluster):
         }
         heap = ["-Xms128m", "-Xmx352m", "-XX:MaxDirectMemorySize=160m"]
         heap.append("-XX:MaxMetaspaceSize=160m")
-        self._start(name, _TASK_MANAGER, heap, {**_WORKING, **own}, inside)
+        self._start(name, _TASK_MANAGER, heap, {**configured("flink-taskmanager"), **own}, inside)
 
     def wait_for(self, names: set[str], limit: float = 400.0) -> None:
         """Wait until just these task managers are registered.

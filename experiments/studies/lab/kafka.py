@@ -28,6 +28,7 @@ from experiments.studies.lab.runner import (
     LONG,
     Cluster,
     LabError,
+    configured,
     free_ports,
     run_lab,
     tell,
@@ -44,12 +45,6 @@ NODES = (CONTROLLER, *BROKERS)
 RACKS = {1: "r1", 2: "r2", 3: "r3", 4: "r1"}
 CLUSTER = "c3RyZWFtcGxhY2UtbGFiMQ"
 _LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xss512k")
-_SETTINGS = {  # small enough for two cores; what plans depend on is as Kafka has it by default
-    "num.network.threads": 2, "num.io.threads": 2, "background.threads": 2,
-    "log.cleaner.dedupe.buffer.size": 2 << 20, "log.segment.bytes": 8 << 20,
-    "log.index.size.max.bytes": 64 << 10, "broker.session.timeout.ms": 6000,
-    "leader.imbalance.check.interval.seconds": 5, "offsets.topic.replication.factor": 1,
-}  # fmt: skip
 Lists = dict[tuple[str, int], list[int]]
 
 
@@ -123,7 +118,7 @@ class KafkaCluster(Cluster):
             "listeners": f"{name}://{HOST}:{self.ports[node]}",
             "log.dirs": self.folder / f"data-{node}",
             "auto.leader.rebalance.enable": str(self._auto).lower(),
-            **_SETTINGS,
+            **configured("kafka"),
             **({"broker.rack": RACKS[node]} if is_broker else {}),
         }
         file = self.folder / f"{node}.properties"

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 from contextlib import redirect_stdout, suppress
 from io import StringIO
@@ -83,6 +84,13 @@ def send(url: str, body: str | None, method: str) -> bytes:
     asked = urllib.request.Request(url, data, head, method=method)
     with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
         found: bytes = answer.read()
+    return found
+
+
+def configured(name: str) -> dict[str, Any]:
+    """Return what ``settings.toml`` has for a kind of daemon."""
+    text = Path(__file__).with_name("settings.toml").read_text(encoding="utf-8")
+    found: dict[str, Any] = tomllib.loads(text)[name]
     return found
 
 

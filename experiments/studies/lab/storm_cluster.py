@@ -22,6 +22,7 @@ from experiments.studies.lab.runner import (
     PATIENCE,
     Cluster,
     LabError,
+    configured,
     free_ports,
     wait_until,
 )
@@ -41,23 +42,6 @@ _NIMBUS = "org.apache.storm.daemon.nimbus.Nimbus"
 _SUPERVISOR = "org.apache.storm.daemon.supervisor.Supervisor"
 _SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss256k")
 _DAEMON, _WORKER, _LOG_WRITER = "-Xmx160m", "-Xmx96m", "-Xmx24m"
-_COMMON: dict[str, Any] = {
-    "storm.scheduler": SCHEDULER,
-    "nimbus.monitor.freq.secs": 3,
-    "nimbus.task.timeout.secs": 15,
-    "nimbus.supervisor.timeout.secs": 15,
-    "nimbus.task.launch.secs": 90,
-    "supervisor.worker.timeout.secs": 30,
-    "supervisor.worker.start.timeout.secs": 180,
-    # a supervisor that was away three times in five minutes gets nothing for half an hour else
-    "blacklist.scheduler.tolerance.count": 1_000_000,
-    "worker.childopts": " ".join((_WORKER, *_SMALL)),
-    "topology.worker.logwriter.childopts": " ".join((_LOG_WRITER, *_SMALL)),
-    "worker.heap.memory.mb": 96,
-    "supervisor.cpu.capacity": 100.0,
-    "supervisor.memory.capacity.mb": 1024.0,
-    "executor.metrics.frequency.secs": 5,
-}
 _LOGGING = """<Configuration><Appenders>{}
 <PatternLayout pattern="%d %c{{1}} %p %maxLen{{%m}}{{400}}%n"/></{}></Appenders><Loggers>
 <Root level="info"><AppenderRef ref="A"/></Root></Loggers></Configuration>
@@ -95,7 +79,10 @@ class StormCluster(Cluster):
         self._thrift, self._slots = ports[:number], ports[number:]
         self.url = f"nimbus://{host}:{self._nimbus}"
         self._settings = {
-            **_COMMON,
+            **configured("storm"),
+            "storm.scheduler": SCHEDULER,
+            "worker.childopts": " ".join((_WORKER, *_SMALL)),
+            "topology.worker.logwriter.childopts": " ".join((_LOG_WRITER, *_SMALL)),
             "storm.zookeeper.servers": [host],
             "storm.zookeeper.port": self._zookeeper,
             "nimbus.seeds": [host],
