@@ -10,7 +10,7 @@ import numpy as np
 from formulations.conflicts.excess import is_whole, least_raise
 from formulations.conflicts.rule_instances import cells_of
 from optim.format.tables import APART, TOGETHER
-from optim.rules import LIMITS, node_counts
+from optim.rules import LIMITS, fewest_nodes
 from optim.rules.capacity import ROUNDING
 from optim.rules.sets import places_of
 from optim.util.tolerance import TOLERANCE
@@ -59,9 +59,7 @@ class Clash:
 def told(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
     """Report a conflict, one entry a sort of rule."""
     found = []
-    # the bounds of the conflict on how many nodes all tasks use
-    counts = (count for count in node_counts(atoms.keep(core.tolist())) if len(count.groups) == 1)
-    few = min((c for c in counts if c.groups[0].all()), key=lambda c: c.limit, default=None)
+    few = fewest_nodes(atoms.keep(core.tolist()))
     for kind in np.unique(atoms.kind[core]).tolist():
         some = core[atoms.kind[core] == kind]
         by = least_raise(atoms, core, dict.fromkeys(some.tolist(), 1.0), seconds)

@@ -14,12 +14,12 @@ import numpy as np
 from formulations.column_generation.problem import CountRows, problem_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import Placement
+from optim.figures.rate import saturating_room
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import move_budgets
 from optim.rules import COUNTING, moving_at_most, without_limits
 from optim.util.compiled import helper, kernel
-from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from formulations.column_generation.problem import Counts, PatternProblem
@@ -68,11 +68,7 @@ class Places:
 
 def places_of(instance: Instance) -> Places:
     """Read off an instance what saturates."""
-    driven = list(instance.rate_driven)
-    room = np.full((instance.num_nodes, instance.num_resources), np.inf)
-    room[:, driven] = np.maximum(instance.headroom[:, driven], 0.0)
-    most = (instance.nodes.capacity * instance.limits.max_utilisation)[:, driven]
-    excess = over(instance.nodes.background[:, driven], most)
+    room, excess = saturating_room(instance)
     links, count = instance.links, instance.num_nodes
     left = np.maximum(links.capacity * instance.limits.max_link_utilisation - links.background, 0.0)
     found: dict[bytes, Floats] = {
@@ -88,9 +84,7 @@ def places_of(instance: Instance) -> Places:
         own = found.setdefault(inside.tobytes(), np.full(3, np.inf))
         own[side] = min(own[side], left[i])
     masks = np.frombuffer(b"".join(found), dtype=np.bool_).reshape(-1, count)
-    return Places(
-        room, np.asarray(excess.any(axis=1)), np.array(list(found.values())), masks[count:]
-    )
+    return Places(room, excess, np.array(list(found.values())), masks[count:])
 
 
 def _mask(count: int, nodes: Any) -> Bools:

@@ -36,6 +36,7 @@ from optim.kernels.draws import seeded
 from optim.methods.solve import solve
 from optim.referee.evaluate import evaluate
 from optim.referee.result import Termination
+from optim.rules import fewest_nodes, using_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -250,8 +251,8 @@ class _Search:
         self.present = set(instance.nodes.ids)
         self.notes: list[str] = []
         self.impossible = False
-        most = instance.limits.max_nodes_used
-        self.most_nodes = _MOST_NODES if most is None else most
+        few = fewest_nodes(instance)
+        self.most_nodes = _MOST_NODES if few is None else few.limit
 
     def run(self) -> Scaling:
         """Search, prove what can be proved, and judge."""
@@ -569,9 +570,8 @@ class _Search:
             return None
         parallelism, scaled, found = best
         used, tasks = len(set(found.plan.assignment.values())), scaled.num_tasks
-        limits = {**scaled.to_dict().get("limits", {}), "max_nodes_used": used}
         inner = solve(
-            scaled.replace(limits=limits), objective="imc_gain", target_rate=self.rate,
+            using_at_most(scaled, used), objective="imc_gain", target_rate=self.rate,
             seed=self.seed, time_limit=_SECONDS, repair=True,
         )  # fmt: skip
         plan = found.plan

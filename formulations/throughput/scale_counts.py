@@ -18,7 +18,7 @@ from optim.figures.rate import carrying
 from optim.format.parallelism import bounds_of, key_groups_of, largest_share, shares
 from optim.kernels.draws import accepts, draw
 from optim.kernels.room import placing_masks, placing_room
-from optim.rules import limits_set
+from optim.rules import Form, limits_set, node_counts, rules_of
 from optim.util.compiled import kernel
 
 if TYPE_CHECKING:
@@ -30,18 +30,10 @@ if TYPE_CHECKING:
     Counts64 = NDArray[np.int64]
 
 _ROUNDING = 1e-9
-_KEPT = frozenset(
-    {
-        "capacity",
-        "links",
-        "max_load",
-        "max_utilisation",
-        "max_nodes_used",
-        "crossing_cost",
-        "leaving",
-    }
-)
-"""Rules that counts know: the last of all by the nodes that are offered."""
+_KEPT = rules_of({
+    Form.NODE_CAPACITY, Form.LINK_CAPACITY, Form.TASK, Form.SHARE, Form.CROSSING, Form.LEAVING
+})  # fmt: skip
+"""Rules that counts know, with bounds on the nodes that all tasks use: so many are offered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +364,9 @@ def anneal(  # type: ignore[no-untyped-def]
 
 def plain_reason(instance: Instance) -> str | None:
     """Return why counts do not describe an instance; ``None`` where they do."""
-    for name in sorted(limits_set(instance).keys() - _KEPT):
+    counts = node_counts(instance)
+    few = {c.rule for c in counts if c.of_all} - {c.rule for c in counts if not c.of_all}
+    for name in sorted(limits_set(instance).keys() - _KEPT - few):
         return f"sets {name}"
     if not places_of(instance).single:
         return "has a link of several nodes"

@@ -13,11 +13,11 @@ import numpy as np
 
 from optim.figures.figure import Figure
 from optim.figures.measures import Placement, least_tasks
-from optim.util.tolerance import slack
+from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Bools, Floats, Ints
 
 
 _NAMED = 2
@@ -156,6 +156,15 @@ def spare_room(instance: Instance) -> Floats:
     driven = list(instance.rate_driven)
     room[:, driven] = np.maximum(instance.headroom[:, driven], 0.0)
     return np.asarray(room)
+
+
+def saturating_room(instance: Instance) -> tuple[Floats, Bools]:
+    """(N, R) load that saturates, ``inf`` where none does; (N,) nodes where all is too much."""
+    driven = list(instance.rate_driven)
+    room = np.full((instance.num_nodes, instance.num_resources), np.inf)
+    room[:, driven] = np.maximum(instance.headroom[:, driven], 0.0)
+    most = (instance.nodes.capacity * instance.limits.max_utilisation)[:, driven]
+    return room, np.asarray(over(instance.nodes.background[:, driven], most).any(axis=1))
 
 
 def after_loss(instance: Instance, node: Ints, lost: int) -> Ints | None:

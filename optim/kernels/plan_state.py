@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.figures.rate import heaviest_first, spare_room
+from optim.figures.rate import heaviest_first, saturating_room, spare_room
 from optim.kernels.draws import draw, uniform
 from optim.kernels.guard import LISTED, RULE, SIZE, TOGETHER, make_guard
 from optim.kernels.guard import STARTS as SET_STARTS
@@ -26,7 +26,6 @@ from optim.kernels.room import (
     placing_masks,
 )
 from optim.util.compiled import helper
-from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -387,11 +386,8 @@ def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float,
 
 def _rate_room(instance: Instance) -> Any:
     """(N, R) load that saturates: ``inf`` where none does, -1 where all is too much."""
-    driven = list(instance.rate_driven)
-    room = np.full((instance.num_nodes, instance.num_resources), np.inf)
-    room[:, driven] = np.maximum(instance.headroom[:, driven], 0.0)
-    most = (instance.nodes.capacity * instance.limits.max_utilisation)[:, driven]
-    room[over(instance.nodes.background[:, driven], most).any(axis=1)] = -1.0
+    room, excess = saturating_room(instance)
+    room[excess] = -1.0
     return room
 
 

@@ -33,7 +33,7 @@ from optim.rules.capacity import (
     MAX_UTILISATION,
     MIN_LOAD,
 )
-from optim.rules.node_count import EXCLUSIVE_NODES, MAX_NODES_USED
+from optim.rules.node_count import EXCLUSIVE_NODES, MAX_NODES_USED, using_at_most
 from optim.rules.sets import SETS, SLOT_SETS
 from optim.rules.slots import MAX_TASKS_PER_SLOT, MAX_WORKERS_RESTARTED, SLOTS
 from optim.util.tolerance import over
@@ -57,6 +57,7 @@ __all__ = [
     "limits_set",
     "moving_at_most",
     "node_counts",
+    "using_at_most",
     "without_limits",
 ]
 
@@ -188,6 +189,12 @@ def reassigned_rules(instance: Instance) -> list[Rule]:
 def node_counts(instance: Instance) -> list[NodeCount]:
     """Return the bounds on numbers of nodes that an instance sets."""
     return [count for rule in RULES for count in rule.node_counts(instance)]
+
+
+def fewest_nodes(instance: Instance) -> NodeCount | None:
+    """Return the least bound on how many nodes all tasks use; ``None`` where none is set."""
+    counts = (count for count in node_counts(instance) if count.of_all)
+    return min(counts, key=lambda count: count.limit, default=None)
 
 
 def rules_of(forms: Iterable[Form]) -> frozenset[str]:

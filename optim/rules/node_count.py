@@ -56,6 +56,11 @@ class NodeCount(NamedTuple):
     groups: tuple[Bools, ...]
     limit: int
 
+    @property
+    def of_all(self) -> bool:
+        """Whether it bounds the nodes that all tasks use."""
+        return len(self.groups) == 1 and bool(self.groups[0].all())
+
     def nodes(self, node: NDArray[Any], num_nodes: int) -> Bools:
         """(N,) which nodes count under a placement; -1 is nowhere."""
         counted = np.ones(num_nodes, dtype=np.bool_)
@@ -129,6 +134,13 @@ MAX_NODES_USED = Rule(
     limits=(number_limit("max_nodes_used", whole=True),),
     node_counts=_counts,
 )
+
+
+def using_at_most(instance: Instance, nodes: int) -> Instance:
+    """Return the instance in which all tasks use at most so many nodes, or fewer if it says so."""
+    most = instance.limits.max_nodes_used
+    most = nodes if most is None else min(most, nodes)
+    return instance.with_values("limits", max_nodes_used=most)
 
 
 # ``topologies[].exclusive_nodes``: a topology stands on few nodes, which nobody else uses.
