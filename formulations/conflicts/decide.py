@@ -17,7 +17,7 @@ from formulations.conflicts.model import (
     joined,
     shut_by_leaving,
 )
-from formulations.rule_rows import Whereabouts, add_rule_rows
+from formulations.model_rows import Whereabouts, add_rule_rows
 from optim.format.tables import TOGETHER
 from optim.kernels.place_rules import no_rules, place_rules
 from optim.kernels.room import placing_masks

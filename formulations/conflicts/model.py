@@ -4,7 +4,7 @@
     Σ_(moves) x_tn ≤ most                         migrations, and their cost
 
 and the rows of nodes and slots (`formulations.conflicts.model`), of sets and inflow
-(`formulations.rule_rows`) and of links. Every feasible placement is among its points, so what it
+(`formulations.model_rows`) and of links. Every feasible placement is among its points, so what it
 excludes is excluded; a placement that it gives is feasible only if the referee says so. Bounds are
 widened by the referee's tolerance.
 """
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.model_rows import Crossings, add_at_most, add_links
-from formulations.rule_rows import Whereabouts, add_rule_rows
+from formulations.model_rows import Crossings, Whereabouts, add_at_most, add_links, add_rule_rows
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.place_rules import place_rules, slot_rules
 from optim.kernels.room import placing_masks
@@ -204,7 +203,7 @@ class RowWriter(ABC):
         self.on_nodes("distance", measure, np.arange(len(due)), least, most, ids)
 
     def own_sets(self, blocks: list[RowBlock]) -> None:
-        """Note whose the rows of `formulations.rule_rows` are."""
+        """Note whose the rows of `formulations.model_rows` are."""
         ids, _ = self.held("sets")
         inflow, _ = self.held_of(Form.INFLOW)
         counts = node_counts(self.instance)

@@ -31,8 +31,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.model_rows import Staying, add_at_most, add_order, add_products, add_staying
-from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
+from formulations.model_rows import (
+    RuleRows,
+    Staying,
+    Whereabouts,
+    add_at_most,
+    add_order,
+    add_products,
+    add_rule_rows,
+    add_staying,
+)
 from formulations.storm.problem import slot_keys
 from formulations.storm.split import in_order, in_order_now, split_all
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY

@@ -3,7 +3,7 @@
 x_tn says that task t is on node n, z_uvn that the pair u, v is together there, y_tn that t has a
 receiver of a `local_first` stream there, under the rows of
 `formulations.model_rows` for assignment, capacity, products, budgets and links, and those of
-`formulations.rule_rows` for sets, inflow and counts of nodes.
+`formulations.model_rows` for sets, inflow and counts of nodes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from formulations.model_rows import (
     Crossings,
     Placing,
+    RuleRows,
     Staying,
     add_assignment,
     add_budgets,
@@ -26,11 +27,11 @@ from formulations.model_rows import (
     add_load_distance,
     add_order,
     add_products,
+    add_rule_rows,
     add_stars,
     add_staying,
     check_products,
 )
-from formulations.rule_rows import RuleRows, add_rule_rows
 from optim.figures.measures import node_loads
 from optim.format.tables import SPREAD
 from optim.format.traffic import TaskPairs

@@ -10,7 +10,7 @@
 
 S and E are all that a task sends and receives, R_p the traffic of a pair, o and i what a unit of it
 costs a sender and a receiver. All else are rows of `formulations.model_rows` and
-`formulations.rule_rows`.
+`formulations.model_rows`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ import numpy as np
 from formulations.model_rows import (
     Inside,
     Placing,
+    RuleRows,
     add_assignment,
     add_budgets,
     add_in_use,
     add_inside,
     add_order,
+    add_rule_rows,
     check_products,
 )
-from formulations.rule_rows import RuleRows, add_rule_rows
 from formulations.task_allocation.common import relabelled
 from formulations.throughput.common import (
     KNOWN_FORMS,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from formulations.model_rows import Whereabouts, add_rule_rows
 from formulations.rebalancing.balance.search import (
     GoalSearch,
     Portfolio,
@@ -21,7 +22,6 @@ from formulations.rebalancing.balance.search import (
     start_at_home,
 )
 from formulations.rebalancing.bound import Needs, without_switches
-from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 

@@ -1,6 +1,6 @@
 """Rules that count tasks on places, as plain arrays: sets, inflow, moves onto copies, nodes.
 
-Models write them as rows (`formulations.rule_rows`), searches guard them (`optim.kernels.guard`),
+Models write them as rows (`formulations.model_rows`), searches guard them (`optim.kernels.guard`),
 and both have a placement checked here.
 """
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.load import REASONS
-from optim.rules.allowed import ALLOWED, LEAVING
 from optim.rules.base import OF_SLOT_ASSIGNMENT, Form, Rule, Violation
 from optim.rules.budget import (
     MAX_INFLOW,
@@ -34,7 +33,7 @@ from optim.rules.capacity import (
     MIN_LOAD,
 )
 from optim.rules.node_count import EXCLUSIVE_NODES, MAX_NODES_USED, using_at_most
-from optim.rules.sets import SETS, SLOT_SETS
+from optim.rules.sets import ALLOWED, LEAVING, SETS, SLOT_SETS
 from optim.rules.slots import MAX_TASKS_PER_SLOT, MAX_WORKERS_RESTARTED, SLOTS
 from optim.util.tolerance import over
 

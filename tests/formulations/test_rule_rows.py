@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.rule_rows import Whereabouts, add_rule_rows
+from formulations.model_rows import Whereabouts, add_rule_rows
 from optim.kernels.place_rules import PlaceRules, place_rules
 from optim.solvers.linear_model import LinearModel
 from tests.optim.kernels.rule_cases import ruled_instance

@@ -30,11 +30,11 @@ from formulations.model_rows import (
     add_budgets,
     add_capacity,
     add_load_distance,
+    add_rule_rows,
     load_left,
 )
 from formulations.rebalancing.bound import Needs
 from formulations.rebalancing.problem import Solving
-from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.linear_model import LinearModel
@@ -42,8 +42,8 @@ from optim.solvers.linear_model import LinearModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from formulations.model_rows import RuleRows
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
-    from formulations.rule_rows import RuleRows
     from optim.solvers.linear_model import VariableBlock
     from optim.util.progress import Progress
 

@@ -37,6 +37,7 @@ from formulations.model_rows import (
     add_budgets,
     add_capacity,
     add_load_distance,
+    add_rule_rows,
 )
 from formulations.rebalancing.balance.model import (
     add_forced_moves_rows,
@@ -45,14 +46,13 @@ from formulations.rebalancing.balance.model import (
 )
 from formulations.rebalancing.bound import most_worth
 from formulations.rebalancing.problem import ROUNDING
-from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
+    from formulations.model_rows import RuleRows
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
-    from formulations.rule_rows import RuleRows
 
 
 JointGoal = Literal["traffic", "left", "weighted"]

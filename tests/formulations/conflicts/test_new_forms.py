@@ -12,10 +12,28 @@ import pytest
 from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.rule_instances import atoms_of
 from optim.format.instance import Instance
-from optim.rules import broken
+from optim.rules import RULES, broken
+from optim.rules.base import Rule
 from optim.rules.placement import Placement
 from streamplace.explain.explanation import why_infeasible
 from tests.optim.make import instance
+from tests.test_methods_by_rules import made
+
+_OF_NO_PLACEMENT = {
+    "max_utilisation", "max_load", "copies", "crossing_cost", "local_first", "local_first_links",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rule", [r for r in RULES if r.name not in _OF_NO_PLACEMENT], ids=lambda r: r.name
+)
+def test_each_rule_is_gone_without_its_rule_instances(rule: Rule) -> None:
+    case = made(rule.name)
+    atoms = atoms_of(case)
+    own = [a for a in range(len(atoms)) if atoms.rule_of(a) in {rule.name, *rule.also}]
+    assert own
+    assert rule.present(atoms.keep(range(len(atoms)))) is not None
+    assert rule.present(atoms.keep(set(range(len(atoms))) - set(own))) is None
 
 
 def named(case: Instance) -> list[list[str]]:
