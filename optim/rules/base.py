@@ -327,18 +327,21 @@ def without_limit(name: str) -> Callable[[Instance], Instance]:
     return lambda instance: instance.with_values("limits", **{name: None})
 
 
-def limit_rows(name: str, value: Callable[[Placement], Any], **kinds: bool) -> Rows:
-    """Return the row of a number under ``limits``, given what a placement has of it."""
-    kind = int if kinds.get("whole") else float
+def limit_rows(limit: Limit, value: Callable[[Placement], Any], *, plain: bool = False) -> Rows:
+    """Return the rows of the numbers of a limit, given what a placement has in each.
 
-    def limit(instance: Instance) -> Floats:
-        most = getattr(instance.limits, name)
-        return np.array(np.inf if most is None else most)
+    Least ones are rows of the negative: −value ≤ −limit.
+    """
+
+    def most(instance: Instance) -> Floats:
+        counted = limit.sign(instance) * (limit.value(instance) * limit.share(instance))
+        return np.where(limit.is_set(instance), counted, np.inf)
 
     def loosened(instance: Instance, mask: Any, value: Any, _: Placement | None) -> Instance:
-        return instance.with_values("limits", **{name: kind(value)})
+        raised = np.maximum(limit.sign(instance) * value / limit.share(instance), limit.lowest)
+        return limit.written(instance, np.where(mask, raised, limit.value(instance)))
 
-    return Rows(value, limit, loosened, **kinds)
+    return Rows(value, most, loosened, plain, limit.whole)
 
 
 def number_limit(name: str, *, unit: str = "", whole: bool = False) -> Limit:
@@ -398,19 +401,6 @@ def all_over(table: str, **values: float) -> Callable[[Instance], Instance]:
         return instance.with_values(table, **columns)
 
     return dropped
-
-
-def where_loosened(
-    table: str, name: str, written: Callable[[Instance, Any], Any] = lambda _, value: value
-) -> Callable[[Instance, Any, Any, Placement | None], Instance]:
-    """Return what gives a column other values in the rows of a mask, `written` in its unit."""
-
-    def loosened(instance: Instance, mask: Any, value: Any, _: Placement | None) -> Instance:
-        column = getattr(getattr(instance, table), name)
-        changed = np.where(mask, written(instance, value), column).astype(column.dtype)
-        return instance.with_values(table, **{name: changed})
-
-    return loosened
 
 
 _EPSILON = 2.0**-52

@@ -35,7 +35,6 @@ from optim.rules.base import (
     terms_of,
     undecided,
     violation,
-    where_loosened,
     without_limit,
 )
 from optim.util.tolerance import over, slack
@@ -159,6 +158,14 @@ def _total_demand(instance: Instance) -> Iterator[Violation]:
         yield violation("capacity", where, instance.total_load[r], room[r])
 
 
+_CAPACITIES = column_limit(
+    "nodes",
+    "capacity",
+    lambda nodes: np.isfinite(nodes.capacity),
+    np.inf,
+    share=lambda instance: instance.limits.max_utilisation,
+    unit="load",
+)
 CAPACITY = Rule(
     name="capacity",
     field="nodes[].capacity",
@@ -168,26 +175,8 @@ CAPACITY = Rule(
     violations=_violations,
     proofs=_proofs,
     mended=True,
-    rows=(
-        Rows(
-            lambda placement: placement.loads,
-            _available,
-            where_loosened(
-                "nodes", "capacity", lambda of, value: value / of.limits.max_utilisation
-            ),
-            plain=True,
-        ),
-    ),
-    limits=(
-        column_limit(
-            "nodes",
-            "capacity",
-            lambda nodes: np.isfinite(nodes.capacity),
-            np.inf,
-            share=lambda instance: instance.limits.max_utilisation,
-            unit="load",
-        ),
-    ),
+    rows=(limit_rows(_CAPACITIES, lambda placement: placement.loads, plain=True),),
+    limits=(_CAPACITIES,),
 )
 
 
@@ -310,6 +299,17 @@ def _min_load_proofs(instance: Instance) -> Iterator[Violation]:
         yield violation("min_load", where, missing[r], most[r])
 
 
+_LEAST_LOADS = Limit(
+    "min_load",
+    "nodes",
+    lambda instance: instance.nodes.min_load,
+    lambda instance: _least(instance) > 0,
+    lambda instance, values: instance.with_values("nodes", min_load=values),
+    none=0.0,
+    least=always,
+    lowest=0.0,
+    unit="load",
+)
 MIN_LOAD = Rule(
     name="min_load",
     field="nodes[].min_load",
@@ -319,26 +319,8 @@ MIN_LOAD = Rule(
     violations=_min_load_violations,
     proofs=_min_load_proofs,
     mended=True,
-    rows=(
-        Rows(
-            lambda placement: -placement.loads,
-            lambda instance: -_least(instance),
-            where_loosened("nodes", "min_load", lambda _, value: np.maximum(-value, 0.0)),
-            plain=True,
-        ),
-    ),
-    limits=(
-        Limit(
-            "min_load",
-            "nodes",
-            lambda instance: instance.nodes.min_load,
-            lambda instance: _least(instance) > 0,
-            lambda instance, values: instance.with_values("nodes", min_load=values),
-            none=0.0,
-            least=always,
-            unit="load",
-        ),
-    ),
+    rows=(limit_rows(_LEAST_LOADS, lambda placement: -placement.loads, plain=True),),
+    limits=(_LEAST_LOADS,),
 )
 
 
@@ -401,6 +383,15 @@ def _node_key(instance: Instance) -> NDArray[np.int64]:
     return labelled(tuple(sorted(some, key=repr)) for some in behind)
 
 
+_LINK_CAPACITIES = Limit(
+    "links",
+    "links",
+    lambda instance: instance.links.capacity,
+    lambda instance: np.isfinite(instance.links.capacity),
+    lambda instance, values: instance.with_values("links", capacity=values),
+    share=lambda instance: instance.limits.max_link_utilisation,
+    unit="rate",
+)
 LINKS = Rule(
     name="links",
     field="links[].capacity",
@@ -410,25 +401,8 @@ LINKS = Rule(
     violations=_links_violations,
     proofs=_links_proofs,
     node_key=_node_key,
-    rows=(
-        Rows(
-            lambda placement: placement.crossing,
-            _links_available,
-            where_loosened("links", "capacity", lambda of, x: x / of.limits.max_link_utilisation),
-            plain=True,
-        ),
-    ),
-    limits=(
-        Limit(
-            "links",
-            "links",
-            lambda instance: instance.links.capacity,
-            lambda instance: np.isfinite(instance.links.capacity),
-            lambda instance, values: instance.with_values("links", capacity=values),
-            share=lambda instance: instance.limits.max_link_utilisation,
-            unit="rate",
-        ),
-    ),
+    rows=(limit_rows(_LINK_CAPACITIES, lambda placement: placement.crossing, plain=True),),
+    limits=(_LINK_CAPACITIES,),
 )
 
 
@@ -488,6 +462,7 @@ def _max_load_distance_node_key(instance: Instance) -> Floats:
     return np.column_stack([nodes.weight, nodes.background[:, 0], nodes.leaving])
 
 
+_FARTHEST = number_limit("max_load_distance", unit="resource")
 MAX_LOAD_DISTANCE = Rule(
     name="max_load_distance",
     field="limits.max_load_distance",
@@ -497,8 +472,8 @@ MAX_LOAD_DISTANCE = Rule(
     violations=_max_load_distance_violations,
     varies=True,
     node_key=_max_load_distance_node_key,
-    rows=(limit_rows("max_load_distance", _value, plain=True),),
-    limits=(number_limit("max_load_distance", unit="resource"),),
+    rows=(limit_rows(_FARTHEST, _value, plain=True),),
+    limits=(_FARTHEST,),
 )
 
 
@@ -511,17 +486,13 @@ def _max_tasks_violations(placement: Placement) -> Iterator[Violation]:
         yield violation("max_tasks", instance.nodes.ids[n], counts[n], most[n])
 
 
-def _max_tasks_most(instance: Instance) -> Floats:
-    most = instance.nodes.max_tasks
-    return np.where(most >= 0, most, np.inf)
-
-
 def _max_tasks_proofs(instance: Instance) -> Iterator[Violation]:
     most = instance.nodes.max_tasks
     if (most >= 0).all() and instance.num_tasks > most.sum():
         yield violation("max_tasks", "all nodes", instance.num_tasks, most.sum())
 
 
+_MOST_TASKS = column_limit("nodes", "max_tasks", lambda of: of.max_tasks >= 0, -1, whole=True)
 MAX_TASKS = Rule(
     name="max_tasks",
     field="nodes[].max_tasks",
@@ -532,16 +503,8 @@ MAX_TASKS = Rule(
     proofs=_max_tasks_proofs,
     mended=True,
     node_key=lambda instance: instance.nodes.max_tasks,
-    rows=(
-        Rows(
-            lambda placement: placement.counts,
-            _max_tasks_most,
-            where_loosened("nodes", "max_tasks"),
-            plain=True,
-            whole=True,
-        ),
-    ),
-    limits=(column_limit("nodes", "max_tasks", lambda of: of.max_tasks >= 0, -1, whole=True),),
+    rows=(limit_rows(_MOST_TASKS, lambda placement: placement.counts, plain=True),),
+    limits=(_MOST_TASKS,),
 )
 
 

@@ -120,6 +120,7 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
         )
 
 
+_MOST_USED = number_limit("max_nodes_used", whole=True)
 MAX_NODES_USED = Rule(
     name="max_nodes_used",
     field="limits.max_nodes_used",
@@ -130,8 +131,8 @@ MAX_NODES_USED = Rule(
     proofs=_proofs,
     mended=True,
     varies=True,
-    rows=(limit_rows("max_nodes_used", _value, whole=True),),
-    limits=(number_limit("max_nodes_used", whole=True),),
+    rows=(limit_rows(_MOST_USED, _value),),
+    limits=(_MOST_USED,),
     node_counts=_counts,
 )
 

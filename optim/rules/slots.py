@@ -15,18 +15,17 @@ import numpy as np
 from optim.figures.measures import slot_places, unknown_slots, workers_restarted
 from optim.rules.base import (
     Form,
-    Rows,
     Rule,
     Violation,
     all_over,
     always,
     column_limit,
     known_as_home,
+    limit_rows,
     limit_words,
     number_limit,
     undecided,
     violation,
-    where_loosened,
     without_limit,
 )
 from optim.rules.budget import forced_moves
@@ -163,6 +162,13 @@ def _with_slots(instance: Instance, n: Any, slots: Any) -> Instance:
     return instance.with_values("nodes", slots=number)
 
 
+_NUMBER = column_limit("nodes", "slots", lambda of: of.slots >= 0, -1, whole=True)
+_SIZE = column_limit(
+    "nodes", "slot_capacity", lambda of: np.isfinite(of.slot_capacity), np.inf, unit="load"
+)
+_WORKERS = column_limit(
+    "topologies", "workers", lambda of: of.workers >= 0, -1, least=always, lowest=1, whole=True
+)
 SLOTS = Rule(
     name="slots",
     field="nodes[].slots",
@@ -173,38 +179,8 @@ SLOTS = Rule(
     also=("slot_capacity", "one_topology_a_slot", "workers"),
     task_key=lambda instance: instance.task_topology,
     node_key=lambda instance: np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity]),
-    rows=(
-        Rows(
-            _fill,
-            lambda instance: instance.nodes.slot_capacity,
-            where_loosened("nodes", "slot_capacity"),
-        ),
-        Rows(
-            _needed,
-            lambda instance: np.where(instance.nodes.slots < 0, np.inf, instance.nodes.slots),
-            where_loosened("nodes", "slots"),
-            whole=True,
-        ),
-    ),
-    limits=(
-        column_limit("nodes", "slots", lambda of: of.slots >= 0, -1, whole=True),
-        column_limit(
-            "nodes",
-            "slot_capacity",
-            lambda of: np.isfinite(of.slot_capacity),
-            np.inf,
-            unit="load",
-        ),
-        column_limit(
-            "topologies",
-            "workers",
-            lambda of: of.workers >= 0,
-            -1,
-            least=always,
-            lowest=1,
-            whole=True,
-        ),
-    ),
+    rows=(limit_rows(_SIZE, _fill), limit_rows(_NUMBER, _needed)),
+    limits=(_NUMBER, _SIZE, _WORKERS),
 )
 
 
