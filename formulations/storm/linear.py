@@ -306,8 +306,9 @@ def _add_slots(
     p = jobs.num_jobs
     running = _running(instance, jobs)
     now = np.bincount([w.node for w in running], minlength=instance.num_nodes)
-    # no more slots of a node than all topologies together could fill, but all that run now
-    each = np.maximum(np.minimum(jobs.slots, jobs.workers.sum()), now)
+    # all that run now, and beside them no more slots than all topologies together could fill
+    most = np.where(instance.nodes.slots < 0, np.iinfo(np.int64).max, instance.nodes.slots)
+    each = np.maximum(np.minimum(now + jobs.slots, most), now)
     first = np.concatenate([[0], np.cumsum(each)])
     at = np.repeat(np.arange(len(each)), each)
     places = np.column_stack([at, np.arange(len(at)) - first[at]])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optim import Instance, UnsuitableMethod, solve
+from optim import Instance, Plan, UnsuitableMethod, solve
 from optim.errors import InvalidInput
 from optim.figures.measures import workers_restarted
 from optim.referee.evaluate import evaluate_indices
@@ -223,6 +223,17 @@ def test_a_scheduler_takes_over_what_may_restart(name: str) -> None:
     if name == "storm-online":
         now = evaluate_indices(running(3), running(3).tasks.node).internode_traffic
         assert free.evaluation.internode_traffic < limited.evaluation.internode_traffic < now
+
+
+def test_new_slots_beside_more_running_ones_than_the_topology_has_workers() -> None:
+    """Three slots run on n and two are wanted: a start in slot 0 is none of these."""
+    told = document([("n", 1), ("n", 2), ("n", 3), ("n", 3)])
+    told["topologies"] = [{"id": "t", "workers": 2}]
+    told["limits"] = {"max_workers_restarted": 6}
+    instance = Instance.from_dict(told)
+    start = Plan.from_indices(instance, at(0, 0, 0, 0), at(0, 0, 0, 1))
+    result = solve(instance, "storm-milp", starts=[start])
+    assert str(result.termination) == "optimal", result.notes
 
 
 def test_repair_keeps_it_where_a_method_does_not_know_it() -> None:
