@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optim import Instance, Plan, UnsuitableMethod, solve
+from optim import Instance, UnsuitableMethod, solve
 from optim.errors import InvalidInput
 from optim.figures.measures import workers_restarted
 from optim.referee.evaluate import evaluate_indices
@@ -226,13 +226,11 @@ def test_a_scheduler_takes_over_what_may_restart(name: str) -> None:
 
 
 def test_new_slots_beside_more_running_ones_than_the_topology_has_workers() -> None:
-    """Three slots run on n and two are wanted: a start in slot 0 is none of these."""
+    """Three slots run on n and two are wanted: the method's start has a fourth."""
     told = document([("n", 1), ("n", 2), ("n", 3), ("n", 3)])
     told["topologies"] = [{"id": "t", "workers": 2}]
     told["limits"] = {"max_workers_restarted": 6}
-    instance = Instance.from_dict(told)
-    start = Plan.from_indices(instance, at(0, 0, 0, 0), at(0, 0, 0, 1))
-    result = solve(instance, "storm-milp", starts=[start])
+    result = solve(Instance.from_dict(told), "storm-milp")
     assert str(result.termination) == "optimal", result.notes
 
 
