@@ -307,8 +307,8 @@ def _add_slots(
     running = _running(instance, jobs)
     now = np.bincount([w.node for w in running], minlength=instance.num_nodes)
     # all that run now, and beside them no more slots than all topologies together could fill
-    most = np.where(instance.nodes.slots < 0, np.iinfo(np.int64).max, instance.nodes.slots)
-    each = np.maximum(np.minimum(now + jobs.slots, most), now)
+    each, slots = now + np.minimum(jobs.slots, jobs.workers.sum()), instance.nodes.slots
+    each = np.where((now > 0) & (slots >= 0), np.maximum(np.minimum(each, slots), now), each)
     first = np.concatenate([[0], np.cumsum(each)])
     at = np.repeat(np.arange(len(each)), each)
     places = np.column_stack([at, np.arange(len(at)) - first[at]])
