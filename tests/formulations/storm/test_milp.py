@@ -62,7 +62,7 @@ def check(made: Instance, *, digits: float = 0.0, **given: Any) -> None:
     assert judged.internode_traffic == pytest.approx(want[0], abs=1e-5)
     assert judged.interslot_traffic == pytest.approx(want[1], abs=1e-5)
     told, off = levels(result), digits * made.total_traffic
-    assert told["internode_traffic"][1] == pytest.approx(want[0], abs=1e-5 + off / 1000)
+    assert told["internode_traffic"][1] == pytest.approx(want[0], abs=1e-5 + off / 100)
     assert told["interslot_traffic"][1] == pytest.approx(want[1], abs=1e-4 + off)
 
 
