@@ -166,6 +166,23 @@ _CAPACITIES = column_limit(
     share=lambda instance: instance.limits.max_utilisation,
     unit="load",
 )
+
+
+def _sent(instance: Instance) -> Floats:
+    """(T,) what tasks send, as a share of the most: it tells those apart that exchange as much.
+
+    What leaves some nodes is what their tasks send less what stays among them, in both directions.
+    """
+    source, _, rate = instance.flows.directed()
+    sent = np.bincount(source, rate, instance.num_tasks)
+    return np.round(sent / max(float(sent.max(initial=0.0)), 1e-300), 12)
+
+
+def _task_key(instance: Instance) -> Floats | None:
+    out, into = instance.crossing_cost
+    return None if (out == into).all() else _sent(instance)
+
+
 CAPACITY = Rule(
     name="capacity",
     field="nodes[].capacity",
@@ -175,6 +192,7 @@ CAPACITY = Rule(
     violations=_violations,
     proofs=_proofs,
     mended=True,
+    task_key=_task_key,
     rows=(limit_rows(_CAPACITIES, lambda placement: placement.loads, plain=True),),
     limits=(_CAPACITIES,),
 )
@@ -371,6 +389,12 @@ def _links_proofs(instance: Instance) -> Iterator[Violation]:
         yield violation("links", f"{instance.links.ids[i]} (background)", background[i], room[i])
 
 
+def _links_task_key(instance: Instance) -> Floats | None:
+    links = instance.links
+    one_way = (np.isfinite(links.capacity) & (links.direction != 0)).any()
+    return _sent(instance) if one_way else None
+
+
 def _node_key(instance: Instance) -> NDArray[np.int64]:
     """Nodes behind the same links are equal, and nodes with an equal link of their own."""
     links = instance.links
@@ -400,6 +424,7 @@ LINKS = Rule(
     dropped=all_over("links", capacity=np.inf),
     violations=_links_violations,
     proofs=_links_proofs,
+    task_key=_links_task_key,
     node_key=_node_key,
     rows=(limit_rows(_LINK_CAPACITIES, lambda placement: placement.crossing, plain=True),),
     limits=(_LINK_CAPACITIES,),

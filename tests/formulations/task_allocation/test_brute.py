@@ -109,3 +109,34 @@ def test_the_walk_goes_on_where_python_leaves_it_to_compiled_code(
     assert "compiled" in vars(fresh)
     assert parted.notes[-1] == whole.notes[-1]
     assert parted.objective == whole.objective
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_sender_and_receiver_are_not_equal_behind_links_of_one_way(direction: str) -> None:
+    """Only t on n2 and u on n1 is feasible: what t sends leaves n2 and enters n1."""
+    made = instance(
+        nodes=nodes(2, capacity={"cpu": 1}),
+        operators=[],
+        streams=[],
+        tasks=[{"id": name, "load": {"cpu": 1}} for name in "tu"],
+        traffic=[["t", "u", 3]],
+        links=[
+            {"id": "l", "nodes": ["n2" if direction == "in" else "n1"], "capacity": 1}
+            | {"direction": direction}
+        ],
+    )
+    result = solve(made, "imc-brute")
+    assert result.plan is not None
+    assert result.plan.assignment == {"t": "n2", "u": "n1"}
+
+
+def test_sender_and_receiver_are_not_equal_where_they_pay_for_crossing() -> None:
+    made = instance(
+        nodes=[{"id": "n1", "capacity": {"cpu": 1}}, {"id": "n2", "capacity": {"cpu": 2}}],
+        operators=[],
+        streams=[],
+        tasks=[{"id": name, "load": {"cpu": 1}} for name in "tu"],
+        traffic=[["t", "u", 1]],
+        crossing_cost={"cpu": {"out": 1}},
+    )
+    assert task_groups(made).sizes.tolist() == [1, 1]
