@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 yaml = pytest.importorskip("yaml", reason="the workflows are read with it")
 
@@ -37,6 +41,18 @@ def test_one_version_stands_everywhere(repository: Path) -> None:
     assert str(read(repository / "CITATION.cff")["version"]) == version
     headings = re.findall(r"^## \[([^\]]+)\]", (repository / "CHANGELOG.md").read_text(), re.M)
     assert next(name for name in headings if name != "Unreleased") == version
+
+
+def test_pinned_packages_run_on_the_oldest_python(repository: Path) -> None:
+    """Each version in constraints.txt that is installed here says which Pythons it is for."""
+    oldest = Version(project(repository)["requires-python"].removeprefix(">=") + ".0")
+    lines = (repository / "constraints.txt").read_text().splitlines()
+    names = [line.split("==")[0] for line in lines if "==" in line and ";" not in line]
+    assert len(names) > 50
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            needed = metadata(name)["Requires-Python"] or ""
+            assert oldest in SpecifierSet(needed), (name, needed)
 
 
 def test_the_changelog_says_what_a_release_removes(repository: Path) -> None:
