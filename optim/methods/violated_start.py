@@ -14,6 +14,7 @@ limit as it is now, and no further. Two levels are minimised then, one after the
 from __future__ import annotations
 
 import heapq
+import itertools
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ import numpy as np
 from optim.format.plan import Plan
 from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
+from optim.kernels.room import placing_masks
 from optim.methods.audit import FOR_EVERY_PLAN, moves_of
 from optim.methods.reduce import in_own_units, scaled, with_columns, with_set_columns
 from optim.methods.registry import from_above
@@ -55,6 +57,8 @@ START_BROKEN = (MEND, REFUSE)
 """What is done where the current placement breaks a limit."""
 _FORCED = frozenset({"allowed", "leaving", "workers"})
 """What a plan has to keep, whatever is today: tasks that may not stay have to move."""
+_EVERY = 4_000
+"""Placements that are all judged, at less than a second, where nothing else proves."""
 _LEVEL_SECONDS = 10.0
 _SHARE = 0.25
 """Of the time limit, for the first level."""
@@ -207,7 +211,21 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
         return best
     node, proved = model(seen, loose, weight, left, lambda node: start.judged(node)[0] - fixed)
     other = _judged(start, node, max(bound, proved + fixed))
-    return other if other.excess < best.excess else replace(best, bound=other.bound)
+    best = other if other.excess < best.excess else replace(best, bound=other.bound)
+    return best if best.proven else _of_all(start, best)
+
+
+def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
+    """Judge all placements, where they are few: the model does not know every rule."""
+    kinds, allowed, _ = placing_masks(start.binding)
+    places = [np.flatnonzero(allowed[kind]) for kind in kinds]
+    if np.prod([float(len(some)) for some in places]) > _EVERY:
+        return best
+    every = (np.array(node, dtype=np.int32) for node in itertools.product(*places))
+    excess, node = min(((start.judged(node)[0], node) for node in every), key=lambda one: one[0])
+    if excess < best.excess:
+        return replace(best, node=node, excess=excess, bound=excess)
+    return replace(best, bound=best.excess)
 
 
 def no_more_than(node: Ints, start: BrokenStart, least: LeastExcess) -> LeastExcess:

@@ -416,3 +416,11 @@ def test_the_least_excess_is_not_lost_in_presolve() -> None:
         + 6525.40734025729 / 151182.31465327332
         + 16.488528557469266 / 337.6111789982206
     )
+
+
+def test_all_placements_are_judged_where_they_are_few() -> None:
+    """The model knows no cost of crossing, and no single move mends more."""
+    result = solve(Instance.load(BROKEN / "what-crosses-and-nodes-of-their-own.json"), "imc-brute")
+    assert result.mending is not None
+    assert result.mending.least
+    assert result.mending.excess == pytest.approx(0.5284627)
