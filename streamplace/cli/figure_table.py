@@ -1,9 +1,8 @@
-"""The table of figures for the documentation: ``python -m streamplace.cli.figure_table``."""
+"""The list of figures for the documentation: ``python -m streamplace.cli.figure_table``."""
 
 from __future__ import annotations
 
 from optim.figures.catalogue import FIGURES
-from streamplace.present.table import markdown
 
 _UNITS = {
     "multiple": "multiple of the present rate", "resource": "first resource", "count": "number",
@@ -12,11 +11,15 @@ _UNITS = {
 """Of kinds of figures, where they are called otherwise."""
 
 
-def figure_table() -> str:
-    """Return the rows of ``docs/figures.md``, a figure each."""
-    rows = [(f"`{f.name}`", f.words, _UNITS.get(f.unit, f.unit), f.sense or "") for f in FIGURES]
-    return markdown(("figure", "what it is", "unit", "to optimise"), rows, right=())
+def figure_list() -> str:
+    """Return the lines of ``docs/figures.md``, a figure each: its unit, its sense, what it is."""
+    lines = []
+    for figure in FIGURES:
+        sense = f"; **{figure.sense}**" if figure.sense else ""
+        unit = _UNITS.get(figure.unit, figure.unit)
+        lines.append(f"- `{figure.name}` ({unit}{sense}): {figure.words}\n")
+    return "".join(lines)
 
 
 if __name__ == "__main__":
-    print(figure_table(), end="")
+    print(figure_list(), end="")

@@ -148,13 +148,17 @@ def test_the_gallery_has_every_figure_and_its_command() -> None:
 def test_the_page_of_methods_is_true() -> None:
     text = (DOCS / "methods" / "index.md").read_text(encoding="utf-8")
     methods = {method.name: method for method in all_methods()}
-    listed = re.findall(r"^\| \[`(\S+)`\]\(\S+\) \| (.+) \| (.+) \| `(\w+)`(.*) \|$", text, re.M)
-    assert {name for name, *_ in listed} == set(methods)
-    for name, family, summary, objective, more in listed:
-        method = methods[name]
-        assert (family, summary, objective) == (method.family, method.summary, method.objective)
-        assert bool(more) == (len(method.objectives) > 1)
-    rows = re.findall(r"^\| `(\S+)` \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    found: set[str] = set()
+    for part in text.split("\n### ")[1:]:
+        listed = re.findall(r"^- \[`(\S+)`\]\(\S+\) \(`(\w+)`(.*)\): (.+)$", part, re.MULTILINE)
+        for name, objective, more, summary in listed:
+            method = methods[name]
+            assert (objective, summary) == (method.objective, method.summary)
+            assert part.startswith(f"{method.family.capitalize()}\n")
+            assert bool(more) == (len(method.objectives) > 1)
+        found |= {name for name, *_ in listed}
+    assert found == set(methods)
+    rows = re.findall(r"^- `(\S+)`: (.+); (.+)$", text, re.MULTILINE)
     exact = {name for name, method in methods.items() if method.kind == "exact" and method.solvers}
     assert {name for name, *_ in rows} == exact
     for name, objectives, solvers in rows:
@@ -184,7 +188,7 @@ def test_a_command_and_its_flags_are_described(name: str) -> None:
 def test_the_page_of_a_method_ends_with_what_the_command_says_of_it() -> None:
     hooks = _hooks()
     text = (DOCS / "methods" / "index.md").read_text(encoding="utf-8")
-    pages = dict(re.findall(r"^\| \[`(\S+)`\]\((\S+)\)", text, re.MULTILINE))
+    pages = dict(re.findall(r"^- \[`(\S+)`\]\((\S+)\)", text, re.MULTILINE))
     for file in sorted(set(pages.values())):
         shown = hooks.with_methods("", file)
         for method in all_methods():

@@ -135,7 +135,7 @@ def _without_repetition(figures: Sequence[Figure]) -> Iterator[Figure]:
             figure,
             source=source[:1].upper() + source[1:],
             size=size[:1].upper() + size[1:],
-            words=figure.words if words == figure.name else f"As for `{words}`.",
+            words=figure.words if words == figure.name else "",
             readings=tuple(reading for reading in figure.readings if count[reading] == 1),
         )
 

@@ -56,8 +56,8 @@ def _cell(value: Any) -> str:
 
 
 def linked(table: pd.DataFrame, link: str) -> str:
-    """Return the line that stands for a stored table."""
-    return f"[The table]({link}): {len(table)} rows."
+    """Return the words that stand for a stored table."""
+    return f"[{len(table)} rows]({link})"
 
 
 def page(
@@ -80,16 +80,17 @@ def page(
     link
         Where the table is stored, for a page of the documentation, which does not show it.
     """
-    size = f". {figure.size}" if figure.size else ""
-    parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`{size}"]
+    about = [f"{figure.source}. `{figure.name}`"]
+    about += [figure.size.removesuffix(".")] if figure.size else []
+    about += [linked(table, link)] if link else []
+    parts = [f"# {figure.title}", ". ".join(about)]
     if reduced:
         parts.append(f"**This is a {REDUCED}.**")
-    parts += ["## The paper", figure.words, "## Measured"]
+    parts += ["## The paper", figure.words] if figure.words else []
+    parts += ["## Measured"]
     if measured:
         parts.append("\n".join(f"- {sentence}" for sentence in measured))
-    title = f"{figure.title} (reduced)" if reduced else figure.title
-    shown = linked(table, link) if link else to_markdown(table).rstrip()
-    parts += [f"![{title}](plot.svg)", shown]
+    parts += ["![Plot](plot.svg)"] + ([] if link else [to_markdown(table).rstrip()])
     if figure.readings:
         readings = "\n".join(f"- {reading}" for reading in figure.readings)
         parts += ["## Readings", readings]

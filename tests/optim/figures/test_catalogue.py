@@ -20,7 +20,7 @@ from optim.methods.reduce import without_leaving
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Evaluation
 from optim.rules.placement import Placement
-from streamplace.cli.figure_table import figure_table
+from streamplace.cli.figure_table import figure_list
 from streamplace.present.tables import metric_table
 from tests.optim.make import instance
 
@@ -75,9 +75,9 @@ def test_objectives_answer_to_what_they_were_called() -> None:
         find_objective("luck")
 
 
-def test_the_page_has_the_table_of_the_code() -> None:
+def test_the_page_has_the_list_of_the_code() -> None:
     page = Path(__file__).parents[3] / "docs" / "figures.md"
-    assert figure_table() in page.read_text("utf-8")
+    assert figure_list() in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from experiments.studies.papers.claims.claim import Claim
     from experiments.studies.papers.claims.verdicts import Judgement
 
 STAR = r"\*"
-EXPLAINED = ("different", "not shown")
-_LEGEND = "[Verdicts](index.md#verdicts); [table of all claims]({csv})."
+LISTED = ("different", "not shown")
+_LEGEND = "{shares}, starred ones in brackets. [All claims]({csv}), with figures and causes."
 
 
 def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
@@ -33,11 +34,11 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
         The file beside the page that `claims_table` makes.
     """
     found = judgements([paper], root)
-    legend = _LEGEND.format(csv=csv)
-    parts = ["## The claims", legend, counts([paper], found)]
-    heads = ("claim", "the paper", "verdict", "why")
-    listed = [one for one in found if one.finding.verdict in EXPLAINED]
-    parts.append(markdown(heads, [_line(one) for one in listed], right=()).rstrip())
+    parts = ["## The claims", _LEGEND.format(shares=_shares(found), csv=csv)]
+    for verdict in LISTED:
+        lines = [_line(one.claim) for one in found if one.finding.verdict == verdict]
+        if lines:
+            parts += [f"{verdict.capitalize()}:", "\n".join(lines)]
     for name, title in shown_tables(paper).items():
         if has_table(paper, name, root):
             table = load_table(paper, name, root)
@@ -83,16 +84,25 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
     if len(rows) > 1:
         rows.append(("all", list(found)))
     for name, mine in rows:
-        groups = [[one for one in mine if one.finding.verdict == verdict] for verdict in VERDICTS]
-        cells = [
-            f"{len(group)} ({sum(one.claim.starred for one in group)})" for group in [*groups, mine]
-        ]
-        lines.append([name, *cells])
+        lines.append([name, *(_count(group) for group in [*_by_verdict(mine).values(), mine])])
     return markdown(heads, lines).rstrip()
 
 
-def _line(one: Judgement) -> list[str]:
-    claim, finding = one.claim, one.finding
-    why = finding.cause or finding.figure
-    name = f"{claim.id}{STAR * claim.starred} ({claim.where})"
-    return [name, claim.words, finding.verdict, why]
+def _by_verdict(found: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    return {
+        verdict: [one for one in found if one.finding.verdict == verdict] for verdict in VERDICTS
+    }
+
+
+def _count(group: Sequence[Judgement]) -> str:
+    return f"{len(group)} ({sum(one.claim.starred for one in group)})"
+
+
+def _shares(found: Sequence[Judgement]) -> str:
+    """Return how many claims of one paper have which verdict, as a sentence's beginning."""
+    each = [f"{_count(group)} {name}" for name, group in _by_verdict(found).items() if group]
+    return f"Of {_count(found)}: {', '.join(each)}"
+
+
+def _line(claim: Claim) -> str:
+    return f"- {claim.id}{STAR * claim.starred} ({claim.where}): {claim.words}"
