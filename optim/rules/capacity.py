@@ -169,7 +169,7 @@ _CAPACITIES = column_limit(
 
 
 def _sent(instance: Instance) -> Floats:
-    """(T,) what tasks send, as a share of the most: it tells those apart that exchange as much.
+    """(T,) what tasks send, as a share of the most: it distinguishes those that exchange as much.
 
     What leaves some nodes is what their tasks send less what stays among them, in both directions.
     """
