@@ -178,7 +178,6 @@ def build(
     UnsuitableMethod
         Too many products.
     """
-    classes, rules = node_classes(instance, alike), place_rules(instance)
     kind, allowed, target = placing_masks(instance)
     pairs = instance.pairs if products else _none_of(instance.pairs)
     if products:
@@ -188,6 +187,9 @@ def build(
         home = instance.tasks.node
         there = np.flatnonzero((home >= 0) & instance.nodes.leaving[home])
         may[there] = allowed[kind[there]]
+        stays = np.unique(may[there], axis=0).T  # leaving nodes differ in who may stay on them
+        alike = stays if alike is None else np.column_stack([alike, stays])
+    classes, rules = node_classes(instance, alike), place_rules(instance)
     model = LinearModel(method, sense="max")
     task, node = np.nonzero(may)
     x = model.add_variables(

@@ -215,6 +215,20 @@ def test_a_later_level_is_of_the_staying_nodes_where_not_all_can_be_emptied() ->
         assert level.bound is None or level.bound == pytest.approx(0.05)
 
 
+def test_leaving_nodes_differ_in_who_may_stay_on_them() -> None:
+    """Only h on n1 and v on n0 is feasible: neither may be on n2, and v never on n1."""
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": float(i < 2)}, "leaving": i < 2} for i in range(3)]
+    tasks = [
+        {"id": "h", "load": {"cpu": 1}, "allowed": ["n0", "n1"]},
+        {"id": "v", "load": {"cpu": 1}, "allowed": ["n0", "n2"], "node": "n0"},
+    ]
+    made = instance(nodes=nodes, tasks=tasks, operators=[], streams=[])
+    result = solve(made, "plan-milp", objective="load_distance")
+    assert result.termination is Termination.OPTIMAL
+    assert result.plan is not None
+    assert result.plan.assignment == {"h": "n1", "v": "n0"}
+
+
 def test_counts_of_tasks_are_no_resource_of_the_highest_utilisation() -> None:
     """Brute force had them as one, and called a worse plan optimal."""
     nodes = [{"id": f"n{i}", "capacity": {"cpu": 20.0}, "max_tasks": 3 + i} for i in range(2)]
