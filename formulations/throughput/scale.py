@@ -345,7 +345,7 @@ class _Search:
             cost = float(part.cost.sum())
             if not open_ and cost > refuted * (1 + _SAME):
                 bound.programs = 0
-                if not _enough(part) or bound.refutes(cost * (1 + _SAME)):
+                if bound.lacks(cost, self.low) or bound.refutes(cost * (1 + _SAME)):
                     refuted = cost
                     continue
                 open_ = True
@@ -387,7 +387,8 @@ class _Search:
         if not self.priced:
             return refuted + 1.0
         costs = (float(pool.cost[one].sum()) for one in self._selections(pool))
-        return next(cost for cost in costs if cost > refuted * (1 + _SAME))
+        # where nothing is refuted yet, nodes without a price may do
+        return next(cost for cost in costs if cost > refuted * (1 + _SAME) or not refuted)
 
     def _offers(self, pool: Counts, names: list[str]) -> list[Offer]:
         """Return the classes of nodes; of those that may be added there are any number."""
@@ -498,7 +499,10 @@ class _Search:
         before = np.zeros_like(counts)
         for g, tasks in enumerate(groups):
             np.add.at(before[:, g], home[tasks][home[tasks] >= 0], 1)
-        keys = [part.room[v].tobytes() + part.link[v].tobytes() for v in range(len(names))]
+        keys = [
+            (room.tobytes(), link.tobytes(), cost)
+            for room, link, cost in zip(part.room, part.link, part.cost.tolist(), strict=True)
+        ]
         placed = counts.copy()
         for key in dict.fromkeys(keys):
             mine = np.array([v for v, other in enumerate(keys) if other == key])

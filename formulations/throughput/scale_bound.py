@@ -18,7 +18,7 @@ from optim.solvers.inprocess import LpSolution, solve_lp
 from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
-    from formulations.throughput.scale_counts import Counts
+    from formulations.throughput.scale_counts import Counts, Counts64
     from optim.format.tables import Floats
 
 _SLACK = 1e-6
@@ -60,6 +60,19 @@ class PartsBound:
             return self._refuted(budget)
         except _Unsolved:
             return False
+
+    def lacks(self, budget: float, tasks: Counts64) -> bool:
+        """Whether no nodes of such a cost together have room for (O,) tasks, by adding up.
+
+        Nodes of equal cost may have more of one resource and less of another: each is bounded by
+        the nodes that have most of it.
+        """
+        need = self.counts.load.sum(axis=0) + tasks @ self.counts.each
+        room = [
+            _knapsack([(float(offer.room[r]), offer) for offer in self.offers], budget)
+            for r in range(len(need))
+        ]
+        return bool((need > np.array(room) * (1 + 1e-9)).any())
 
     def _refuted(self, budget: float) -> bool:
         for _ in range(_ROUNDS):
@@ -243,10 +256,10 @@ class PartsBound:
 def _knapsack(worth: list[tuple[float, Offer]], budget: float) -> float:
     """Return the most that fractions of nodes within a budget are worth."""
     total = 0.0
-    for best, offer in sorted(worth, key=lambda one: -one[0] / one[1].cost):
+    for best, offer in sorted(worth, key=lambda one: -one[0] / max(one[1].cost, 1e-300)):
         # fractions of nodes, most worth per cost first: more than any whole nodes are worth
-        taken = min(offer.number, budget / offer.cost)
-        if best > 0:
+        taken = min(offer.number, budget / offer.cost if offer.cost else np.inf)
+        if best > 0 and taken > 0:
             total += best * taken
             budget -= offer.cost * taken
     return total

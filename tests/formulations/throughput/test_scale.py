@@ -288,6 +288,53 @@ def test_prices_of_machine_types() -> None:
     assert found.levels[0].proven
 
 
+def unlike(**nodes: dict[str, Any]) -> Instance:
+    """Two operators of any number of tasks, and nodes of one sort each; a type is its price."""
+    return Instance.from_dict({
+        "format": "streamplace.instance/1", "name": "unlike", "resources": ["cpu", "mem"],
+        "nodes": [
+            {"id": name, "capacity": {"cpu": node["cpu"], "mem": node["mem"]}}
+            | ({"vm_type": f"{name}-type"} if "price" in node else {})
+            for name, node in nodes.items()
+        ],
+        "vm_types": [
+            {"id": f"{name}-type", "slots": 1, "price": node["price"]}
+            for name, node in nodes.items() if "price" in node
+        ],
+        "operators": [
+            {"id": name, "group": {"tasks": 1, "load": {"cpu": 1, "mem": 0.75}}} for name in "ab"
+        ],
+        "streams": [{"from": "a", "to": "b", "rate": 1}],
+    })  # fmt: skip
+
+
+def test_too_little_of_one_node_refutes_no_other_of_its_cost() -> None:
+    """One `high` carries all: one `wide` has too little memory, and was told to refute a node."""
+    wide, high = {"cpu": 10, "mem": 1}, {"cpu": 9, "mem": 10}
+    assert scale(unlike(wide=wide, high=high), 1).levels[0].bound == 1
+    found = scale(unlike(wide={**wide, "price": 1}, high={**high, "price": 1}), 1)
+    assert (found.levels[0].value, found.levels[0].bound) == (1, 1)
+
+
+def test_a_node_without_a_price_may_do() -> None:
+    priced, free = {"cpu": 8, "mem": 8, "price": 1}, {"cpu": 8, "mem": 8}
+    found = scale(unlike(priced=priced, free=free), 1)
+    assert (found.levels[0].value, found.levels[0].bound) == (0, 0)
+    found = scale(unlike(priced=priced, free={"cpu": 1, "mem": 1}), 9)
+    assert (found.levels[0].value, found.levels[0].bound) == (3, 3)
+
+
+def test_nodes_of_other_prices_are_not_exchanged() -> None:
+    document = unlike(
+        cheap={"cpu": 8, "mem": 8, "price": 1}, dear={"cpu": 8, "mem": 8, "price": 2}
+    ).to_dict()
+    document["tasks"] = [{"id": f"{o}/0", "node": "dear"} for o in "ab"]
+    for operator in document["operators"]:
+        operator["max_parallelism"] = 1
+    found = scale(Instance.from_dict(document), 1)
+    assert (found.levels[0].value, found.levels[0].bound) == (1, 1)
+
+
 @pytest.mark.parametrize("slots", [None, 1])
 def test_a_number_of_nodes_is_no_bound_of_a_price(slots: int | None) -> None:
     """One node carries it, and the cheaper one is another; slots need both, or further ones."""
