@@ -111,7 +111,7 @@ def test_tables() -> None:
     )  # fmt: skip
     wide = FIGURES["albic/fig-2"].table(rows)
     assert wide["highs, cold"].isna().tolist() == [True, False]
-    assert "highs, cold) 2 after 2 s" in FIGURES["albic/fig-2"].measured(wide)[0]
+    assert ", highs cold 2 after 2 s" in FIGURES["albic/fig-2"].measured(wide)[0]
     base = {
         "one_to_one": 50.0,
         "nodes": 4,
