@@ -166,23 +166,6 @@ _CAPACITIES = column_limit(
     share=lambda instance: instance.limits.max_utilisation,
     unit="load",
 )
-
-
-def _sent(instance: Instance) -> Floats:
-    """(T,) what tasks send, as a share of the most: it distinguishes those that exchange as much.
-
-    What leaves some nodes is what their tasks send less what stays among them, in both directions.
-    """
-    source, _, rate = instance.flows.directed()
-    sent = np.bincount(source, rate, instance.num_tasks)
-    return np.round(sent / max(float(sent.max(initial=0.0)), 1e-300), 12)
-
-
-def _task_key(instance: Instance) -> Floats | None:
-    out, into = instance.crossing_cost
-    return None if (out == into).all() else _sent(instance)
-
-
 CAPACITY = Rule(
     name="capacity",
     field="nodes[].capacity",
@@ -192,7 +175,6 @@ CAPACITY = Rule(
     violations=_violations,
     proofs=_proofs,
     mended=True,
-    task_key=_task_key,
     rows=(limit_rows(_CAPACITIES, lambda placement: placement.loads, plain=True),),
     limits=(_CAPACITIES,),
 )
@@ -389,6 +371,16 @@ def _links_proofs(instance: Instance) -> Iterator[Violation]:
         yield violation("links", f"{instance.links.ids[i]} (background)", background[i], room[i])
 
 
+def _sent(instance: Instance) -> Floats:
+    """(T,) what tasks send, as a share of the most: it distinguishes those that exchange as much.
+
+    What leaves some nodes is what their tasks send less what stays among them, in both directions.
+    """
+    source, _, rate = instance.flows.directed()
+    sent = np.bincount(source, rate, instance.num_tasks)
+    return np.round(sent / max(float(sent.max(initial=0.0)), 1e-300), 12)
+
+
 def _links_task_key(instance: Instance) -> Floats | None:
     links = instance.links
     one_way = (np.isfinite(links.capacity) & (links.direction != 0)).any()
@@ -444,12 +436,18 @@ def _crossing_cost_present(instance: Instance) -> str | None:
     return f"crossing_cost (of {instance.resources[resource]})"
 
 
+def _crossing_cost_task_key(instance: Instance) -> Floats | None:
+    out, into = instance.crossing_cost
+    return None if (out == into).all() else _sent(instance)
+
+
 CROSSING_COST = Rule(
     name="crossing_cost",
     field="crossing_cost",
     form=Form.CROSSING,
     present=_crossing_cost_present,
     dropped=lambda instance: replace(instance, crossing_cost=np.zeros_like(instance.crossing_cost)),
+    task_key=_crossing_cost_task_key,
 )
 
 

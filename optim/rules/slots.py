@@ -262,7 +262,8 @@ MAX_WORKERS_RESTARTED = Rule(
     violations=_max_workers_restarted_violations,
     proofs=_max_workers_restarted_proofs,
     varies=True,
-    task_key=lambda of: np.column_stack([of.tasks.node, of.tasks.slot]),
+    # slots that begin are of one topology each, though nothing else counts slots
+    task_key=lambda of: np.column_stack([of.tasks.node, of.tasks.slot, of.task_topology]),
     node_key=known_as_home,
     limits=(number_limit(NAME, whole=True),),
     restarts=lambda instance: instance.limits.max_workers_restarted,

@@ -130,9 +130,10 @@ def test_sender_and_receiver_are_not_equal_behind_links_of_one_way(direction: st
     assert result.plan.assignment == {"t": "n2", "u": "n1"}
 
 
-def test_sender_and_receiver_are_not_equal_where_they_pay_for_crossing() -> None:
+@pytest.mark.parametrize("bound", ["capacity", "min_load"])
+def test_sender_and_receiver_are_not_equal_where_they_pay_for_crossing(bound: str) -> None:
     made = instance(
-        nodes=[{"id": "n1", "capacity": {"cpu": 1}}, {"id": "n2", "capacity": {"cpu": 2}}],
+        nodes=[{"id": "n1", bound: {"cpu": 1}}, {"id": "n2", bound: {"cpu": 2}}],
         operators=[],
         streams=[],
         tasks=[{"id": name, "load": {"cpu": 1}} for name in "tu"],
@@ -140,3 +141,23 @@ def test_sender_and_receiver_are_not_equal_where_they_pay_for_crossing() -> None
         crossing_cost={"cpu": {"out": 1}},
     )
     assert task_groups(made).sizes.tolist() == [1, 1]
+
+
+def test_slots_that_begin_are_of_one_topology_each() -> None:
+    """Tasks u and w share a slot on n2, and v begins one on n1: with u or w there it were three."""
+    jobs = {"a": "A", "b": "B"}
+    tasks: list[dict[str, object]] = [
+        {"id": task, "operator": "b" if task == "v" else "a", "load": {"cpu": 1}} for task in "puvw"
+    ]
+    tasks[0] |= {"node": "n1", "slot": 0}
+    made = instance(
+        nodes=nodes(2, capacity={"cpu": 2}),
+        topologies=[{"id": name} for name in jobs.values()],
+        operators=[{"id": o, "topology": name} for o, name in jobs.items()],
+        streams=[],
+        tasks=tasks,
+        limits={"max_workers_restarted": 2},
+    )
+    result = solve(made, "imc-brute")
+    assert result.plan is not None
+    assert result.plan.assignment == {"p": "n1", "u": "n2", "v": "n1", "w": "n2"}
