@@ -136,6 +136,7 @@ def test_all_kernels(
     monkeypatch.setattr(scaling, "_STEPS", 2_000)
     for few, capacities in ((10**6, (2,)), (0, (2,)), (0, (2, 3))):  # all; boxes; by annealing
         monkeypatch.setattr(scaling, "_FEW", few)
+        monkeypatch.setattr(scaling, "_LEAST_WORK", few)
         scaling.scale(_pipe(*capacities), 0.5)
     driver.warm_up.__wrapped__()  # type: ignore[attr-defined]
     met |= {*compared}
