@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Bools, Floats, Ints
     from optim.rules.base import Violation
 
 
@@ -546,7 +546,7 @@ class Restarts:
             wanted = np.append(wanted, -1)
         now = np.bincount([w.node for w in self.now], minlength=instance.num_nodes)
         kinds, of_task = np.unique(own, return_inverse=True)
-        return replace(
+        changed = replace(
             instance,
             nodes=replace(nodes, slots=(now + more).astype(nodes.slots.dtype)),
             topologies=replace(
@@ -560,6 +560,20 @@ class Restarts:
                 instance.tasks, operator=of_task.reshape(-1).astype(instance.tasks.operator.dtype)
             ),
             limits=replace(instance.limits, max_workers_restarted=None),
+        )
+        return self._parted(changed, own < 0, kept) if (own < 0).any() else changed
+
+    def _parted(self, changed: Instance, joining: Bools, kept: tuple[int, ...]) -> Instance:
+        """Return the instance whose slots have room for all that may join others, or a worker."""
+        nodes, tasks, room = changed.nodes, changed.tasks, float(joining.sum())
+        load = joining.astype(np.float64)
+        load[[self.now[k].tasks[0] for k in kept]] = room
+        beside = np.full((len(nodes.ids), 1), room)
+        return replace(
+            changed,
+            resources=(*changed.resources, "workers that go on"),
+            nodes=replace(nodes, slot_capacity=np.hstack([nodes.slot_capacity, beside])),
+            tasks=replace(tasks, load=np.column_stack([tasks.load, load])),
         )
 
     def shortage(self, *, proven: bool) -> Violation:

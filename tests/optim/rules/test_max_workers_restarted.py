@@ -64,6 +64,18 @@ def test_slots_whose_tasks_change_are_counted(node: Any, slot: Any, restarted: i
     assert ("max_workers_restarted" in rules) == (restarted > 1)
 
 
+def test_a_task_of_no_topology_joins_none_of_the_workers_that_are_kept() -> None:
+    """Worker a is kept only where c, of no topology, joins b, which may not join a."""
+    case = document([("n", 0), ("m", 0), ("m", 0)])
+    del case["tasks"][2]["operator"]
+    case |= {"traffic": [], "limits": {"max_workers_restarted": 2}}
+    case["sets"] = [{"id": "s", "rule": "apart", "over": "slot", "tasks": ["a", "b"]}]
+    found = assign_slots(Instance.from_dict(case), at(0, 0, 0))
+    assert found.proven
+    assert found.slot is not None
+    assert found.slot.tolist() == [0, 1, 1]
+
+
 def test_without_slots_the_figure_is_unknown() -> None:
     instance = Instance.from_dict(document())
     assert evaluate_indices(instance, at(0, 0, 0, 1)).workers_restarted is None
