@@ -573,7 +573,11 @@ class Restarts:
             changed,
             resources=(*changed.resources, "workers that go on"),
             nodes=replace(nodes, slot_capacity=np.hstack([nodes.slot_capacity, beside])),
-            tasks=replace(tasks, load=np.column_stack([tasks.load, load])),
+            tasks=replace(
+                tasks,
+                load=np.column_stack([tasks.load, load]),
+                max_load=np.full((1, 1), np.inf),  # no matter of slots
+            ),
         )
 
     def shortage(self, *, proven: bool) -> Violation:

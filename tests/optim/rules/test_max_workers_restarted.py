@@ -68,7 +68,8 @@ def test_a_task_of_no_topology_joins_none_of_the_workers_that_are_kept() -> None
     """Worker a is kept only where c, of no topology, joins b, which may not join a."""
     case = document([("n", 0), ("m", 0), ("m", 0)])
     del case["tasks"][2]["operator"]
-    case |= {"traffic": [], "limits": {"max_workers_restarted": 2}}
+    case |= {"traffic": [], "limits": {"max_workers_restarted": 2}, "resources": ["cpu", "mem"]}
+    case["tasks"][0]["max_load"] = {"cpu": 2}
     case["sets"] = [{"id": "s", "rule": "apart", "over": "slot", "tasks": ["a", "b"]}]
     found = assign_slots(Instance.from_dict(case), at(0, 0, 0))
     assert found.proven
