@@ -221,11 +221,13 @@ def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
     places = [np.flatnonzero(allowed[kind]) for kind in kinds]
     if np.prod([float(len(some)) for some in places]) > _EVERY:
         return best
-    every = (np.array(node, dtype=np.int32) for node in itertools.product(*places))
-    excess, node = min(((start.judged(node)[0], node) for node in every), key=lambda one: one[0])
-    if excess < best.excess:
-        return replace(best, node=node, excess=excess, bound=excess)
-    return replace(best, bound=best.excess)
+    every = np.array(list(itertools.product(*places)), dtype=np.int32)
+    excess = np.array([start.judged(node)[0] for node in every])
+    least = float(excess.min())
+    if least >= best.excess - best.rounding:
+        return replace(best, bound=min(least, best.excess))
+    first = int(np.argmax(excess <= least + best.rounding))  # whatever the unit
+    return replace(best, node=every[first], excess=float(excess[first]), bound=least)
 
 
 def no_more_than(node: Ints, start: BrokenStart, least: LeastExcess) -> LeastExcess:
