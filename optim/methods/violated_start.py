@@ -218,9 +218,10 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
 def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
     """Judge all placements, where they are few: the model does not know every rule."""
     kinds, allowed, _ = placing_masks(start.binding)
-    places = [np.flatnonzero(allowed[kind]) for kind in kinds]
-    if np.prod([float(len(some)) for some in places]) > _EVERY:
+    number = np.maximum(allowed.sum(axis=1)[kinds], 1)
+    if np.log(number).sum() > np.log(_EVERY):
         return best
+    places = [np.flatnonzero(allowed[kind]) for kind in kinds]
     every = np.array(list(itertools.product(*places)), dtype=np.int32)
     excess = np.array([start.judged(node)[0] for node in every])
     least = float(excess.min())
