@@ -426,7 +426,7 @@ def test_all_placements_are_judged_where_they_are_few() -> None:
     assert result.mending.excess == pytest.approx(0.5284627)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_placements_beyond_number_are_not_judged() -> None:
     result = solve(crowded(None, count=700), "balance-search", time_limit=1.0)
     assert result.mending is not None
