@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, STARTS
+from formulations.task_allocation.common import (
+    KNOWN_FORMS,
+    LINEAR_FORMS,
+    STARTS,
+    UNDECIDED,
+)
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.figure import in_units
@@ -26,7 +31,7 @@ from optim.kernels.state import NOWHERE
 from optim.methods.reduce import emptied_or_any, lowered
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Level, Termination
-from optim.rules import RULES, keeps_all, rules_of
+from optim.rules import RULES, is_feasible, rules_of
 from optim.rules.base import MEASURED, Form
 from optim.rules.placement import Placement
 from optim.util.compiled import CALL, helper, kernel, warming
@@ -216,7 +221,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     walk, *problem = _problem(instance, groups, classes)
     order = groups.members.astype(np.int64)
     recorder = ProgressRecorder("max", request.progress, request.started)
-    best = -np.inf
+    best = bound = -np.inf
     while walk.at[0] >= 0:
         seen = int(walk.at[1])
         upto = _FEW if seen < _FEW else seen + _CHUNK
@@ -224,8 +229,10 @@ def run(instance: Instance, request: Request) -> Outcome:
         if found:
             node = np.full(instance.num_tasks, NOWHERE, dtype=np.int32)
             node[order] = walk.place
-            placement = Placement(instance, node)
-            if not any(True for rule in last for _ in rule.violations(placement)):
+            fits = is_feasible(Placement(instance, node), last)
+            if fits is None:
+                bound = max(bound, float(walk.gain[-1]))
+            elif fits:
                 best, outcome.node = float(walk.gain[-1]), node
                 request.offer(node)
                 recorder.note(incumbent=best)
@@ -240,11 +247,19 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome.claimed = None if outcome.node is None else best
     if walk.at[0] >= 0:
         outcome.termination = Termination.TIME_LIMIT
-    elif outcome.node is None:
+    elif outcome.node is None and bound == -np.inf:
         outcome.termination = Termination.INFEASIBLE
     else:
-        outcome.bound = best
+        outcome.bound = max(best, bound)
+        _withdraw(outcome, unknown=bound > best)
     return outcome
+
+
+def _withdraw(outcome: Outcome, *, unknown: bool) -> None:
+    """Claim nothing where it is unknown whether a better assignment fits the slots."""
+    if unknown:
+        outcome.termination = Termination.ITERATION_LIMIT
+        outcome.notes.append(UNDECIDED)
 
 
 def _problem(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> tuple[Any, ...]:
@@ -355,6 +370,7 @@ def _best_of(
     figure = in_units(find_objective(objective), request.scale.of)
     count = math.prod(map(len, places))
     best: list[Any] | None = None
+    unknown: list[Any] | None = None  # the best of which it is not known whether it fits the slots
     binding = figure.binding(instance)
     outcome = Outcome(Termination.OPTIMAL, notes=[f"{count:,} assignments"])
     for nodes in itertools.product(*places):
@@ -366,20 +382,31 @@ def _best_of(
         # figures are cheap beside the rules
         if best is not None and None not in values and not _better(figure, values, best):
             continue
-        if not keeps_all(placement if figure.hard is None else Placement(binding, placement.node)):
+        judged = placement if figure.hard is None else Placement(binding, placement.node)
+        fits = is_feasible(judged)
+        if fits is False:
             continue
         if None in values:
             reason = "is unknown of this instance's plans, or of plans without slots"
             raise UnsuitableMethod(Problem("--objective", objective, reason, "choose another"))
+        if fits is None:
+            if unknown is None or _better(figure, values, unknown):
+                unknown = values
+            continue
         outcome.node, best = placement.node, values
         request.offer(placement.node)
+    if unknown is not None and best is not None and not _better(figure, unknown, best):
+        unknown = None
     if best is not None:
         outcome.claimed = outcome.bound = float(best[0])
         outcome.levels = tuple(
-            Level(f.name, str(f.sense), value, value, f.unit)
+            Level(f.name, str(f.sense), value, value if unknown is None else None, f.unit)
             for f, value in zip(figure.further, best[1:], strict=True)
         )
-    if outcome.node is None:
+    if unknown is not None:
+        outcome.bound = float(unknown[0])
+        _withdraw(outcome, unknown=True)
+    elif best is None:
         outcome.termination = Termination.INFEASIBLE
     return outcome
 

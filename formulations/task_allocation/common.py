@@ -33,6 +33,9 @@ HONOURS, LINEAR_ONLY = rules_of(KNOWN_FORMS), rules_of(LINEAR_FORMS)
 STARTS = ("top-down", "partition", "task-level", "naive", "imc-search")
 """Heuristics that they never fall below where they do not prove their plan."""
 
+UNDECIDED = "not known within the work limit: whether a better assignment to nodes fits the slots"
+"""The note where an exact method proves less for that."""
+
 
 def check_known(instance: Instance, objective: Figure, node: Ints) -> None:
     """Refuse an objective that plans for the instance have no value of.

@@ -19,6 +19,7 @@ from formulations.task_allocation.common import (
     LINEAR_FORMS,
     LINEAR_ONLY,
     STARTS,
+    UNDECIDED,
     check_known,
     feasible_among,
     feasible_starts,
@@ -201,6 +202,8 @@ class _Solve:
                 self._hold(levels[k - 1])
             bounds.append(self._level(k, level))
         outcome.node = self.node
+        if self.made.unknown:
+            outcome.notes.append(UNDECIDED)
         if self.node is None:
             return
         placement = Placement(self.instance, self.node)
@@ -256,9 +259,19 @@ class _Solve:
             if self.take(node):
                 request.offer(node)
                 outcome.claimed = claimed * sign if k == 0 else None
+        unknown = self._unknown(level)
+        if outcome.termination is Termination.INFEASIBLE and unknown is not None:
+            outcome.termination, outcome.bound = Termination.ITERATION_LIMIT, unknown
         if answer.bound is None or str(answer.termination) == "infeasible":
             return None
-        return answer.bound * sign
+        bound = answer.bound * sign
+        return unknown if unknown is not None and level.better(unknown, bound) else bound
+
+    def _unknown(self, level: Figure) -> float | None:
+        """Return the best value of what was cut off though it may fit the slots."""
+        found = (level.measured(Placement(self.instance, n)).value for n in self.made.unknown)
+        values = [value for value in found if value is not None]
+        return (max if level.sense == "max" else min)(values, default=None)
 
     def _first(self, answer: LinearSolution, sign: float, began: float) -> None:
         """Write down how the first level ended."""

@@ -8,7 +8,7 @@ receiver of a `local_first` stream there, under the rows of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ from optim.format.traffic import TaskPairs
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules
 from optim.kernels.room import placing_floor, placing_masks, placing_room
-from optim.rules import broken, budgets
+from optim.rules import broken, budgets, undecided
 from optim.rules.base import known_as_home
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
@@ -91,6 +91,8 @@ class AllocationModel:
         Nodes that are identical in the model.
     scale
         Rate unit per scaled unit.
+    unknown
+        Placements cut off of which it is not known whether their tasks fit the slots.
     """
 
     model: LinearModel
@@ -104,6 +106,7 @@ class AllocationModel:
     rules: RuleRows
     classes: NodeClasses
     scale: float
+    unknown: list[Ints] = field(default_factory=list)
 
     @property
     def task(self) -> NDArray[np.int64]:
@@ -285,8 +288,12 @@ def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozens
     kept
         Names of the violations that count.
     """
-    if not any(found.rule in kept for found in broken(Placement(instance, node))):
+    placement = Placement(instance, node)
+    found = [violation for violation in broken(placement) if violation.rule in kept]
+    if not found:
         return False
+    if all(undecided(placement, violation) for violation in found):
+        made.unknown.append(node)
     loads, bound = node_loads(instance, node), instance.nodes.capacity * _share(instance)
     crowded = np.argwhere(over(loads, bound)).tolist()
     for n, r in crowded:

@@ -53,9 +53,11 @@ __all__ = [
     "Rule",
     "broken",
     "hopeless",
+    "is_feasible",
     "limits_set",
     "moving_at_most",
     "node_counts",
+    "undecided",
     "using_at_most",
     "without_limits",
 ]
@@ -101,6 +103,7 @@ FORM_OF = {name: rule.form for rule in RULES for name in (rule.name, *rule.also)
 MENDED = frozenset({"placed"} | {rule.name for rule in RULES if rule.mended})
 """Rules that repair restores."""
 _ALWAYS = frozenset({"placed"})
+_IN_SLOTS = OF_SLOT_ASSIGNMENT | {Form.SLOTS, Form.SLOT_COUNT}
 
 
 def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violation]:
@@ -122,10 +125,21 @@ def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violati
     return found
 
 
-def keeps_all(placement: Placement) -> bool:
-    """Return whether a placement is feasible, without reasons."""
-    found = (violation for rule in RULES for violation in rule.violations(placement))
-    return placement.complete and next(found, None) is None
+def undecided(placement: Placement, violation: Violation) -> bool:
+    """Return whether a violation is not known to be one: of slots, within the work limit."""
+    of_slots = placement.slot is None and FORM_OF.get(violation.rule) in _IN_SLOTS
+    return of_slots and not placement.slot_assignment.proven
+
+
+def is_feasible(placement: Placement, rules: Iterable[Rule] = RULES) -> bool | None:
+    """Return whether a placement keeps rules; ``None`` where that is not known (`undecided`)."""
+    found = (violation for rule in rules for violation in rule.violations(placement))
+    if not placement.complete:
+        return False
+    first = next(found, None)
+    if first is None:
+        return True
+    return None if all(undecided(placement, v) for v in (first, *found)) else False
 
 
 def hopeless(instance: Instance) -> list[Violation]:

@@ -101,7 +101,8 @@ def assign_slots(
     others = _assigned(without_slot_sets(instance), node, work, slack)
     if others.slot is None:
         own = tuple(v for v in found.shortage if v.rule == "slot_sets")
-        return replace(found, shortage=others.shortage + own)
+        proven = found.proven or others.proven
+        return replace(found, shortage=others.shortage + own, proven=proven)
     return replace(found, shortage=tuple(map(_of_sets, found.shortage)))
 
 

@@ -23,7 +23,7 @@ from optim.methods.choose import choices
 from optim.methods.reduce import AS_FULL, lowered
 from optim.methods.registry import get_method
 from optim.referee.result import Termination
-from optim.rules import keeps_all, limits_set, without_limits
+from optim.rules import is_feasible, limits_set, without_limits
 from optim.rules.placement import Placement
 from tests.formulations.storm.cases import random_cluster
 from tests.slowly import slowly
@@ -96,7 +96,7 @@ def best(seed: int, slots: bool, objective: str) -> float | None:
     found = []
     for nodes in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):
         placement = Placement(instance, np.array(nodes, np.int32))
-        if keeps_all(placement):
+        if is_feasible(placement):
             value = figure.value(placement)
             assert value is not None
             found.append(value)
