@@ -7,24 +7,31 @@ large neighbourhoods, until the time is up or the gap is closed.
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from formulations.model_rows import Whereabouts, add_rule_rows
 from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import least_changed, told_level
 from formulations.rebalancing.balance.model import BalanceAnswer, Settings
 from formulations.rebalancing.balance.search import (
     TRIES,
+    GoalSearch,
     Portfolio,
     by_exchanges,
     descend_from_all,
+    run_portfolio,
     start_at_home,
     warm_up,
 )
 from formulations.rebalancing.bound import (
+    Needs,
     forced_moves_bound,
     impossible,
     touched_bound,
@@ -34,10 +41,14 @@ from formulations.rebalancing.problem import Watch, balance_problem
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.linear_model import LinearModel
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
-    from formulations.rebalancing.problem import BalanceProblem, Ints
+    from collections.abc import Callable
+
+    from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
@@ -158,7 +169,6 @@ class Run:
 
     def search_on(self) -> None:
         """Rearrange some nodes exactly and let the level fall anew, in turn."""
-        from heuristics.rebalancing.cheapest import SECONDS, rearrange
 
         rng = np.random.default_rng(self.request.seed)
         while self.value() - self.bound > self.gap and not self.watch.over():
@@ -211,7 +221,6 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Outcome:
     """Look for the cheapest moves within the greatest load distance."""
-    from heuristics.rebalancing.cheapest import cost_bound, search_cheapest
 
     recorder = ProgressRecorder("min", request.progress, request.started)
     watch = Watch(request.deadline)
@@ -300,3 +309,336 @@ METHOD = Method(
     promises_feasibility=True,
     takes_warm_start=True,
 )  # fmt: skip
+
+
+# Rearrangements of a few nodes by small MILPs, and the cheapest moves that keep a load distance.
+#
+# Large neighbourhoods: either the worst node and some others, to lie nearer to their shares, or
+# the two ends of a migration and some others, to cost less. The cheapest moves are found by goals
+# met within ever smaller budgets of cost.
+
+#: Budgets that are tried for a goal, and with all searches; how near to the bound the last one is.
+ATTEMPTS, LAST, NEAR = 7, 2, 1.01
+#: Beyond this multiple of the bound, up to so many key groups, all searches are asked for less.
+FAR, MOST = 1.1, 20_000
+#: Rearrangements a node where no time is set, and how many a node may fail in a row.
+ROUNDS, FAILURES = 4, 1
+#: Nodes that are looked at for an exchange.
+PARTNERS = (12, 48)
+
+
+def cost_bound(problem: BalanceProblem) -> float:
+    """Return what the moves of every plan within the greatest load distance cost at least.
+
+    Key groups that may not stay, and what nodes outside the distance have to lose and to gain
+    (``docs/proofs/forced-moves-bound.md``, step 4).
+    """
+    alike = without_switches(problem)
+    forced = float(alike.least(alike.cost)[alike.must_move].sum()) * (1.0 - 1e-9)
+    if problem.max_distance is None or not problem.num_tasks:
+        return forced
+    needs = Needs(alike)
+    return max(forced, needs.least_spent(alike.cost, *needs.outside(problem.most_distance)))
+
+
+def search_cheapest(
+    problem: BalanceProblem,
+    starts: tuple[Ints, ...],
+    seed: int,
+    bound: float,
+    watch: Watch,
+    take: Callable[[Ints, float], None],
+) -> None:
+    """Look for plans within the greatest load distance that cost less and less.
+
+    Nodes within the distance are left as they are, so that no more is moved than has to be. Where
+    that reaches nothing, the search for a small load distance is asked, until it is small enough.
+
+    Parameters
+    ----------
+    problem, seed, watch
+        As in `formulations.rebalancing.balance.search.Portfolio`.
+    starts
+        Placements to begin with.
+    bound
+        Proven: no plan costs less.
+    take
+        Called with each plan that is cheaper than those before, and its cost.
+    """
+    best, cheapest = math.inf, problem.home
+
+    def keep(found: Ints) -> None:
+        """Take a plan if it is cheaper than those before."""
+        nonlocal best, cheapest
+        cost = problem.moving_cost(found)
+        if cost < best:
+            best, cheapest = cost, found
+            take(found, best)
+
+    def within(budget: float, search: Callable[[BalanceProblem, Ints], Ints | None]) -> bool:
+        """Whether a search finds a plan within a budget, some of whose moves are then undone."""
+        limited = problem.cost_within(budget)
+        found = search(limited, start_at_home(limited, seed))
+        if found is None or not limited.is_feasible(found):
+            return False
+        keep(undone(problem, found))
+        return True
+
+    def bisect(search: Callable[[BalanceProblem, Ints], Ints | None], attempts: int) -> None:
+        low, high = bound, min(problem.most_cost, best)
+        for attempt in range(attempts):
+            if high <= low * NEAR or watch.over():
+                return
+            budget = high if math.isinf(best) else 0.5 * (low + high)
+            if within(budget, search):
+                high = best
+            elif attempt == 0 and math.isinf(best):
+                return
+            else:
+                low = budget
+
+    for start in (problem.home, *starts):
+        within(problem.most_cost, _as_given(start))
+    within(problem.most_cost, lambda limited, home: home)
+    small = problem.num_tasks <= MOST
+    # goals at the greatest distance within smaller and smaller budgets: first without filling,
+    # which moves least, then with
+    for fills in (False, True):
+        for partners in PARTNERS:
+            bisect(_towards_goal(problem, seed, watch, partners, fills), ATTEMPTS)
+    # far from the bound, or nothing found: the whole search within less
+    if math.isinf(best) or (best > FAR * bound and small):
+        bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
+    if small and math.isfinite(best):
+        _rearrange(problem, lambda: cheapest, seed, bound, watch, keep)
+
+
+def undone(problem: BalanceProblem, placement: Ints) -> Ints:
+    """Return a plan without the migrations that it does not need, the dearest undone first."""
+    moved = np.flatnonzero(problem.rules.migrates(placement) & ~problem.must_move)
+    home = problem.home[moved]
+    rise = problem.node_load(placement)[home] + problem.load[moved] - problem.share[home]
+    use = problem.node_usage(placement)[home] + problem.usage[moved]
+    # only those whose return alone keeps distance and capacities of their home
+    fits = (rise <= problem.most_distance) & (use <= problem.headroom[home]).all(axis=1)
+    moved, result = moved[fits], placement.copy()
+    for k in moved[np.argsort(-problem.cost[moved], kind="stable")].tolist():
+        result[k] = problem.home[k]
+        if not problem.is_feasible(result):
+            result[k] = placement[k]
+    return result
+
+
+def _rearrange(
+    problem: BalanceProblem,
+    cheapest: Callable[[], Ints],
+    seed: int,
+    bound: float,
+    watch: Watch,
+    keep: Callable[[Ints], None],
+) -> None:
+    """Arrange a few nodes after the other exactly, until too many in a row cost no less."""
+    rng, n, failed = np.random.default_rng(seed), problem.num_nodes, 0
+    for turn in itertools.count():
+        cost = problem.moving_cost(cheapest())
+        if cost <= bound * NEAR or failed >= FAILURES * n or watch.over():
+            return
+        if watch.deadline is None and turn == ROUNDS * n:
+            return
+        left = None if watch.deadline is None else min(SECONDS, watch.remaining())
+        found = cheapen(problem, cheapest(), rng, left)
+        failed = failed + 1 if found is None else 0
+        if found is not None:
+            keep(undone(problem, found))
+
+
+def _as_given(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:
+    return lambda limited, home: start
+
+
+def _towards_goal(
+    problem: BalanceProblem, seed: int, watch: Watch, partners: int, fills: bool
+) -> Callable[[BalanceProblem, Ints], Ints | None]:
+    def search(limited: BalanceProblem, home: Ints) -> Ints:
+        goal = problem.most_distance
+        aimed = GoalSearch(limited, home, seed, watch)
+        aimed.attempt(goal if math.isfinite(goal) else problem.mean, partners, fills=fills)
+        return aimed.placement()
+
+    return search
+
+
+def _all_searches(
+    problem: BalanceProblem, seed: int, watch: Watch, tries: int
+) -> Callable[[BalanceProblem, Ints], Ints | None]:
+    def search(limited: BalanceProblem, home: Ints) -> Ints | None:
+        free = replace(limited, max_distance=None)
+        portfolio = Portfolio(free, seed, problem.most_distance * (1.0 - 1e-9), watch)
+        run_portfolio(portfolio, (), tries)
+        return portfolio.best
+
+    return search
+
+
+#: Nodes rearranged together, key groups that may change place, and seconds for each MILP.
+NODES, FREE, SECONDS = 4, 120, 0.5
+
+#: Branch-and-bound nodes, and the gap, of a MILP that looks for less cost.
+BRANCHES, GAP = 3, 0.01
+
+#: By how much (a factor) a cheaper arrangement has to cost less.
+LESS = 1e-6
+
+
+class Part(NamedTuple):
+    """What one MILP decides: some nodes and those of their key groups that may change place."""
+
+    nodes: Ints
+    tasks: Ints
+
+
+def rearrange(
+    problem: BalanceProblem,
+    placement: Ints,
+    target: float,
+    rng: np.random.Generator,
+    seconds: float = SECONDS,
+) -> Ints | None:
+    """Return a placement in which the worst node and some others lie nearer; ``None`` if not found.
+
+    Parameters
+    ----------
+    problem, placement
+        What is rebalanced, and a feasible placement.
+    target
+        A proven lower bound of the load distance.
+    rng
+        Draws the other nodes and, on nodes with many key groups, which of them may change place.
+    seconds
+        Limit of the MILP.
+    """
+    deviation = problem.node_load(placement) - problem.share
+    breach = np.where(problem.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
+    part = _choose(problem, placement, deviation, breach, rng)
+    if len(part.tasks) == 0 or len(part.nodes) < 2:
+        return None
+    now = float(breach[part.nodes].max())
+    built, place, _ = _build(problem, placement, part, min(target, now), now)
+    answer = solve_small_milp(built, seconds)
+    if answer.x is None or answer.objective is None or answer.objective >= now * (1.0 - 1e-9):
+        return None
+    return _read(problem, placement, part, answer.x[place])
+
+
+def cheapen(
+    problem: BalanceProblem, placement: Ints, rng: np.random.Generator, seconds: float | None
+) -> Ints | None:
+    """Return a placement in which a few nodes are arranged at less cost; ``None`` if not found.
+
+    Parameters
+    ----------
+    problem, placement
+        What is rebalanced, and a feasible placement in which something migrates.
+    rng
+        Draws the migration, the nodes beside its ends, and which of their key groups may change
+        place: those that migrate before others.
+    seconds
+        Limit of the MILP; ``None`` for none, its branches are counted anyway.
+    """
+    migrates = problem.rules.migrates(placement)
+    part = _around_a_migration(problem, placement, migrates, rng)
+    total = float(problem.load.sum() + problem.background.sum() + problem.share.max())
+    most = min(problem.most_distance, total)
+    built, place, price = _build(problem, placement, part, most, most)
+    now = float(problem.cost[part.tasks[migrates[part.tasks]]].sum())
+    if now <= 0.0:
+        return None
+    built.set_objective(place, price)
+    built.add_rows("cheaper", -np.inf, now * (1.0 - LESS), 0, place, price, num_rows=1)
+    answer = solve_small_milp(built, seconds, GAP, BRANCHES)
+    return None if answer.x is None else _read(problem, placement, part, answer.x[place])
+
+
+def _read(problem: BalanceProblem, placement: Ints, part: Part, x: Floats) -> Ints | None:
+    """Return the placement that a part's binaries stand for, if it keeps every limit."""
+    chosen = np.argmax(x.reshape(len(part.tasks), len(part.nodes)), axis=1)
+    result = placement.copy()
+    result[part.tasks] = part.nodes[chosen]
+    return result if problem.is_feasible(result) else None
+
+
+def _around_a_migration(
+    problem: BalanceProblem, placement: Ints, migrates: Bools, rng: np.random.Generator
+) -> Part:
+    """Take the ends of a migration, random nodes, and what migrates among them before others."""
+    k = int(rng.choice(np.flatnonzero(migrates)))
+    drawn = [int(placement[k]), int(problem.home[k]), *rng.permutation(problem.num_nodes).tolist()]
+    nodes = np.array(list(dict.fromkeys(drawn))[:NODES], dtype=np.int64)
+    tasks = np.flatnonzero(np.isin(placement, nodes))
+    shuffled = rng.permutation(tasks)
+    first = np.argsort(placement[shuffled] == problem.home[shuffled], kind="stable")
+    return Part(nodes, np.sort(shuffled[first][:FREE]))
+
+
+def _choose(
+    problem: BalanceProblem, placement: Ints, deviation: Floats, breach: Floats,
+    rng: np.random.Generator,
+) -> Part:  # fmt: skip
+    """Take the worst node, one far off on the other side, and random ones."""
+    worst = int(breach.argmax())
+    n = problem.num_nodes
+    other = np.argsort(deviation * np.sign(deviation[worst]))[: max(2, n // 4)]
+    drawn = [worst, int(rng.choice(other)), *rng.permutation(n)[:NODES].tolist()]
+    nodes = np.array(list(dict.fromkeys(drawn))[:NODES], dtype=np.int64)
+    tasks = np.flatnonzero(np.isin(placement, nodes))
+    if len(tasks) > FREE:
+        tasks = np.sort(rng.choice(tasks, FREE, replace=False))
+    return Part(nodes, tasks)
+
+
+def _build(
+    problem: BalanceProblem, placement: Ints, part: Part, least: float, now: float
+) -> tuple[LinearModel, Ints, Floats]:
+    """Minimise the greatest breach among the nodes of a part, between `least` and `now`."""
+    # return the model, its binaries, and what each of these costs
+    nodes, tasks = part
+    t, s = len(tasks), len(nodes)
+    model = LinearModel("rearrange")
+    may = problem.may_be_rows(tasks)[:, nodes].astype(np.float64)
+    x = model.add_variables("x", (t, s), upper=may, integer=True)
+    d = model.add_variables("d", 1, lower=least, upper=now, objective=1.0)
+    row, column = np.repeat(np.arange(t), s), np.tile(np.arange(s), t)
+    binaries = x.indices.ravel()
+    model.add_rows("once", 1.0, 1.0, row, binaries, 1.0, num_rows=t)
+    away = problem.rules.pays(np.repeat(tasks, s), np.tile(nodes, t)).astype(np.float64)
+    # Σ_j x_kj = 1 for the chosen key groups; budgets less what the others take already
+    others = np.ones(problem.num_tasks, dtype=np.bool_)
+    others[tasks] = False
+    moved = others & problem.rules.migrates(placement)
+    for budget, most in zip(problem.budgets, problem.budget.tolist(), strict=True):
+        left = most - float(budget.weight[moved].sum())
+        taken = away * np.repeat(budget.weight[tasks], s)
+        model.add_rows(budget.name, -np.inf, left, 0, binaries, taken, num_rows=1)
+    price = away * np.repeat(problem.cost[tasks], s)
+    held = placement[others]
+    fixed = problem.background + np.bincount(held, problem.load[others], problem.num_nodes)
+    # (3) Σ load·x − d ≤ room and (4) Σ load·x + d ≥ room, of the chosen nodes
+    room = (problem.share - fixed)[nodes]
+    load = np.repeat(problem.load[tasks], s)
+    held_load, every = (column, binaries, load), np.arange(s)
+    model.add_sum("above", -np.inf, room, s, held_load, (every, d.start, -1.0))
+    floor = np.where(problem.leaving[nodes], -np.inf, room)
+    model.add_sum("below", floor, np.inf, s, held_load, (every, d.start, 1.0))
+    # capacities and least loads of the chosen nodes, less what is there already
+    for e in range(problem.num_resources):
+        used = np.bincount(held, problem.usage[others, e], problem.num_nodes)[nodes]
+        roof = problem.headroom[nodes, e] - used
+        least_use = np.where(problem.floor[nodes, e] > 0, problem.floor[nodes, e] - used, -np.inf)
+        least_use = np.where(problem.leaving[nodes], -np.inf, least_use)
+        usage = np.repeat(problem.usage[tasks, e], s)
+        model.add_rows(f"use_{e}", least_use, roof, column, binaries, usage, num_rows=s)
+    if problem.rules.restrict:
+        ones, base = np.ones(t * s), np.where(others, placement, -1)
+        where = Whereabouts(np.repeat(tasks, s), np.tile(nodes, t), binaries, ones, base)
+        add_rule_rows(model, problem.rules, where)
+    return model, binaries, price

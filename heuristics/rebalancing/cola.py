@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.problem import ListScheduler
-from heuristics.rebalancing.albic.split import balanced_parts
+from heuristics.rebalancing.albic_sets import balanced_parts
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import imc_gain_of, load_distance_of
 from optim.kernels.room import distance_room

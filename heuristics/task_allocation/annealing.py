@@ -1,28 +1,25 @@
-"""Rounds of annealing for ``imc-search``: one from the best start, more as long as there is time.
+"""Annealing for ``imc-search``: its kernels, and rounds of them from the best start.
 
-Source of the method: Kirkpatrick, Gelatt, Vecchi 1983 (`heuristics.task_allocation.anneal`). Later
-rounds anneal anew, reheat the best placement less, or anneal only what two good placements place
-differently, each longer than the one before. The rounds of a call without a time limit are one.
+Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by simulated annealing", Science
+220 (1983), doi:10.1126/science.220.4598.671. Later rounds anneal anew, reheat the best placement
+less, or anneal only what two good placements place differently, each longer than the one before.
+The rounds of a call without a time limit are one.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from heuristics.task_allocation.anneal import anneal
-from heuristics.task_allocation.anneal_table import (
-    CHANCES,
-    anneal_by_table,
-    matrix_of,
-    table_of,
-)
-from optim.kernels.draws import seeded
-from optim.kernels.state import state_of
+from optim.kernels.descent import drawn
+from optim.kernels.draws import accepts, draw, seeded
+from optim.kernels.guard import NOBODY, affords, enter, may_enter, pays
+from optim.kernels.state import NOWHERE, fits, fits_instead, pair_rate, state_of
 from optim.kernels.warm import two_tasks
-from optim.util.compiled import warming
+from optim.util.compiled import helper, kernel, warming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +32,296 @@ if TYPE_CHECKING:
     from optim.kernels.state import State
 
     Advance = Callable[[int, float, float], float]
+
+# Simulated annealing on the traffic between nodes, by moves and swaps, compiled.
+#
+# For tasks that talk to few: the few are looked at; for those that talk to many there is
+# `anneal_by_table`. What runs for every proposal stands in the kernel
+# itself: a call counts references to every array it is given. Tasks are proposed in turn, not
+# drawn: their rows are read in order, which the cache serves, and each is tried as often as the
+# others.
+
+TRIES = 4
+"""Partners asked for a swap before a proposal is given up."""
+
+
+@kernel(steps=lambda proposals: 20 * proposals)
+def anneal(state, tasks, proposals, hot, cold, random):
+    """Propose moves and swaps, worsening ones with a chance that falls.
+
+    limits hold as by `optim.kernels.descent.descend`.
+
+    Parameters
+    ----------
+    state
+        `node`, `room`, `spare`, `tally`, `budget` and `guard` change in place; the chains of tasks
+        do not, so a new state is to be made for what needs these.
+    tasks
+        The tasks that are proposed, in turn from a random one; others move by swaps only.
+    proposals
+        How many to make.
+    hot, cold
+        First and last temperature, in units of traffic.
+    random
+        Of the proposals (`optim.kernels.draws.seeded`); changes in place.
+
+    Returns
+    -------
+    float
+        Traffic gained, which may be negative.
+    """
+    at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
+    spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
+    indptr, partner = state.indptr, state.other
+    members, size, place = _member_lists(at, len(room))
+    gained = 0.0
+    temperature = hot
+    turn = draw(random, len(tasks))
+    step = (cold / hot) ** (1024.0 / max(proposals, 1024))
+    for proposal in range(proposals):
+        if proposal % 1024 == 1023:
+            temperature *= step
+        task = tasks[turn]
+        turn = turn + 1 if turn + 1 < len(tasks) else 0
+        source = at[task]
+        start, stop = indptr[task], indptr[task + 1]
+        if stop == start:
+            node = at[draw(random, len(at))]
+        else:
+            node = at[partner[start + draw(random, stop - start)]]
+        if node == source or min(node, source) == NOWHERE or not target[kind[task], node]:
+            continue
+        change = drawn(state, task, node, source)
+        other = NOBODY
+        if not fits(load, room, task, node) or size[node] == members.shape[1]:
+            for _ in range(TRIES if size[node] > 0 else 0):
+                found = members[node, draw(random, size[node])]
+                if (
+                    target[kind[found], source]
+                    and fits_instead(load, room, task, found, node)
+                    and fits_instead(load, room, found, task, source)
+                ):
+                    other = found
+                    break
+            if other == NOBODY:
+                continue
+            change += drawn(state, other, source, node) - 2.0 * pair_rate(state, task, other)
+        if not accepts(random, -change, temperature):
+            continue
+        if not may_go(load, spare, price, budget, guard, at, task, other, node):
+            continue
+        gained += change
+        for k in range(1 if other == NOBODY else 2):
+            mover, leaves, comes = (task, source, node) if k == 0 else (other, node, source)
+            carry(state, mover, leaves, comes)
+        if other == NOBODY:
+            size[source] -= 1
+            last = members[source, size[source]]
+            members[source, place[task]] = last
+            place[last] = place[task]
+            members[node, size[node]] = task
+            place[task] = size[node]
+            size[node] += 1
+        else:
+            members[source, place[task]] = other
+            members[node, place[other]] = task
+            place[task], place[other] = place[other], place[task]
+    return gained
+
+
+@helper
+def carry(state, task, source, node):
+    """Let a task go from one node to another in all that is counted but the chains."""
+    state.node[task] = node
+    for resource in range(state.load.shape[1]):
+        amount = state.load[task, resource]
+        state.room[source, resource] += amount
+        state.room[node, resource] -= amount
+        state.spare[source, resource] -= amount
+        state.spare[node, resource] += amount
+    if state.group[task] >= 0:
+        state.tally[state.group[task], source] -= 1
+        state.tally[state.group[task], node] += 1
+    paid = pays(state.guard, task, node) - pays(state.guard, task, source)
+    for b in range(state.budget.shape[0]):
+        state.budget[b] -= paid * state.price[task, b]
+    if state.guard.active:
+        enter(state.guard, task, source, node)
+
+
+@helper
+def may_go(load, spare, price, budget, guard, at, task, other, node):
+    """Whether lower bounds, budget, sets and inflow let a task go, and `other` come for it."""
+    source = at[task]
+    for resource in range(load.shape[1]):
+        growth = load[task, resource]
+        if other != NOBODY:
+            growth -= load[other, resource]
+        if growth > 0.0 and growth > spare[source, resource]:
+            return False
+        if growth < 0.0 and -growth > spare[node, resource]:
+            return False
+    if budget.shape[0] > 0:
+        paid, back = pays(guard, task, node) - pays(guard, task, source), 0
+        if other != NOBODY:
+            back = pays(guard, other, source) - pays(guard, other, node)
+        if not affords(price, budget, task, paid, other, back):
+            return False
+    if not guard.active:
+        return True
+    if not may_enter(guard, task, source, node, other):
+        return False
+    return other == NOBODY or may_enter(guard, other, node, source, task)
+
+
+@helper
+def _member_lists(at, num_nodes):
+    """(N, M) tasks of each node, (N,) how many, (T,) position in its node's list."""
+    size = np.zeros(num_nodes, np.int64)
+    for node in at:
+        if node != NOWHERE:
+            size[node] += 1
+    members = np.empty((num_nodes, 2 * size.max() + 8), np.int32)
+    place = np.zeros(len(at), np.int64)
+    size[:] = 0
+    for task in range(len(at)):
+        node = at[task]
+        if node != NOWHERE:
+            members[node, size[node]] = task
+            place[task] = size[node]
+            size[node] += 1
+    return members, size, place
+
+
+# Simulated annealing where tasks talk to many: moves and swaps looked up in a table, compiled.
+#
+# The table of node × task holds the traffic of each task with what stands on each node, and
+# accepted moves keep it up. A proposal costs one random number and at most five looks, and most
+# are refused by one comparison, before limits are asked.
+
+MOVES = np.uint64(77)
+"""Proposals of 256 that move one task; the others swap two."""
+
+ANYWHERE = np.uint64(13)
+"""Of these, to any node, so that empty ones are found; the others to that of some task."""
+
+_CHANCES = 4096
+CHANCES = np.log((np.arange(_CHANCES) + 0.5) / _CHANCES)
+"""Logarithms of what acceptance is drawn from: a loss of traffic is accepted up to minus one of
+these times the temperature, as often as its exponential asks."""
+
+# of 64 bits 22 choose the task, 22 the other, 12 the chance, 8 which of move and swap
+_TASK, _OTHER, _CHANCE = np.uint64(42), np.uint64(20), np.uint64(8)
+_BITS, _BELOW = np.uint64(22), np.uint64((1 << 22) - 1)
+_CHANCE_BITS, _WHICH_BITS = np.uint64(_CHANCES - 1), np.uint64(255)
+
+# the shifts of G. Marsaglia, "Xorshift RNGs", J. Stat. Softw. 8 (2003), doi:10.18637/jss.v008.i14
+_LEFT, _RIGHT, _AGAIN = np.uint64(13), np.uint64(7), np.uint64(17)
+
+
+def matrix_of(instance: Instance) -> Floats:
+    """(T, T) traffic of the task pairs, both directions added."""
+    flows, count = instance.flows, instance.num_tasks
+    matrix = np.zeros((count, count))
+    np.add.at(matrix, (flows.source, flows.target), flows.rate)
+    for block in flows.blocks:
+        matrix[np.ix_(block.sources, block.targets)] += block.pair_rate
+    return matrix + matrix.T
+
+
+def table_of(matrix: Floats, node: NDArray[Any], num_nodes: int) -> Floats:
+    """(N, T) traffic of each task with what stands on each node; -1 is nowhere."""
+    table = np.zeros((num_nodes, len(node)))
+    np.add.at(table, node[node >= 0], matrix[node >= 0])
+    return table
+
+
+@kernel(steps=lambda proposals: 5 * proposals)
+def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, random):
+    """Propose moves and swaps, worsening ones with a chance that falls.
+
+    limits hold as by `optim.kernels.descent.descend`.
+
+    Parameters
+    ----------
+    state
+        Changes as by `heuristics.task_allocation.annealing.anneal`.
+    matrix, table
+        `matrix_of` the instance and `table_of` the placement; the latter changes in place.
+    chances
+        `CHANCES`.
+    tasks
+        The tasks that are proposed; others move by swaps only.
+    proposals
+        How many to make.
+    hot, cold
+        First and last temperature, in units of traffic.
+    random
+        (1,) of its generator (`optim.kernels.draws.seeded`); changes in place.
+
+    Returns
+    -------
+    float
+        Traffic gained, which may be negative.
+    """
+    at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
+    spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
+    num_chosen, num_tasks = np.uint64(len(tasks)), np.uint64(len(at))
+    num_nodes = np.uint64(len(room))
+    x = random[0]
+    gained = 0.0
+    temperature = hot
+    step = (cold / hot) ** (1024.0 / max(proposals, 1024))
+    for proposal in range(proposals):
+        if proposal % 1024 == 1023:
+            temperature *= step
+        x ^= x << _LEFT
+        x ^= x >> _RIGHT
+        x ^= x << _AGAIN
+        drawn = (x >> _OTHER) & _BELOW
+        task = tasks[np.int64(((x >> _TASK) * num_chosen) >> _BITS)]
+        other = np.int64((drawn * num_tasks) >> _BITS)
+        least = chances[np.int64((x >> _CHANCE) & _CHANCE_BITS)] * temperature
+        source, node = at[task], at[other]
+        moving = (x & _WHICH_BITS) < MOVES
+        if (x & _WHICH_BITS) < ANYWHERE:
+            node = np.int64((drawn * num_nodes) >> _BITS)
+        if node == source or min(node, source) == NOWHERE:
+            continue
+        change = table[node, task] - table[source, task]
+        if not moving:
+            change += table[source, other] - table[node, other] - 2.0 * matrix[task, other]
+        if change < least or not target[kind[task], node]:
+            continue
+        if moving:
+            other = NOBODY
+            if not fits(load, room, task, node):
+                continue
+        elif (
+            not target[kind[other], source]
+            or not fits_instead(load, room, task, other, node)
+            or not fits_instead(load, room, other, task, source)
+        ):
+            continue
+        if not may_go(load, spare, price, budget, guard, at, task, other, node):
+            continue
+        gained += change
+        carry(state, task, source, node)
+        comes, leaves, row = table[node], table[source], matrix[task]
+        if moving:
+            for t in range(len(row)):
+                comes[t] += row[t]
+                leaves[t] -= row[t]
+        else:
+            carry(state, other, node, source)
+            back = matrix[other]
+            for t in range(len(row)):
+                amount = row[t] - back[t]
+                comes[t] += amount
+                leaves[t] -= amount
+    random[0] = x
+    return gained
+
 
 MOST = 20_000_000
 """Proposals of a round at effort 1, at most."""

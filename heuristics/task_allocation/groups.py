@@ -12,6 +12,7 @@ as whole multiples of the weakest one, and groups of unlike tasks as groups of n
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,16 @@ import numpy as np
 from optim.errors import InvalidInput, Problem
 from optim.format.traffic import MAX_PAIRS
 from optim.kernels.room import placing_room, restriction_kinds
+from optim.methods.registry import Option, Outcome, Request
+from optim.referee.result import Termination
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats
-
+    from optim.format.tables import Bools, Floats, Ints
 
 NO_RESTRICTION = np.zeros((0, 0), dtype=np.bool_)
 """Stands for "every group may go everywhere" in the kernels."""
@@ -403,3 +407,56 @@ def even_kinds(load: Floats, margin: float) -> tuple[NDArray[np.int64], Floats]:
     largest = np.zeros((len(first), load.shape[1]))
     np.maximum.at(largest, kind, load)
     return kind, largest
+
+
+# The frame of the three published allocators: compile, group, place, report the times.
+
+RELAXATIONS = (
+    Option(
+        "margin",
+        "float",
+        0.0,
+        "even groups: loads within a group may differ by this share, the greatest counts for all",
+        minimum=0.0,
+        maximum=10.0,
+    ),
+    Option(
+        "normalise",
+        "bool",
+        False,
+        "capacity normalisation: nodes as whole multiples of the weakest",
+    ),
+    Option(
+        "alpha",
+        "float",
+        None,
+        "balance mode: a node holds at most this many times the mean load",
+        minimum=1.0,
+    ),
+)
+"""Options of the published algorithms: sections 5 and 2.2 of the paper."""
+
+
+def run_on_groups(
+    instance: Instance, request: Request, place: Callable[[GroupedJob, Instance | None], Ints]
+) -> Outcome:
+    """Place an instance's tasks with an allocator of grouped jobs.
+
+    Parameters
+    ----------
+    instance, request
+        As a method gets them; the options ``margin``, ``normalise`` and ``alpha`` are read here.
+    place
+        Returns the (T,) node of each task, -1 where it found none; called first with a tiny job of
+        no instance, which compiles it.
+    """
+
+    began = time.perf_counter()
+    place(tiny_job(), None)  # compiles the kernel, or loads it
+    compiled = time.perf_counter()
+    options = request.options
+    job = grouped_job(instance, margin=options["margin"], normalise=options["normalise"])
+    if options["alpha"] is not None:
+        job = balanced(job, options["alpha"])
+    times = {"compile": compiled - began, "build": time.perf_counter() - compiled}
+    return Outcome(Termination.HEURISTIC, place(job, instance), times=times)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
+from heuristics.task_allocation.groups import RELAXATIONS, run_on_groups
 from heuristics.task_allocation.task_pairs import pair_runs, uneven_pairs
 from optim.methods.registry import Method, Outcome, Request
 from optim.rules.base import LOADS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def place_pairs(job: GroupedJob, uneven: UnevenPairs | None = None) -> Ints:
     """Run the naive algorithm on a grouped job; return (T,) nodes, -1 where a task found none."""
-    from heuristics.task_allocation.task_level_kernel import naive
+    from heuristics.task_allocation.task_level import naive
 
     return job.to_tasks(naive(*job.arrays, pair_runs(job, uneven, "task_imc", "row", 0)))
 

@@ -154,7 +154,7 @@ def partitioned(engine: str, limit: float) -> Asker:
 
 
 def _parts(instance: Instance, engine: str) -> Ints:
-    from heuristics.task_allocation.graph_partition import weighted_graph as of
+    from heuristics.task_allocation import partition as of
 
     graph, nodes = of.weighted_graph(instance), np.arange(instance.num_nodes)
     if engine == "pymetis":

@@ -205,7 +205,7 @@ def bench_instances(head: str) -> Iterator[Instance]:
 
 def _others(instance: Instance) -> list[float]:
     """Rates of the proven best collocation and of an even spread, where capacities are hard."""
-    from heuristics.throughput.starts import eased
+    from heuristics.throughput import eased
 
     rates, roomy = [], eased(copy.copy(instance))
     for method in ("imc-exact", "storm-even"):

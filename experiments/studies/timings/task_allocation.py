@@ -64,11 +64,9 @@ def random_graphs_of(count: int) -> list[Instance]:
 
 def heuristic(name: str) -> tuple[Callable[[Instance], Callable[[], Any]], Callable[..., Any]]:
     """Return what prepares a call of TD or TL, and what gives its plan."""
-    from heuristics.task_allocation.task_level import place_pairs
-    from heuristics.task_allocation.task_level_kernel import task_level
+    from heuristics.task_allocation.task_level import place_pairs, task_level
     from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs
-    from heuristics.task_allocation.top_down import place_groups
-    from heuristics.task_allocation.top_down_kernel import top_down
+    from heuristics.task_allocation.top_down import place_groups, top_down
 
     def prepare(instance: Instance) -> Callable[[], Any]:
         job = grouped_job(instance)
@@ -212,7 +210,7 @@ def highest(instance: Instance) -> tuple[NDArray[np.int32], float] | None:
         import mtkahypar  # noqa: F401
     except ImportError:
         return None
-    from heuristics.task_allocation.graph_partition import weighted_graph as of
+    from heuristics.task_allocation import partition as of
 
     graph, nodes = of.weighted_graph(instance), np.arange(instance.num_nodes)
     fixed = np.full(instance.num_tasks, -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from heuristics.elastic.even import slot_nodes
+from heuristics.elastic.baselines import slot_nodes
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
 from tests.optim.make import nodes

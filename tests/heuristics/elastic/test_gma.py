@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from heuristics.elastic.gma import Allocation
-from heuristics.elastic.state import board_of, task_order
+from heuristics.elastic.gma import Allocation, board_of, task_order
 from optim import Instance, InvalidInput, solve
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import node_loads

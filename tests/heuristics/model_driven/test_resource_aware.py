@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heuristics.model_driven.resource_aware import SLOT_RULES
-from heuristics.model_driven.resource_aware_kernel import map_threads
+from heuristics.model_driven import SLOT_RULES, map_threads
 
 TOLERANCE = 1e-8
 

@@ -10,17 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.problem import balance_problem
-from heuristics.rebalancing.albic.method import METHOD, UnitSolver, node_capacity, plan_rounds, run
-from heuristics.rebalancing.albic.sets import (
+from heuristics.rebalancing.albic import METHOD, UnitSolver, node_capacity, plan_rounds, run
+from heuristics.rebalancing.albic_sets import (
     DirectedPairs,
+    PartLimits,
     Pins,
     Units,
+    balanced_parts,
     beneficial_pairs,
     choose_pins,
     merge_pairs,
     num_downstream,
+    split_sets,
 )
-from heuristics.rebalancing.albic.split import PartLimits, balanced_parts, split_sets
 from optim.format.instance import Instance
 from optim.methods.registry import Request
 from optim.referee.evaluate import evaluate_indices

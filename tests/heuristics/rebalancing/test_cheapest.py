@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.rebalancing.problem import Watch, balance_problem
-from heuristics.rebalancing.cheapest import cheapen, cost_bound, search_cheapest, undone
+from heuristics.rebalancing.balance_search import cheapen, cost_bound, search_cheapest, undone
 from optim import solve
 from tests.formulations.rebalancing.balance.cases import budgeted
 from tests.formulations.rebalancing.test_bound_with_copies import replicas

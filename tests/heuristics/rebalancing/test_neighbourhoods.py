@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.problem import make_problem
-from heuristics.rebalancing.cheapest import rearrange
+from heuristics.rebalancing.balance_search import rearrange
 from tests.formulations.rebalancing.balance.cases import varied_problem
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heuristics.task_allocation.anneal import anneal
-from heuristics.task_allocation.anneal_table import (
+from heuristics.task_allocation.annealing import (
     CHANCES,
+    anneal,
     anneal_by_table,
     matrix_of,
     table_of,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heuristics.task_allocation.graph_partition.weighted_graph import (
+from heuristics.task_allocation.partition import (
     metis_parts,
     part_nodes,
     scalar_loads,

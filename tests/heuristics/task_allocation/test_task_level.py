@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heuristics.task_allocation import naive, task_level, task_level_kernel
+from heuristics.task_allocation import naive, task_level
 from heuristics.task_allocation.groups import grouped_job
 from heuristics.task_allocation.task_pairs import uneven_pairs
 from optim import solve
@@ -102,12 +102,11 @@ def test_pair_orders() -> None:
 
 
 def test_pairs_too_many_to_be_listed_are_walked_in_strides() -> None:
-    count = task_level_kernel.STRIDE * 8  # of which the first stride is a divisor
+    count = task_level.STRIDE * 8  # of which the first stride is a divisor
     for rows, columns in ((2_500, 2_600), (count // 8, 8)):
         turn = np.empty(0, np.int64)
         walked = [
-            task_level_kernel._pair(k, rows, columns, task_level_kernel.SHUFFLED, turn)
-            for k in range(1000)
+            task_level._pair(k, rows, columns, task_level.SHUFFLED, turn) for k in range(1000)
         ]
         assert len(set(walked)) == 1000
         assert all(0 <= i < rows and 0 <= j < columns for i, j in walked)

@@ -9,7 +9,7 @@ import pytest
 
 from formulations.throughput.problem import load_of
 from heuristics.annealing import Annealing, levels_of
-from heuristics.throughput.starts import starts_of
+from heuristics.throughput import starts_of
 from optim import Instance, Plan, UnsuitableMethod, solve
 from optim.figures.catalogue import find_objective
 from optim.figures.rate import without_measured

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from heuristics.rebalancing.albic.split import balanced_parts
+from heuristics.rebalancing.albic_sets import balanced_parts
 from optim.util.process import c_stdout_silenced
 
 

@@ -19,8 +19,8 @@ import optim
 from experiments.generators import generate
 from formulations.column_generation import driver
 from formulations.throughput import scale as scaling
-from heuristics.task_allocation.anneal import anneal
-from heuristics.throughput import search
+from heuristics import throughput
+from heuristics.task_allocation.annealing import anneal
 from optim import solve
 from optim.errors import StreamplaceError
 from optim.format.instance import Instance
@@ -123,7 +123,7 @@ def _kernels() -> set[str]:
 def test_all_kernels(
     compared: Counter[str], repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "thread_load", lambda _: np.inf)  # always less traffic, too
+    monkeypatch.setattr(throughput, "thread_load", lambda _: np.inf)  # always less traffic, too
     instances, met = _instances(repository / "examples"), set[str]()
     for method, kind, objective in _CASES:
         with suppress(StreamplaceError):

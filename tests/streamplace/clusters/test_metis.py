@@ -13,7 +13,7 @@ from optim import Instance, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange.sources import Imported, export_plan, import_instance
-from streamplace.clusters.files.metis import read_partition
+from streamplace.clusters.files import read_partition
 
 # the manual's way of writing: sizes, one weight, edge weights
 WEIGHTED = """% a remark

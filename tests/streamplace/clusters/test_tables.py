@@ -16,7 +16,7 @@ from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange.declarations import with_places
 from streamplace.clusters.exchange.sources import export_plan, read_placement
-from streamplace.clusters.files.tables import read_moves, read_table
+from streamplace.clusters.files import read_moves, read_table
 
 ODD = ["plain", "with,comma", 'with "quotes"', "line\nbreak", "=1+1", "ünïcode"]
 

@@ -260,8 +260,7 @@ def classes(seed: int, classes: Sequence[int]) -> Iterator[Row]:
 
 def best_effort(workload: int, seed: int) -> Row:
     """Return how even light nodes get operators where t_max is over at once."""
-    from heuristics.elastic.gma import Allocation
-    from heuristics.elastic.state import board_of
+    from heuristics.elastic.gma import Allocation, board_of
 
     instance = cluster_at(workload, seed, uplink=UPLINK)
     board = board_of(instance)

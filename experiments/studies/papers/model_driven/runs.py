@@ -103,8 +103,7 @@ def worked() -> Iterator[Row]:
     2, 3, 3, 4 threads. What the threads need is not given: the partial bundles fit one slot.
     """
     from formulations.model_driven.allocate import Allocation
-    from heuristics.model_driven.mapping import Job, map_round_robin
-    from heuristics.model_driven.slot_aware import map_slot_aware
+    from heuristics.model_driven import Job, map_round_robin, map_slot_aware
     from optim.format.plan import AcquiredNode
 
     names = "BOYG"

@@ -33,9 +33,9 @@ def prepared(name: str, **changes: Any) -> Callable[[], object]:
     """
     from experiments.generators import generate
     from heuristics.task_allocation.groups import grouped_job
-    from heuristics.task_allocation.task_level_kernel import task_level
+    from heuristics.task_allocation.task_level import task_level
     from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs
-    from heuristics.task_allocation.top_down_kernel import top_down
+    from heuristics.task_allocation.top_down import top_down
 
     rates = {"rates": "15,14,16", **changes}
     job = grouped_job(generate("pipeline", seed=0, **rates))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heuristics.elastic.state import board_of
+from heuristics.elastic.gma import board_of
+from optim.kernels.room import placing_masks
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 from optim.rules.base import MEASURED, Form
@@ -36,7 +37,7 @@ def slot_nodes(instance: Instance) -> NDArray[np.int64]:
     return node[np.lexsort((node, number))]
 
 
-def run(instance: Instance, request: Request) -> Outcome:
+def run_even(instance: Instance, request: Request) -> Outcome:
     """Deal the tasks out; those for which there is no slot stay unplaced."""
     board = board_of(instance)
     places = slot_nodes(instance)
@@ -55,16 +56,51 @@ def run(instance: Instance, request: Request) -> Outcome:
     return Outcome(Termination.HEURISTIC, node=node)
 
 
-METHOD = Method(
+EVEN = Method(
     name="even",
     family="elastic allocator",
     kind="heuristic",
     objective="used_capacity",
-    run=run,
+    run=run_even,
     summary="Round robin over the slots, knowing neither CPU nor bandwidth; a baseline",
     source="Elastic Allocator, SOSE 2014, section V (Storm's even scheduler)",
     needs=("tasks", "nodes", "capacity"),
     forms=frozenset({Form.MASK, Form.LEAVING, Form.SLOTS}) | MEASURED,
+    objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
+    promises_feasibility=False,
+)
+
+
+# `random`: the Elastic Allocator's baseline, every task on a node drawn evenly, no checks.
+#
+# Running tasks stay; a task with allowed nodes is drawn among these.
+#
+# Source: the Random method of the Elastic Allocator paper, SOSE 2014, section V.
+
+
+def run_random(instance: Instance, request: Request) -> Outcome:
+    """Draw a node for every task, in the file's order, from the seed."""
+    kind, _, target = placing_masks(instance)
+    rng = np.random.default_rng(request.seed)
+    draw = rng.random(instance.num_tasks)
+    node = np.full(instance.num_tasks, -1, dtype=np.int32)
+    for k, row in enumerate(target):
+        places, tasks = np.flatnonzero(row), np.flatnonzero(kind == k)
+        if len(places):
+            node[tasks] = places[(draw[tasks] * len(places)).astype(np.int64)]
+    return Outcome(Termination.HEURISTIC, node=node)
+
+
+RANDOM = Method(
+    name="random",
+    family="elastic allocator",
+    kind="heuristic",
+    objective="used_capacity",
+    run=run_random,
+    summary="Every task on a node drawn evenly from the seed, knowing no resources; a baseline",
+    source="Elastic Allocator, SOSE 2014, section V",
+    needs=("tasks", "nodes", "capacity"),
+    forms=frozenset({Form.MASK, Form.LEAVING}) | MEASURED,
     objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

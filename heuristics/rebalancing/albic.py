@@ -20,14 +20,15 @@ from formulations.rebalancing.balance.model import Settings
 from formulations.rebalancing.balance.search import best_start, prepare_balance, warm_up
 from formulations.rebalancing.bound import impossible
 from formulations.rebalancing.problem import balance_problem, none_within
-from heuristics.rebalancing.albic.sets import (
+from heuristics.rebalancing.albic_sets import (
+    PartLimits,
     Pins,
     Units,
     beneficial_pairs,
     choose_pins,
     merge_pairs,
+    split_sets,
 )
-from heuristics.rebalancing.albic.split import PartLimits, split_sets
 from optim.errors import SolverError
 from optim.figures.measures import imc_gain_of
 from optim.kernels.room import distance_room
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from formulations.rebalancing.problem import BalanceProblem, Ints
-    from heuristics.rebalancing.albic.sets import DirectedPairs
+    from heuristics.rebalancing.albic_sets import DirectedPairs
     from optim.format.instance import Instance
     from optim.methods.reduce import Scale
     from optim.methods.registry import Request

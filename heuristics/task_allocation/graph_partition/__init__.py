@@ -1,1 +1,0 @@
-"""Graph partitioners as placement engines: the weighted graph they see, METIS, mt-KaHyPar."""

@@ -1,1 +1,0 @@
-"""Searches for the placement that carries most input."""

@@ -1,1 +1,0 @@
-"""Formats of files that belong to no system: CSV, plain moves, METIS."""
