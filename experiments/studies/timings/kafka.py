@@ -1,15 +1,25 @@
 """Bytes that a rebalancing of Kafka copies, beside Cruise Control's goals worked through greedily.
 
-Paired: each cluster is balanced by Cruise Control's goals (`cruise_control`), and what that reached
-is then asked of our plan at least: the load distance of disk, and the highest utilisation of every
-other resource and number of replicas. Clusters are those of the open benchmark (`cluster_of`).
+Paired: each cluster is balanced by Cruise Control's goals, and what that reached is then asked of
+our plan at least: the load distance of disk, and the highest utilisation of every other resource
+and number of replicas. Clusters are those of the open benchmark (`cluster_of`).
+
+Goals come one after the other; an action of a later goal is only taken where every earlier goal
+accepts it. Hard goals are rack awareness and capacities; the soft ones bring replicas, disk,
+network and CPU of every broker within a margin of the mean utilisation, worst broker first, by
+changes of leaders where these help, by moves of the largest replicas to the emptiest brokers, and
+by swaps last. Written from the published order and names of the goals
+(`ResourceDistributionGoal`, `ReplicaDistributionGoal`, `LeaderReplicaDistributionGoal`), without a
+look at their code; the margins are ours. Goals about
+topics (`TopicReplicaDistributionGoal`, `MinTopicLeadersPerBrokerGoal`) only add moves: left out.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -17,25 +27,267 @@ import numpy as np
 
 from experiments.statistics import median_interval
 from experiments.studies.bench.cases import cluster_of
-from experiments.studies.timings.cruise_control import (
-    DISK_ALONE,
-    PUBLISHED,
-    RESOURCES,
-    State,
-    optimise,
-)
 from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.kafka.cluster import COUNT, Operation
+from streamplace.clusters.kafka.cluster import COUNT, LEADERS, Operation
 from streamplace.clusters.kafka.model import document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from experiments.studies.timings.registry import Rows
     from streamplace.clusters.kafka.cluster import Cluster
+
+    Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    Goal = tuple[int, Floats, Floats]
+
+RESOURCES = ("disk", "nw_in", "nw_out", "cpu")
+THRESHOLD = {"disk": 0.8, "nw_in": 0.8, "nw_out": 0.8, "cpu": 0.7}
+"""Shares of a capacity that may be used (`*.capacity.threshold`)."""
+BALANCE = 0.1 * 0.9
+"""How far from the mean a broker may be: `*.balance.threshold` 1.10, less the margin of 0.9."""
+PASSES = 5
+"""Passes over the brokers for one goal."""
+
+DISK_ALONE = ("disk",)
+PUBLISHED = (COUNT, "disk", "nw_in", "nw_out", "cpu", LEADERS)
+"""Soft goals in their order."""
+
+
+@dataclass
+class State:
+    """Replica lists while the goals change them; the first of a list leads.
+
+    Attributes
+    ----------
+    lists
+        Brokers of each partition, by index.
+    load
+        (B, K) load of the brokers: `RESOURCES`, replicas, leaders.
+    """
+
+    cluster: Cluster
+    lists: list[list[int]] = field(init=False)
+    load: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        cluster = self.cluster
+        names = (*RESOURCES, COUNT, LEADERS)
+        self.column = {name: k for k, name in enumerate(names)}
+        number = {broker: i for i, broker in enumerate(cluster.brokers)}
+        self.rack = [broker.rack for broker in cluster.brokers.values()]
+        self.most = np.array(
+            [[b.capacity[r] * THRESHOLD[r] for r in RESOURCES] for b in cluster.brokers.values()]
+        )
+        whole = np.array([[b.capacity[r] for r in RESOURCES] for b in cluster.brokers.values()])
+        self.capacity = np.hstack([whole, np.ones((len(whole), 2))])
+        self.leads = np.array([[p.load(r, True) for r in names] for p in cluster.partitions])
+        self.follows = np.array([[p.load(r, False) for r in names] for p in cluster.partitions])
+        self.size = np.array([p.size or 0.0 for p in cluster.partitions])
+        self.lists = []
+        self.load = np.zeros((len(number), len(names)))
+        self.on: list[dict[int, None]] = [{} for _ in number]
+        for p, partition in enumerate(cluster.partitions):
+            first = partition.leader
+            order = [first] if first is not None else []
+            order += [b for b in partition.replicas if b != first]
+            self.lists.append([number[b] for b in order])
+            for i, b in enumerate(self.lists[p]):
+                self.load[b] += self.share(p, i)
+                self.on[b][p] = None
+        self.before = [list(brokers) for brokers in self.lists]
+
+    def share(self, p: int, i: int) -> Floats:
+        """(K,) load of the i-th replica of a partition."""
+        chosen: Floats = self.follows[p] if i else self.leads[p]
+        return chosen
+
+    def utilisation(self, column: int) -> Floats:
+        """(B,) load by capacity."""
+        return self.load[:, column] / self.capacity[:, column]
+
+    def fits_racks(self, p: int, target: int, without: int) -> bool:
+        """Whether a replica may come to a broker, when the one on `without` leaves."""
+        others = [b for b in self.lists[p] if b != without]
+        return target not in others and self.rack[target] not in {self.rack[b] for b in others}
+
+    def move(self, p: int, source: int, target: int) -> None:
+        """Move a replica."""
+        i = self.lists[p].index(source)
+        self.lists[p][i] = target
+        self.load[source] -= self.share(p, i)
+        self.load[target] += self.share(p, i)
+        del self.on[source][p]
+        self.on[target][p] = None
+
+    def lead(self, p: int, target: int) -> None:
+        """Let another replica lead."""
+        lists = self.lists[p]
+        i, change = lists.index(target), self.leads[p] - self.follows[p]
+        self.load[lists[0]] -= change
+        self.load[target] += change
+        lists[0], lists[i] = target, lists[0]
+
+    def copied(self) -> float:
+        """Bytes that come onto brokers which did not hold their partition."""
+        return float(
+            sum(
+                size * len(set(after) - set(before))
+                for size, after, before in zip(self.size, self.lists, self.before, strict=True)
+            )
+        )
+
+
+class Goals:
+    """The soft goals that hold so far, and the one that is being worked on."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.kept: list[Goal] = []
+
+    def limits(self, name: str) -> Goal:
+        """Return a goal's column, and the least and most load of each broker."""
+        state, k = self.state, self.state.column[name]
+        total = state.load[:, k].sum() / state.capacity[:, k].sum()
+        low, high = total * (1 - BALANCE), total * (1 + BALANCE)
+        if name in (COUNT, LEADERS):
+            low, high = math.floor(low), math.ceil(high)
+        return k, low * state.capacity[:, k], high * state.capacity[:, k]
+
+    def accepts(self, source: int, target: int, change: Floats) -> bool:
+        """Whether hard goals and soft ones reached so far take `change` from source to target."""
+        state, width = self.state, len(RESOURCES)
+        after, left = state.load[target] + change, state.load[source] - change
+        for b, new, grows in ((target, after, change > 0), (source, left, change < 0)):
+            if (grows[:width] & (new[:width] > state.most[b] * (1 + 1e-12))).any():
+                return False
+        return all(
+            self.balances(goal, source, target, float(change[goal[0]])) for goal in self.kept
+        )
+
+    def balances(self, goal: Goal, source: int, target: int, change: float) -> bool:
+        """Whether both brokers end within a goal's limits, or nearer to each other than before."""
+        k, low, high = goal
+        if not change:
+            return True
+        load, capacity = self.state.load[:, k], self.state.capacity[:, k]
+        ends = ((target, load[target] + change), (source, load[source] - change))
+        if all(low[b] <= x <= high[b] for b, x in ends):
+            return True
+        if all(low[b] <= load[b] <= high[b] for b in (source, target)):
+            return False
+        before = abs(load[target] / capacity[target] - load[source] / capacity[source])
+        return bool(abs(ends[0][1] / capacity[target] - ends[1][1] / capacity[source]) < before)
+
+    def work(self, name: str) -> None:
+        """Bring the brokers within the limits of a goal, as far as that goes."""
+        goal = self.limits(name)
+        k, low, high = goal
+        for _ in range(PASSES):
+            by_load = np.argsort(-self.state.utilisation(k), kind="stable").tolist()
+            acted = False
+            for b in by_load:
+                while self.state.load[b, k] > high[b] and self._lower(name, goal, b):
+                    acted = True
+            for b in reversed(by_load):
+                while self.state.load[b, k] < low[b] and self._raise(name, goal, b):
+                    acted = True
+            if not acted:
+                break
+        self.kept.append(goal)
+
+    def _lower(self, name: str, goal: Goal, b: int) -> bool:
+        """Take one action that brings load off a broker."""
+        others = np.argsort(self.state.utilisation(goal[0]), kind="stable").tolist()
+        targets = [t for t in others if t != b]
+        if name in ("nw_out", "cpu", LEADERS) and self._lead_elsewhere(goal, [b], None):
+            return True
+        if name == LEADERS:
+            return False
+        return self._move(goal, [b], targets) or (name != COUNT and self._swap(goal, b, targets))
+
+    def _raise(self, name: str, goal: Goal, b: int) -> bool:
+        """Take one action that brings load onto a broker."""
+        others = np.argsort(-self.state.utilisation(goal[0]), kind="stable").tolist()
+        sources = [s for s in others if s != b]
+        if name in ("nw_out", "cpu", LEADERS) and self._lead_elsewhere(goal, sources, b):
+            return True
+        if name == LEADERS:
+            return False
+        return self._move(goal, sources, [b])
+
+    def _replicas(self, k: int, b: int) -> Iterator[tuple[int, Floats]]:
+        """Replicas on a broker, those of most load first."""
+        state = self.state
+        shares = {p: state.share(p, state.lists[p].index(b)) for p in state.on[b]}
+        for p in sorted(shares, key=lambda p: (-shares[p][k], p)):
+            yield p, shares[p]
+
+    def _moves_well(self, goal: Goal, source: int, target: int, share: Floats) -> bool:
+        """Whether a move is the goal's own and accepted: neither end leaves its limits by it."""
+        k, low, high = goal
+        load = self.state.load
+        if share[k] <= 0 or load[target, k] + share[k] > high[target]:
+            return False
+        if load[source, k] - share[k] < low[source]:
+            return False
+        return self.accepts(source, target, share)
+
+    def _move(self, goal: Goal, sources: list[int], targets: list[int]) -> bool:
+        for source in sources:
+            for p, share in self._replicas(goal[0], source):
+                for target in targets:
+                    if not self._moves_well(goal, source, target, share):
+                        continue
+                    if self.state.fits_racks(p, target, source):
+                        self.state.move(p, source, target)
+                        return True
+        return False
+
+    def _lead_elsewhere(self, goal: Goal, sources: list[int], target: int | None) -> bool:
+        state = self.state
+        for source in sources:
+            for p, _ in self._replicas(goal[0], source):
+                if state.lists[p][0] != source:
+                    continue
+                change = state.leads[p] - state.follows[p]
+                for b in state.lists[p][1:]:
+                    if target in (None, b) and self._moves_well(goal, source, b, change):
+                        state.lead(p, b)
+                        return True
+        return False
+
+    def _swap(self, goal: Goal, b: int, targets: list[int]) -> bool:
+        """Give a large replica for a smaller one."""
+        state, k = self.state, goal[0]
+        for target in targets:
+            if state.utilisation(k)[target] >= state.utilisation(k)[b]:
+                break
+            smaller = list(self._replicas(k, target))[::-1]
+            for p, share in self._replicas(k, b):
+                if not state.fits_racks(p, target, b):
+                    continue
+                for q, other in smaller:
+                    if other[k] >= share[k]:
+                        break
+                    if q == p or not self._moves_well(goal, b, target, share - other):
+                        continue
+                    if state.fits_racks(q, b, target):
+                        state.move(p, b, target)
+                        state.move(q, target, b)
+                        return True
+        return False
+
+
+def optimise(cluster: Cluster, goals: tuple[str, ...] = PUBLISHED) -> State:
+    """Work through the goals; the cluster's racks and capacities hold before it begins."""
+    state = State(cluster)
+    working = Goals(state)
+    for name in goals:
+        working.work(name)
+    return state
 
 
 @dataclass(frozen=True)

@@ -1,167 +1,93 @@
-"""Methods at the sizes they are meant for: Storm, elastic operators, model-driven mapping,
-sustainable rate; the portfolio beside each of them.
-"""
+"""Timings of methods that are more than a list of runs, and the instances of those that are."""
 
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from experiments.generators import generate
+from experiments.generators.rebalancing import CLUSTER, SCALE_IN
 from experiments.studies.bench.cases import read
-from experiments.studies.timings.registry import least, spend, value_of
-from optim import Instance, solve
+from experiments.studies.bench.rebalancer_process import FORMULAS, find_peer, run_peer
+from experiments.studies.papers.task_allocation.allocations import td, tl
+from experiments.studies.papers.task_allocation.throughput import call_of, count_calls, prepared
+from experiments.studies.timings.registry import (
+    LeftOut,
+    cases,
+    collocated,
+    instance_of,
+    least,
+    spend,
+    value_of,
+)
+from formulations.column_generation.problem import problem_of
+from formulations.column_generation.search import SHARES, searched
+from formulations.rebalancing.balance.model import build_full
+from formulations.rebalancing.bound import Needs
+from formulations.rebalancing.problem import balance_problem
+from optim import Instance, Plan, evaluate, solve
 from optim.errors import StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
+from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.warm import warm_up
 from optim.methods.choose import check_suitable
 from optim.methods.portfolio import PORTFOLIO
-from optim.methods.registry import Request, get_method, method_names
+from optim.methods.registry import get_method, method_names
 from optim.referee.evaluate import evaluate_indices
+from optim.solvers import SOLVERS, capabilities, solve_linear
+from streamplace.clusters.exchange.sources import import_instance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from experiments.studies.timings.registry import Rows
     from optim.figures.figure import Figure
     from optim.referee.result import Result
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-NODES, SLOTS = 100, 4
+SEED = 1
+
+# --- instances -------------------------------------------------------------------------------
 
 
-def random_pairs(topologies: int, executors: int, pairs: int) -> Instance:
-    """Return executors that talk to random others of their topology, on equal nodes."""
-    rng = np.random.default_rng(0)
-    own = executors // topologies
+def random_pairs(seed: int, topologies: int, executors: int, pairs: int) -> Instance:
+    """Return executors that talk to random others of their topology, on 100 equal nodes."""
+    rng, own, nodes, slots = np.random.default_rng(seed), executors // topologies, 100, 4
     of = rng.integers(0, topologies, 2 * pairs)
     a, b = rng.integers(0, own, (2, 2 * pairs)) * topologies + of
     low, high = np.minimum(a, b), np.maximum(a, b)
     known = np.unique(np.stack([low, high], axis=1)[low != high], axis=0)
     chosen = rng.permutation(known)[:pairs].tolist()
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": f"{topologies} topologies",
-            "nodes": [
-                {"id": f"n{i}", "slots": SLOTS, "capacity": {"cpu": executors / NODES * 143}}
-                for i in range(NODES)
-            ],
-            "topologies": [
-                {"id": f"t{k}", "workers": NODES * SLOTS // topologies} for k in range(topologies)
-            ],
-            "operators": [{"id": f"o{k}", "topology": f"t{k}"} for k in range(topologies)],
-            "tasks": [
-                {"id": f"e{i}", "operator": f"o{i % topologies}", "load": {"cpu": load}}
-                for i, load in enumerate(rng.uniform(50, 150, executors).tolist())
-            ],
-            "traffic": [
-                [f"e{u}", f"e{v}", rate]
-                for (u, v), rate in zip(
-                    chosen, rng.lognormal(size=len(chosen)).tolist(), strict=True
-                )
-            ],
-        }
-    )
+    loads = rng.uniform(50, 150, executors).tolist()
+    rates = rng.lognormal(size=len(chosen)).tolist()
+    room, workers = {"cpu": executors / nodes * 143}, nodes * slots // topologies
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1",
+        "name": f"{topologies} topologies",
+        "nodes": [{"id": f"n{i}", "slots": slots, "capacity": room} for i in range(nodes)],
+        "topologies": [{"id": f"t{k}", "workers": workers} for k in range(topologies)],
+        "operators": [{"id": f"o{k}", "topology": f"t{k}"} for k in range(topologies)],
+        "tasks": [
+            {"id": f"e{i}", "operator": f"o{i % topologies}", "load": {"cpu": load}}
+            for i, load in enumerate(loads)
+        ],
+        "traffic": [[f"e{u}", f"e{v}", r] for (u, v), r in zip(chosen, rates, strict=True)],
+    }
+    return Instance.from_dict(document)
 
 
-def between_nodes(result: Result) -> float:
-    """Return the traffic between nodes, percent of all."""
-    found = result.evaluation
-    return 100 * (found.internode_traffic or 0.0) / (found.total_traffic or 1.0) if found else 100.0
-
-
-def storm_online(executors: int = 10_000, pairs: int = 100_000) -> Rows:
-    """Storm's online scheduler, evaluation included."""
-    for topologies in (1, 10):
-        made = random_pairs(topologies, executors, pairs)
-        _ = made.pairs, made.sha256
-        chosen: tuple[dict[str, Any], ...] = ({}, {"alpha": 0.05, "gamma": 3.0})
-        for options in chosen:
-            solve(made, "storm-online", **options)
-            run = least(solve, made, "storm-online", repeats=3, **options)
-            shown = ", ".join(f"{k} {v:g}" for k, v in options.items()) or "defaults"
-            yield topologies, shown, run.wall, between_nodes(run.value)
-
-
-def storm_milp(groupings: Sequence[str] = ("shuffle", "alternate", "fields")) -> Rows:
-    """Proofs by patterns, of both levels."""
-    for grouping in groupings:
-        for slots in (1, 4):
-            made = generate(
-                "storm_reference", seed=1, stages=4, replication="4", grouping=grouping, slots=slots
-            )
-            solve(made, "storm-milp")  # loads kernels
-            result = solve(made, "storm-milp")
-            seconds = result.times["build"] + result.times["solve"]
-            yield grouping, slots, seconds, between_nodes(result), str(result.termination)
-
-
-def gma(nodes: int = 1_000, operators: int = 10_000, racks: Sequence[int] = (0, 25)) -> Rows:
-    """The elastic allocator's heuristic, the referee left out."""
-    method = get_method("gma")
-    for count in racks:
-        instance = generate("eoa_random", nodes=nodes, operators=operators, racks=count)
-        for objective in ("used_capacity", "cpu_deviation"):
-            request = Request(objective=objective, options=method.read_options({}))
-            method.run(instance, request)  # compiles, and derives the instance's arrays
-            run = least(method.run, instance, request, repeats=3)
-            result = solve(instance, "gma", objective=objective)
-            yield count, objective, run.wall, result.notes[0]
-
-
-def eoa_milp(seeds: int = 10) -> Rows:
-    """The exact model at 60 % CPU use."""
-    solve(generate("eoa_random", seed=0, nodes=4, operators=6), "eoa-milp")  # compiles
-    for racks in (0, 2):
-        made = [generate("eoa_random", seed=seed, racks=racks) for seed in range(seeds)]
-        for objective in ("used_capacity", "cpu_deviation", "mean_absolute_deviation"):
-            given = {"objective": objective, "time_limit": 60.0}
-            runs = [spend(solve, instance, "eoa-milp", **given) for instance in made]
-            closed = sum(run.value.termination in ("optimal", "infeasible") for run in runs)
-            times = [run.wall for run in runs]
-            yield racks, objective, median(times), max(times), f"{closed} of {seeds}"
-
-
-RATES = {"mba": 160.0, "lsa": 585.0}
-"""Input rates at which each allocation makes about 100,000 threads of 1,000 tasks."""
-STEPS = {"lsa+rsm": {"step": 500}}
-"""Slots acquired at once: one thread measured alone needs so much memory that LSA's many leave gaps
-in most slots, and mapping 100,000 threads again for each single slot would take minutes."""
-
-
-def model_driven(tasks: int = 1_000) -> Rows:
-    """Every model-driven method on a random DAG of the five measured tasks, kernels compiled."""
-    for allocation, rate in RATES.items():
-        instance = generate("model_dag", tasks=tasks, rate=rate, largest_vm="D4")
-        for method in (f"{allocation}+{mapping}" for mapping in ("dsm", "sam", "rsm")):
-            options: dict[str, Any] = STEPS.get(method, {})
-            runs = [spend(solve, instance, method, **options) for _ in range(4)]
-            best = min(run.wall - run.value.times.get("compile", 0.0) for run in runs)
-            mapping_s = min(run.value.times["solve"] for run in runs)
-            result = runs[-1].value
-            plan, found = result.plan, result.evaluation
-            note = result.notes[-1] if result.notes else ""
-            if plan is None or found is None:
-                yield method, None, None, None, best, mapping_s, note
-            else:
-                threads = sum((plan.threads or {}).values())
-                cells = (f"{threads:,}", plan.planned_slots, found.slots)
-                yield method, *cells, best, mapping_s, note
-
-
-def pipeline(nodes: int, tasks: int = 100, groups: int = 4) -> Instance:
+def pipeline(seed: int, nodes: int, tasks: int = 100, groups: int = 4) -> Instance:
     """Build a pipeline of groups of 200 % CPU, 80 % of all, whose network cards take a fifth."""
-    streams = [{"from": f"v{i}", "to": f"v{i + 1}", "rate": 15.0} for i in range(groups - 1)]
-    card = 1.2 * 15.0 * (groups - 1) / nodes
-    cpu = {"cpu": 250.0 * groups / nodes}
+    card, cpu = 1.2 * 15.0 * (groups - 1) / nodes, {"cpu": 250.0 * groups / nodes}
     document: dict[str, Any] = {
         "format": "streamplace.instance/1",
         "name": f"pipeline-{groups}x{tasks}-{nodes}",
@@ -170,7 +96,7 @@ def pipeline(nodes: int, tasks: int = 100, groups: int = 4) -> Instance:
             {"id": f"v{i}", "group": {"tasks": tasks, "load": {"cpu": 200.0}}}
             for i in range(groups)
         ],
-        "streams": streams,
+        "streams": [{"from": f"v{i}", "to": f"v{i + 1}", "rate": 15.0} for i in range(groups - 1)],
         "links": [
             {"id": f"{way}{i}", "nodes": [f"n{i}"], "capacity": card, "direction": way}
             for i in range(nodes)
@@ -179,6 +105,196 @@ def pipeline(nodes: int, tasks: int = 100, groups: int = 4) -> Instance:
         "crossing_cost": {"cpu": {"out": 1.0, "in": 1.0}},
     }
     return Instance.from_dict(document)
+
+
+def random_job(seed: int) -> Instance:
+    """Return one of the random jobs: 5–6 groups, 65–150 tasks, utilisation 65–95 %."""
+    rng = np.random.default_rng(seed)
+    tasks, groups = int(rng.integers(65, 151)), int(rng.integers(5, 7))
+    nodes, utilisation = int(rng.integers(4, 21)), float(rng.uniform(0.65, 0.95))
+    return generate(
+        "random_graphs", seed=seed, tasks=tasks, least_groups=groups, most_groups=groups,
+        costs="noisy", cost=100.0 * nodes * utilisation, nodes=nodes,
+    )  # fmt: skip
+
+
+NEEDED_FOR, GENEROUS = 0.5, 1.5
+"""Load distance that the budgets of the large clusters are made for, and how generous they are."""
+
+
+def cluster(
+    seed: int, name: str, nodes: int, per_node: int, varies: float, budget: int | None = None
+) -> Instance | None:
+    """Return a cluster of the generator, or with the seed -1 the study's own of that name.
+
+    Without a budget it is one and a half times the moves that a load distance of 0.5 takes at
+    least. The study's instances are in the folder named by ``STREAMPLACE_SHARED``, if anywhere.
+    """
+    if seed < 0:
+        shared = os.environ.get("STREAMPLACE_SHARED")
+        path = Path(shared or "") / "data" / "albic" / f"{name}.json.gz"
+        return Instance.load(path) if shared and path.is_file() else None
+    sizes: dict[str, Any] = {"nodes": nodes, "key_groups": per_node, "varies": varies}
+    if name.startswith("scalein"):
+        return SCALE_IN.make(
+            seed, {**sizes, "leaving": 2, "overloaded": 2, "max_migrations": budget}
+        )
+    if budget is None:
+        needs = Needs(balance_problem(CLUSTER.make(seed, sizes | {"max_migrations": 0})))
+        budget = int(GENEROUS * needs.least_moves(*needs.outside(NEEDED_FOR))[0])
+    return CLUSTER.make(seed, sizes | {"max_migrations": budget})
+
+
+def joint(seed: int, of: str, nodes: int, key_groups: int, max_migrations: int) -> Instance:
+    """Return the study's instance (seed 0, where there is one) or one like it: half of the key
+    groups one to one, and of ``joint`` the other half fully partitioned.
+    """
+    name = f"joint_{nodes}x{key_groups * nodes}_v40_s0_m{max_migrations}"
+    found = cluster(-1, name, nodes, key_groups, 40.0) if seed == 0 else None
+    more = {"one_to_one": 50} if of == "cluster" else {"operators": 2}
+    return found or generate(
+        of, seed=seed, nodes=nodes, key_groups=key_groups, varies=40,
+        max_migrations=max_migrations, max_load_distance=1.0, **more,
+    )  # fmt: skip
+
+
+# --- task allocation -------------------------------------------------------------------------
+
+
+def throughput(nodes: Sequence[int] = (8, 20, 100), runs: int = 3, seconds: int = 2) -> Rows:
+    """Count the calls of the published heuristics; the best of several runs."""
+    for count in nodes:
+        td, tl = (
+            max(count_calls(prepared(name, nodes=count), seconds)[-1] for _ in range(runs))
+            / seconds
+            for name in ("TD", "TL")
+        )
+        yield count, f"{td:,.0f}", f"{tl:,.0f}", f"{td / tl:.0f}"
+
+
+def searcher(instance: Instance, kicks: int) -> Callable[[], float]:
+    """Return a call of the search on counts with this many kicks: the gain that it reaches."""
+    problem = problem_of(instance, task_groups(instance), node_classes(instance))
+
+    def call() -> float:
+        counts = searched(problem, [], kicks, 0, SHARES)
+        return 0.0 if counts is None else float(problem.gain(counts).sum()) * problem.scale
+
+    return call
+
+
+def random_graphs(graphs: int = 2_000) -> Rows:
+    """Calls a CPU second of heuristics and of the search, best of several rounds; their gains."""
+    made = [generate("random_graphs", seed=seed) for seed in range(graphs)]
+    optimum = sum(value_of(solve(instance, "imc-exact")) or 0.0 for instance in made)
+    gains: dict[str, tuple[float, list[Callable[[], Any]]]] = {
+        "TD": (sum(td(i).gain for i in made), [call_of("TD", i) for i in made]),
+        "TL": (sum(tl(i).gain for i in made), [call_of("TL", i) for i in made]),
+    }
+    for kicks in (0, 10, 20):
+        calls = [searcher(instance, kicks) for instance in made]
+        gains[f"imc-search, {kicks} kicks"] = sum(call() for call in calls), [*calls]
+    for name, (gain, called) in gains.items():
+        called[0]()
+        rate = len(called) / least(lambda mine=called: [call() for call in mine]).cpu
+        yield name, f"{100 * gain / optimum:.3f} %", f"{rate:,.0f}"
+
+
+def ctap(folder: str = "", limit: float = 60.0) -> Rows:
+    """The constrained task assignment problem: its least cut is our most collocation."""
+    if not folder:
+        raise LeftOut("--set folder=FOLDER with the CTAP library's *D?.dat and .sol files")
+    solve(generate("pipeline", nodes=8), "imc-exact")  # compiled before the clock starts
+    for path in sorted(Path(folder).glob("*D?.dat")):
+        yield ctap_row(path, limit)
+
+
+def ctap_row(path: Path, limit: float) -> list[object]:
+    """Solve one file; the published optimum is the last number of the ``.sol`` file beside it."""
+    instance = import_instance("ctap", [str(path)]).instance
+    run = spend(solve, instance, "imc-exact", time_limit=limit)
+    total, solution = instance.total_traffic, path.with_suffix(".sol")
+    known = float(solution.read_text().split()[-1]) if solution.is_file() else None
+    value, bound = value_of(run.value), run.value.bound
+    cut = None if value is None else total - value
+    below = None if bound is None else max(0.0, total - bound)
+    same = "" if known is None or cut is None else "yes" if abs(cut - known) < 1e-6 else "NO"
+    shown = ["–" if x is None else f"{x:.6g}" for x in (known, cut, below)]
+    ended = str(run.value.termination)
+    size = f"{instance.num_tasks} on {instance.num_nodes}"
+    return [path.stem, size, *shown, same, ended, f"{run.cpu:.2f}"]
+
+
+def highest(instance: Instance) -> tuple[NDArray[np.int32], float] | None:
+    """Return a placement by mt-KaHyPar's highest preset and its CPU s; ``None`` without it."""
+    try:
+        import mtkahypar  # noqa: F401
+    except ImportError:
+        return None
+    from heuristics.task_allocation import partition as of
+
+    graph, nodes = of.weighted_graph(instance), np.arange(instance.num_nodes)
+    fixed = np.full(instance.num_tasks, -1)
+    run = spend(lambda: of.mtkahypar_parts(graph, nodes, fixed, SEED, 1, "highest_quality"))
+    return run.value.astype(np.int32), run.cpu
+
+
+def graphs(tasks: int = 10_000, nodes: int = 100, repeats: int = 3) -> Rows:
+    """General weighted task graphs."""
+    small = generate("community", tasks=200, nodes=4)
+    for kind in ("community", "sparse_random", "geometric"):
+        instance = generate(kind, seed=SEED, tasks=tasks, nodes=nodes)
+        found, reference = highest(instance), None
+        methods: dict[str, dict[str, Any]] = {
+            "imc-search": {}, "imc-search, effort 4": {"effort": 4}, "partition": {},
+        }  # fmt: skip
+        if found is not None:
+            plan = Plan.from_indices(instance, found[0], method="mt-KaHyPar")
+            judged = evaluate(instance, plan)
+            reference = 100 * (judged.collocation_factor or 0.0)
+            bad = len(judged.violations)
+            yield kind, "mt-KaHyPar, highest", f"{reference:.2f}", "", f"{found[1]:.1f}", bad
+            methods["imc-search, started from it"] = {"warm_start": plan}
+        for name, given in methods.items():
+            method = name.partition(",")[0]
+            solve(small, method, **{k: v for k, v in given.items() if k != "warm_start"})
+            run = least(solve, instance, method, repeats=repeats, seed=SEED, **given)
+            share, bad = collocated(run.value), len(run.value.evaluation.violations)
+            away = "" if reference is None else f"{share - reference:+.2f}"
+            yield kind, name, f"{share:.2f}", away, f"{run.cpu:.2f}", bad
+
+
+# --- rebalancing, rate, portfolio ------------------------------------------------------------
+
+
+def solvers(most: int = 3, limit: float = 30.0) -> Rows:
+    """At most 30 s each; `rebalancer` is what ``STREAMPLACE_REBALANCER`` names the Python of."""
+    python = find_peer()
+    for case in cases("clusters")[:most]:
+        instance = instance_of("methods:cluster", -1, case) or instance_of(
+            "methods:cluster", 0, case
+        )
+        assert instance is not None
+        for method in ("balance-search", "balance-milp", "flux"):
+            run = spend(solve, instance, method, time_limit=None if method == "flux" else limit)
+            spent = run.wall - run.value.times.get("compile", 0.0)
+            yield case["name"], method, value_of(run.value), run.value.bound, spent
+        problem = balance_problem(instance)
+        built = build_full(problem)
+        built.model.freeze()
+        for solver in (name for name in SOLVERS if not capabilities(name).integer_only):
+            run = spend(solve_linear, built.model, solver, time_limit=limit)
+            x, bound = run.value.x, run.value.bound
+            value = None if x is None else problem.levels(built.read(x)).distance
+            yield case["name"], f"the paper's model, {solver}", value, bound, run.wall
+        for formula in FORMULAS if python else ():
+            assert python is not None
+            answer = run_peer(python, instance, formula, limit)
+            placement = np.array(answer["place"], dtype=np.int64)
+            fits = problem.is_feasible(placement)
+            reached = problem.levels(placement).distance if fits else "above the budget"
+            spent = answer["build"] + answer["solve"]
+            yield case["name"], f"rebalancer, {formula}", reached, None, spent
 
 
 def rate_cases(only: str = "") -> Rows:
@@ -216,23 +332,6 @@ def _others(instance: Instance) -> list[float]:
     return rates
 
 
-def rate_pipelines(
-    nodes: Sequence[int] = (8, 20, 100),
-    large: tuple[int, int, int] = (1000, 5000, 20),
-    limit: float = 30.0,
-) -> Rows:
-    """4 × 100 tasks within half a minute; 100,000 tasks on 1,000 nodes within ten seconds."""
-    asked = [(pipeline(count), "throughput-exact", limit) for count in nodes]
-    asked.append((pipeline(*large), "throughput-search", limit / 3))
-    for instance, method, seconds in asked:
-        solve(pipeline(4, 4), method, time_limit=1.0)
-        run = spend(solve, instance, method, time_limit=seconds)
-        result = run.value
-        size = f"{instance.num_operators} × {instance.num_tasks} on {instance.num_nodes}"
-        cells = (value_of(result), result.bound, result.gap, str(result.termination))
-        yield size, method, *cells, run.wall, run.cpu
-
-
 class Reached(NamedTuple):
     """What a method reached: tasks on leaving nodes, and the objective."""
 
@@ -266,13 +365,10 @@ def singles(instance: Instance, objective: str) -> Iterator[str]:
     """Yield the methods that suit an instance without repair and optimise the same."""
     for name in method_names():
         method = get_method(name)
-        if method.aimed_at(objective).objective != objective:
-            continue
-        try:
-            check_suitable(method, instance, repair=False)
-        except UnsuitableMethod:
-            continue
-        yield name
+        if method.aimed_at(objective).objective == objective:
+            with suppress(UnsuitableMethod):
+                check_suitable(method, instance, repair=False)
+                yield name
 
 
 def portfolio(

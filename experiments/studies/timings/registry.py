@@ -1,7 +1,17 @@
-"""A registry of timings: each is a function with fixed work and seeds that yields a table's rows.
+"""A registry of timings, the entries of ``timings.toml``: fixed work and seeds, a table each.
 
-A timing is called MODULE.FUNCTION, and has an entry of that name in ``timings.toml``. Its
-parameters have defaults, which are the work that docs/benchmarks.md shows.
+An entry has title, columns and aim of its table, ``quick``: the parameters of the smallest work;
+and
+
+- ``each``: runs of `run_of`, as lists of their arguments, of which all combinations are run (the
+  last one fastest; several such tables one after the other; ``alone``: each in a process of its
+  own, for its peak of memory), and ``sql``, the rows of the table
+  from theirs, ``runs``. ``"$name"`` is one of the ``parameters``; ``most`` is how many are run;
+  ``warm`` has runs that come before and are not counted;
+- or else ``run = "module:function"``, by default of its own name: it yields the rows, and its
+  arguments are the parameters.
+
+Defaults are the work that docs/benchmarks.md shows.
 """
 
 from __future__ import annotations
@@ -15,10 +25,19 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pandas as pd
+
+from experiments.generators import generate
+from experiments.studies.bench.rebalancer_process import peak_megabytes
+from experiments.studies.papers.claims.tables import keys
+from experiments.studies.papers.query import Tables
+from optim import Instance, solve
 from optim.errors import InvalidInput, Problem, meant
 from optim.methods.registry import package_version
 from optim.util.process import processor_seconds
@@ -38,19 +57,7 @@ class LeftOut(Exception):
 
 @dataclass(frozen=True)
 class Timing:
-    """A table that is measured.
-
-    Attributes
-    ----------
-    name
-        MODULE.FUNCTION.
-    title, columns, aim
-        Of the table; the aim in words, or empty.
-    rows
-        Makes the set-up, does the work and yields the rows.
-    quick
-        Parameters of the smallest work.
-    """
+    """A table that is measured: `rows` makes the set-up, does the work and yields them."""
 
     name: str
     title: str
@@ -58,11 +65,8 @@ class Timing:
     rows: Callable[..., Rows]
     aim: str
     quick: dict[str, Any]
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Its parameters with their defaults."""
-        return {name: p.default for name, p in inspect.signature(self.rows).parameters.items()}
+    parameters: dict[str, Any]
+    """With their defaults."""
 
     def measure(self, given: dict[str, Any]) -> dict[str, Any]:
         """Do the work, and return the table as a document."""
@@ -81,22 +85,155 @@ TIMINGS: dict[str, Timing] = {}
 
 def read() -> dict[str, Timing]:
     """Return the timings of ``timings.toml``, in its order."""
-    told = tomllib.loads(Path(__file__).with_name("timings.toml").read_text(encoding="utf-8"))
     found = {}
-    for module, entries in told.items():
-        own = importlib.import_module(f"{__package__}.{module}")
+    for section, entries in _document("timings").items():
         for name, entry in entries.items():
-            about = (entry["title"], tuple(entry["columns"]), getattr(own, name))
-            key = f"{module}.{name}"
-            found[key] = Timing(key, *about, entry.get("aim", ""), entry.get("quick", {}))
+            key = f"{section}.{name}"
+            rows: Callable[..., Rows]
+            if "sql" in entry:
+                parameters = {"most": None, **entry.get("parameters", {})}
+                rows = partial(solved, key, entry)
+            else:
+                rows = function_of(entry.get("run", f"{section}:{name}"))
+                given = inspect.signature(rows).parameters.items()
+                parameters = {name: one.default for name, one in given}
+            about = (entry["title"], tuple(entry["columns"]), rows, entry.get("aim", ""))
+            found[key] = Timing(key, *about, entry.get("quick", {}), parameters)
+    return found
+
+
+def _document(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def function_of(place: str) -> Callable[..., Any]:
+    """Return the function ``module:name`` of this folder."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
     return found
 
 
 def cases(name: str) -> list[Any]:
     """Return the instances of ``cases.toml`` under a name."""
-    text = Path(__file__).with_name("cases.toml").read_text(encoding="utf-8")
-    found: list[Any] = tomllib.loads(text)[name]
+    found: list[Any] = _document("cases")[name]
     return found
+
+
+def solved(name: str, entry: dict[str, Any], most: int | None = None, **given: Any) -> Rows:
+    """Do the runs of an entry, and yield what its SQL says of them."""
+    parameters = {**entry.get("parameters", {}), **given}
+    warm = [*keys(_filled(entry.get("warm", []), parameters))]
+    for key in warm:
+        run_of(**key)
+    asked = islice(keys(_filled(entry["each"], parameters)), most)
+    each = (apart(_after, warm, key) if key.pop("alone", False) else run_of(**key) for key in asked)
+    runs = [row for row in each if row]
+    frame = pd.DataFrame([{"number": number, **row} for number, row in enumerate(runs)])
+    with Tables({"runs": frame}, None, name) as tables:
+        table = tables.table(entry["sql"])
+    yield from table.astype(object).where(table.notna(), None).itertuples(index=False)
+
+
+def _after(warm: list[dict[str, Any]], key: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the row of a run after others, which are not counted."""
+    for one in warm:
+        run_of(**one)
+    return run_of(**key)
+
+
+def _filled(value: Any, parameters: dict[str, Any]) -> Any:
+    """Return a value with parameters in place of their names."""
+    if isinstance(value, dict):
+        return {key: _filled(one, parameters) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, parameters) for one in value]
+    named = isinstance(value, str) and value.startswith("$")
+    return parameters[value[1:]] if named else value
+
+
+@lru_cache(4)
+def _made(kind: str, seed: int, given: tuple[tuple[str, Any], ...]) -> Instance | None:
+    make = function_of(kind) if ":" in kind else partial(generate, kind)
+    made: Instance | None = make(seed=seed, **dict(given))
+    return made
+
+
+def instance_of(kind: str, seed: int, given: dict[str, Any]) -> Instance | None:
+    """Return an instance of a generator, or of a function ``module:name`` that may have none."""
+    return _made(kind, seed, tuple(given.items()))
+
+
+FIGURES = (
+    "imc_gain", "internode_traffic", "collocation_factor", "load_distance", "migrations",
+)  # fmt: skip
+ASKED = ("objective", "time_limit", "gap", "max_load_distance")
+
+
+def run_of(
+    kind: str, method: str, *, seed: int = 0, search_seed: int = 0, repeats: int = 1,
+    options: dict[str, Any] | None = None, looks: Sequence[float] = (), aim: str = "",
+    **given: Any,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Solve an instance, and return the row of the run; ``None`` where there is no such instance.
+
+    Parameters
+    ----------
+    kind, seed, **given
+        Of the instance (`instance_of`); but `ASKED` is for `solve`.
+    method, search_seed, options
+        Of `solve`.
+    repeats
+        Times: the least CPU and wall time count.
+    looks
+        Seconds at which the best value so far is read.
+    aim
+        What is to be met, for the table.
+    """
+    asked = {name: given.pop(name) for name in ASKED if name in given}
+    instance = instance_of(kind, seed, given)
+    if instance is None:
+        return None
+    words = {**asked, **(options or {}), "seed": search_seed}
+    runs = [spend(solve, instance, method, **words) for _ in range(repeats)]
+    result: Result = runs[-1].value
+    found, plan, times = result.evaluation, result.plan, result.times
+    total, room = instance.total_traffic or 1.0, instance.nodes.capacity[:, :1].sum()
+    proved = proved_at(result)
+    if str(result.termination) == "optimal":
+        proved = min(proved, times["solve"] + times.get("build", 0.0))
+    row = {
+        **given, **asked, "kind": kind, "seed": seed, "search_seed": search_seed, "method": method,
+        "options": ", ".join(f"{k} {v}" for k, v in (options or {}).items()), "aim": aim,
+        "time_limit": asked.get("time_limit"), "instance": instance.name,
+        "size": f"{instance.num_operators} × {instance.num_tasks} on {instance.num_nodes}",
+        "used": 100 * instance.tasks.load[:, :1].sum() / room if room else None,
+        "value": value_of(result), "bound": result.bound, "gap": result.gap,
+        "ended": str(result.termination), "note": " ".join(result.notes[-1:]), "proved": proved,
+        "first_note": " ".join(result.notes[:1]), "cpu": min(run.cpu for run in runs),
+        "wall": min(run.wall - run.value.times.get("compile", 0.0) for run in runs),
+        "solve": min(run.value.times["solve"] for run in runs),
+        "build": times.get("build", 0.0), "total": total, "looks": [*looks],
+        "seen": [distance_at(result, at) for at in looks], "memory": peak_megabytes() / 1024,
+        "threads": sum((plan.threads or {}).values()) if plan else None,
+        "planned": plan.planned_slots if plan else None,
+    }  # fmt: skip
+    row |= {name: getattr(found, name) if found else None for name in FIGURES}
+    row["acquired"] = found.slots if found else None
+    return row | {"violations": len(found.violations) if found else None}
+
+
+def distance_at(result: Result, seconds: float) -> float:
+    """Return the best value known by a moment of a run."""
+    known = [value for at, value, _ in result.trace if at <= seconds and value is not None]
+    return known[-1] if known else float("nan")
+
+
+def proved_at(result: Result, gap: float = 1e-3) -> float:
+    """Return when value and bound came this near, infinity if never."""
+    for at, value, bound in result.trace:
+        if value is not None and bound is not None and value - bound <= gap * (1.0 + 1e-9):
+            return at
+    return float("inf")
 
 
 def timings(names: Sequence[str] = ()) -> list[Timing]:

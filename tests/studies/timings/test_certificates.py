@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from experiments.studies.timings.certificates import gap_of_value
+from experiments.studies.timings.instances import gap_of_value
 
 
 @pytest.mark.parametrize(

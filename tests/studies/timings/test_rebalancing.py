@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from experiments.studies.bench.rebalancer_process import find_peer
-from experiments.studies.timings.rebalancing import CASES, distance_at, proved_at
+from experiments.studies.timings.methods import cluster
+from experiments.studies.timings.registry import distance_at, proved_at
 from formulations.rebalancing.problem import balance_problem
 from optim import solve
 from tests.heuristics.rebalancing.cases import case
@@ -26,8 +27,9 @@ def test_moments_of_a_trace() -> None:
 
 def test_the_recipe_makes_the_budget_that_was_handed_down() -> None:
     """200 × 10,000: one and a half times what 0.5 points take; the study's own instance has 303."""
-    found = next(case for case in CASES if case.name.startswith("cluster_200x10000"))
-    problem = balance_problem(found.made(0))
+    made = cluster(0, "cluster_200x10000_v40_s0_m303", 200, 50, 40.0)
+    assert made is not None
+    problem = balance_problem(made)
     assert problem.num_nodes == 200
     assert problem.num_tasks == 10_000
     assert problem.most_moved is not None

@@ -50,7 +50,7 @@ def test_what_cannot_be_measured_here_is_left_out_and_a_failure_is_not_the_end(
         yield "a", None, float("nan"), 1234.5678
 
     made = {
-        name: Timing(name, "t", ("w", "x", "y", "z"), work, "", {})
+        name: Timing(name, "t", ("w", "x", "y", "z"), work, "", {}, {})
         for name, work in (("kafka.a", rows), ("kafka.b", fails), ("kafka.c", fine))
     }
     monkeypatch.setattr(registry, "TIMINGS", made)

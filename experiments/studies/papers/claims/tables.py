@@ -307,7 +307,9 @@ def keys(each: Row | list[Row]) -> Iterator[Row]:
     """Yield the combinations of arguments."""
     for factors in each if isinstance(each, list) else [each]:
         values = [
-            range(v["from"], v["to"] + 1, v.get("step", 1)) if isinstance(v, dict) else v
+            range(v["from"], v["below"] if "below" in v else v["to"] + 1, v.get("step", 1))
+            if isinstance(v, dict)
+            else v
             for v in factors.values()
         ]
         for combination in product(*values):

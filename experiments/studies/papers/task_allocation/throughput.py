@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from optim.format.instance import Instance
+
 
 NAMES = ("TD", "TL")
 
@@ -22,30 +24,26 @@ def counted(method: str, seconds: int) -> list[dict[str, int]]:
 
 
 def prepared(name: str, **changes: Any) -> Callable[[], object]:
-    """Return one call of a compiled algorithm on arrays that stand ready.
-
-    Parameters
-    ----------
-    name
-        TD or TL.
-    **changes
-        Of the instance: parameters of the generator ``pipeline``.
-    """
+    """Return one call of TD or TL on the pipeline of Figure 5 with other parameters."""
     from experiments.generators import generate
+
+    return call_of(name, generate("pipeline", seed=0, **{"rates": "15,14,16", **changes}))
+
+
+def call_of(name: str, instance: Instance) -> Callable[[], object]:
+    """Return one call of a compiled algorithm, TD or TL, on arrays that stand ready."""
     from heuristics.task_allocation.groups import grouped_job
     from heuristics.task_allocation.task_level import task_level
     from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs
     from heuristics.task_allocation.top_down import top_down
 
-    rates = {"rates": "15,14,16", **changes}
-    job = grouped_job(generate("pipeline", seed=0, **rates))
-    arrays = (job.size, job.load, job.room, job.allowed, job.edge_u, job.edge_v)
+    job = grouped_job(instance)
+    arrays = job.arrays
     if name == "TD":
         order = job.priority("significance")
         return lambda: top_down(*arrays, order, 0)
     runs = pair_runs(job, None, "imc", "shuffled", 0)
-    shuffled = PAIR_ORDERS.index("shuffled")
-    return lambda: task_level(*arrays, runs, shuffled, 0)
+    return lambda: task_level(*arrays, runs, PAIR_ORDERS.index("shuffled"), 0)
 
 
 def count_calls(call: Callable[[], object], seconds: int) -> list[int]:
