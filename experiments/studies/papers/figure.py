@@ -5,7 +5,7 @@ The figures of a paper are entries of its ``figures.toml``:
 - ``name``, ``title``, ``source``, ``words``, ``readings``, ``size``: texts, as `Figure` has them;
   one that is a key of ``[texts]`` stands for the text there;
 - where its rows come from: ``tables``, stored tables of the paper; ``sweep``, a TOML file beside,
-  with ``reduced`` (`sweeps.sweep_rows`); ``run`` with what goes with it (`claims.tables`); or
+  with ``reduced`` (`tables.sweep_rows`); ``run`` with what goes with it (`tables`); or
   ``rows``, a function ``"module:name"`` of the paper that is called with a folder of its own,
   whether the run is reduced, and what ``given`` has. Rows of the latter three are the table
   ``runs`` of queries;
@@ -36,17 +36,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from experiments.studies.papers.claims.tables import function_of, runs_of, tables_of
 from experiments.studies.papers.query import Tables
-from experiments.studies.papers.sweeps import change, sweep_rows
-from experiments.studies.papers.texts import REDUCED, page, to_csv, to_markdown
+from experiments.studies.papers.tables import (
+    change,
+    function_of,
+    runs_of,
+    sweep_rows,
+    tables_of,
+    to_csv,
+)
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd
+
+
+REDUCED = "reduced run, smaller than the paper's"
 
 
 class Rows(Protocol):
@@ -369,3 +378,84 @@ def _silence() -> Iterator[None]:
             yield
         finally:
             sys.stderr = before
+
+
+# --- texts -----------------------------------------------------------------------------------
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """Return the table for reading: four significant digits, unknown as a dash."""
+    told = "by" in table.columns  # a column says who proves each
+    heads = [by_whom(str(name), told=told) for name in table.columns]
+    right = [head for head, kind in zip(heads, table.dtypes, strict=True) if kind.kind in "iuf"]
+    return markdown(heads, [[*map(_cell, row)] for row in table.itertuples(index=False)], right)
+
+
+def by_whom(head: str, *, told: bool = False) -> str:
+    """Say of a column of proofs who gives them: one solver, unless a column says (`told`)."""
+    if "prove" not in head:
+        return head
+    if head.startswith(("proved", "proven (")) or head == "proven":
+        head = head.replace("proved", "optimal").replace("proven", "optimal")
+    head = head.removesuffix(", proved").removeprefix("proven ")
+    return head if told else f"{head}, by one solver"
+
+
+def _cell(value: Any) -> str:
+    import pandas as pd
+
+    from streamplace.present.numbers import number
+
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, str) and pd.isna(value):
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return number(value)
+    return str(value)
+
+
+def linked(table: pd.DataFrame, link: str) -> str:
+    """Return the words that stand for a stored table."""
+    return f"[{len(table)} rows]({link})"
+
+
+def page(
+    figure: Figure,
+    table: pd.DataFrame,
+    measured: Sequence[str],
+    reduced: bool,
+    *,
+    made: str = "",
+    link: str = "",
+) -> str:
+    """Return the page: the paper's words, ours, the plot, the table.
+
+    Parameters
+    ----------
+    measured
+        Our figures as sentences.
+    made
+        How it was made: command, versions, size; empty where the page says so elsewhere.
+    link
+        Where the table is stored, for a page of the documentation, which does not show it.
+    """
+    about = [f"{figure.source}. `{figure.name}`"]
+    about += [figure.size.removesuffix(".")] if figure.size else []
+    about += [linked(table, link)] if link else []
+    parts = [f"# {figure.title}", ". ".join(about)]
+    if reduced:
+        parts.append(f"**This is a {REDUCED}.**")
+    parts += ["## The paper", figure.words] if figure.words else []
+    parts += ["## Measured"]
+    if measured:
+        parts.append("\n".join(f"- {sentence}" for sentence in measured))
+    parts += ["![Plot](plot.svg)"] + ([] if link else [to_markdown(table).rstrip()])
+    if figure.readings:
+        readings = "\n".join(f"- {reading}" for reading in figure.readings)
+        parts += ["## Readings", readings]
+    if made:
+        parts += ["## How it was made", made]
+    return "\n\n".join(parts) + "\n"

@@ -20,27 +20,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.claims.pages import claims_section, claims_table, stored_table
-from experiments.studies.papers.claims.tables import (
+from experiments.studies.papers.claims import (
+    by_verdict,
+    count,
+    judgements,
+    read_section,
+    shown_tables,
+)
+from experiments.studies.papers.figure import draw, folder_of, linked, page
+from experiments.studies.papers.tables import (
     PAPERS,
     about_table,
     has_table,
     load_table,
     store_table,
+    to_csv,
 )
-from experiments.studies.papers.figure import draw, folder_of
-from experiments.studies.papers.texts import page
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from experiments.studies.papers.claims import Claim, Judgement
     from experiments.studies.papers.figure import Figure
 
 _STORED = "[How to read this page](index.md#verdicts); [stored tables]({tables})."
 # authors, venue and year, which the head of the page has
 _CITATION = re.compile(r"^(?!Our).*?\b(?:19|20)\d\d, ")
+STAR = r"\*"
+LISTED = ("different", "not shown")
+_LEGEND = "{shares}, starred ones in brackets. [All claims]({csv}), with figures and causes."
 _REDUCED = re.compile(r"[;.] +[Rr]educed:.*?\.(?= |$)")
 
 
@@ -125,7 +135,7 @@ def _shared_readings(figures: Sequence[Figure]) -> list[str]:
 
 def _without_repetition(figures: Sequence[Figure]) -> Iterator[Figure]:
     """Yield the figures of a page without what an earlier part of it has."""
-    count = Counter(reading for figure in figures for reading in figure.readings)
+    users = Counter(reading for figure in figures for reading in figure.readings)
     first: dict[str, str] = {}
     for figure in figures:
         words = first.setdefault(figure.words, figure.name)
@@ -136,7 +146,7 @@ def _without_repetition(figures: Sequence[Figure]) -> Iterator[Figure]:
             source=source[:1].upper() + source[1:],
             size=size[:1].upper() + size[1:],
             words=figure.words if words == figure.name else "",
-            readings=tuple(reading for reading in figure.readings if count[reading] == 1),
+            readings=tuple(reading for reading in figure.readings if users[reading] == 1),
         )
 
 
@@ -178,6 +188,69 @@ def _folder(paper: str) -> str:
 
 def _image(figure: Figure) -> str:
     return f"{figure.name.replace('/', '-')}.svg"
+
+
+def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
+    """Return the section of a paper's folder as Markdown.
+
+    Parameters
+    ----------
+    paper, root
+        Name of the paper's folder, and the folder of these.
+    csv
+        The file beside the page that `claims_table` makes.
+    """
+    found = judgements([paper], root)
+    parts = ["## The claims", _LEGEND.format(shares=_shares(found), csv=csv)]
+    for verdict in LISTED:
+        lines = [_line(one.claim) for one in found if one.finding.verdict == verdict]
+        if lines:
+            parts += [f"{verdict.capitalize()}:", "\n".join(lines)]
+    for name, title in shown_tables(paper).items():
+        if has_table(paper, name, root):
+            table = load_table(paper, name, root)
+            parts += [f"### {title}", linked(table, stored_table(paper, name))]
+    return "\n\n".join(parts)
+
+
+def stored_table(paper: str, name: str = "") -> str:
+    """Return the link from a page to a stored table, or to the folder of them."""
+    return f"../../experiments/studies/papers/{paper}/tables" + (f"/{name}.csv" if name else "")
+
+
+def claims_table(paper: str, root: Path = PAPERS) -> str:
+    """Return every claim of a paper's folder as CSV: words, set-up, predicate, verdict, figures."""
+    import pandas as pd
+
+    setups = read_section(PAPERS / paper / "claims.toml", "setups")
+    letter = re.compile(rf"\b(?:{'|'.join(setups) or '(?!)'})\b")
+    rows = [
+        {
+            "claim": one.claim.id,
+            "section": one.claim.where,
+            "starred": one.claim.starred,
+            "paper": one.claim.words,
+            "set-up": letter.sub(lambda name: f"{name[0]} ({setups[name[0]]})", one.claim.setup),
+            "predicate": one.claim.predicate,
+            "verdict": one.finding.verdict,
+            "here": one.finding.figure,
+            "cause": one.finding.cause,
+            "left out": one.finding.left_out or None,
+            "left out, why": one.finding.left_out_why,
+        }
+        for one in judgements([paper], root)
+    ]
+    return to_csv(pd.DataFrame(rows))
+
+
+def _shares(found: Sequence[Judgement]) -> str:
+    """Return how many claims of one paper have which verdict, as a sentence's beginning."""
+    each = [f"{count(group)} {name}" for name, group in by_verdict(found).items() if group]
+    return f"Of {count(found)}: {', '.join(each)}"
+
+
+def _line(claim: Claim) -> str:
+    return f"- {claim.id}{STAR * claim.starred} ({claim.where}): {claim.words}"
 
 
 def main() -> None:

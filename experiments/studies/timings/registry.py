@@ -35,8 +35,8 @@ import pandas as pd
 
 from experiments.generators import generate
 from experiments.studies.bench.rebalancer_process import peak_megabytes
-from experiments.studies.papers.claims.tables import keys
 from experiments.studies.papers.query import Tables
+from experiments.studies.papers.tables import keys
 from optim import Instance, solve
 from optim.errors import InvalidInput, Problem, meant
 from optim.methods.registry import package_version

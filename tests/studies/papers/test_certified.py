@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.studies.papers import certified, find_figures
-from experiments.studies.papers.texts import to_markdown
+from experiments.studies.papers import find_figures
+from experiments.studies.papers.figure import to_markdown
+from experiments.studies.papers.tables import BY, GAP, certified_of
 from optim import Instance, solve
 
 
 def test_an_optimum_is_certified_for_its_row(repository: Path) -> None:
     instance = Instance.load(repository / "examples" / "hand-8-tasks.json")
-    row = certified.of_result(instance, solve(instance, "imc-exact"))
-    assert row == {certified.BY: "certificate", certified.GAP: 0.0}
+    row = certified_of(instance, solve(instance, "imc-exact"))
+    assert row == {BY: "certificate", GAP: 0.0}
 
 
 def test_heads_say_one_solver_where_no_column_says_by_whom() -> None:
@@ -22,7 +23,7 @@ def test_heads_say_one_solver_where_no_column_says_by_whom() -> None:
         "objective": "capacity in use", "nodes": 5, "GMA": 0.5, "optimum": 0.5, "proved": True,
         "GMA keeps the limits": True, "infeasible": False, "GMA, seconds": 0.1,
         "exact, seconds": 1.0, "highest link use of the optimum": 0.8,
-        certified.BY: "certificate", certified.GAP: 0.0,
+        BY: "certificate", GAP: 0.0,
     }  # fmt: skip
     (figure,) = find_figures("elastic-allocator/gap")
     made = figure.table({"gaps": pd.DataFrame([row])})

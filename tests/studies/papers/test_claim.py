@@ -7,9 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.studies.papers.claims import Finding
-from experiments.studies.papers.claims.claim import Query
-from experiments.studies.papers.claims.verdicts import claims_of
+from experiments.studies.papers.claims import Finding, Query, claims_of
 
 TABLE = pd.DataFrame({"seed": [0, 1, 2, 3], "ours": [1.0, 2.0, 3.0, 4.0], "theirs": [2.0] * 4})
 

@@ -12,20 +12,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.studies.papers import all_figures
-from experiments.studies.papers.claims import (
-    Claim,
-    Finding,
-    read_claims,
+from experiments.studies.papers import all_figures, claims, tables
+from experiments.studies.papers.claims import VERDICTS, Claim, Finding, read_claims
+from experiments.studies.papers.pages import claims_table, page_of
+from experiments.studies.papers.tables import (
+    PAPERS,
+    about_table,
+    change,
+    load_table,
     store_table,
-    tables,
-    verdicts,
 )
-from experiments.studies.papers.claims.claim import VERDICTS
-from experiments.studies.papers.claims.pages import claims_table
-from experiments.studies.papers.claims.tables import PAPERS, about_table, load_table
-from experiments.studies.papers.pages import page_of
-from experiments.studies.papers.sweeps import change
 from experiments.sweep import Spec
 from optim.errors import InvalidInput
 from optim.util.store import Records
@@ -82,9 +78,9 @@ def expected(paper: str) -> list[tuple[str, bool]]:
 
 @pytest.mark.parametrize("paper", IDS)
 def test_every_claim_is_there_once(paper: str) -> None:
-    claims = verdicts.claims_of(paper)
-    assert [(claim.id, claim.starred) for claim in claims] == expected(paper)
-    assert all(claim.paper == paper and claim.words and claim.predicate for claim in claims)
+    found = claims.claims_of(paper)
+    assert [(claim.id, claim.starred) for claim in found] == expected(paper)
+    assert all(claim.paper == paper and claim.words and claim.predicate for claim in found)
 
 
 def test_there_are_194_claims_of_which_50_matter_most() -> None:
@@ -94,27 +90,27 @@ def test_there_are_194_claims_of_which_50_matter_most() -> None:
     assert tables.claiming_papers() == sorted(IDS)
 
 
-_judged: dict[str, verdicts.Judgement] = {}
+_judged: dict[str, claims.Judgement] = {}
 
 
 @pytest.fixture
 def judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verdict, page and table of a claim come of one judgement: of the committed tables, here."""
-    plain = verdicts.judge
+    plain = claims.judge
 
-    def judge(claim: Claim, root: Path) -> verdicts.Judgement:
+    def judge(claim: Claim, root: Path) -> claims.Judgement:
         assert root == PAPERS
         if claim.id not in _judged:
             _judged[claim.id] = plain(claim, root)
         return _judged[claim.id]
 
-    monkeypatch.setattr(verdicts, "judge", judge)
+    monkeypatch.setattr(claims, "judge", judge)
 
 
 @pytest.mark.usefixtures("judged_once")
 @pytest.mark.parametrize("paper", IDS)
 def test_committed_verdicts_hold(paper: str) -> None:
-    assert verdicts.no_longer_hold(verdicts.judgements([paper])) == []
+    assert claims.no_longer_hold(claims.judgements([paper])) == []
 
 
 @pytest.mark.usefixtures("judged_once")
@@ -258,12 +254,12 @@ def grows(growth: pd.DataFrame) -> Finding:
 
 
 def test_a_claim_is_judged_from_its_stored_table(tmp_path: Path) -> None:
-    before = verdicts.judge(make_claim(), tmp_path).finding
+    before = claims.judge(make_claim(), tmp_path).finding
     assert (before.verdict, before.figure) == ("not shown", "no table yet: growth")
     for values, verdict in (([1, 3], "same"), ([3, 1], "different")):
         frame = pd.DataFrame({"x": values})
         store_table("some_paper", "growth", frame, command="c", seeds="0-1", root=tmp_path)
-        found = verdicts.judge(make_claim(), tmp_path)
+        found = claims.judge(make_claim(), tmp_path)
         assert found.finding == Finding(verdict, f"{values[0]} to {values[1]}")  # type: ignore[arg-type]
     assert about_table("some_paper", "growth", tmp_path).rows == 2
 
@@ -274,15 +270,15 @@ def test_a_smaller_table_may_lack_what_is_judged_and_a_whole_one_not(tmp_path: P
         made = {"command": "c", "seeds": "0-1", "root": tmp_path, "reduced": reduced}
         store_table("some_paper", "growth", frame, **made)  # type: ignore[arg-type]
         if reduced:
-            found = verdicts.judge(make_claim(), tmp_path).finding
+            found = claims.judge(make_claim(), tmp_path).finding
             assert found.verdict == "not shown"
             assert "smaller growth ('x')" in found.figure
     with pytest.raises(KeyError):
-        verdicts.judge(make_claim(), tmp_path)
+        claims.judge(make_claim(), tmp_path)
 
 
 def test_what_cannot_be_checked_says_why() -> None:
-    found = verdicts.judge(make_claim(judge=None, tables=(), not_checkable="no cluster"))
+    found = claims.judge(make_claim(judge=None, tables=(), not_checkable="no cluster"))
     assert found.finding == Finding("not shown", "", "no cluster")
 
 
@@ -373,7 +369,7 @@ def test_the_command_ends_1_where_a_committed_verdict_is_another(
     first = lines[1].split(",")
     first[2] = "same" if first[2] != "same" else "different"
     path.write_text("".join([lines[0], ",".join(first), *lines[2:-1]]))
-    monkeypatch.setattr(verdicts, "PAPERS", tmp_path)
+    monkeypatch.setattr(claims, "PAPERS", tmp_path)
     assert run("--claims", "storm", "--check") == 1
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("STORM-A1: verdict ")

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.text import Annotation, Text
 
 from experiments.studies.papers import all_figures
-from experiments.studies.papers.claims.tables import load_table
+from experiments.studies.papers.tables import load_table
 from streamplace.present.plots import canvas, tidy
 
 if TYPE_CHECKING:

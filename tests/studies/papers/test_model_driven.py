@@ -7,8 +7,8 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.claims.tables import tables_of
 from experiments.studies.papers.model_driven import plans
+from experiments.studies.papers.tables import tables_of
 from optim import solve
 from tests.studies.papers.test_claim import judge_claim
 

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from experiments.studies.papers.figure import FILES, Figure, run_figure
-from experiments.studies.papers.texts import to_csv, to_markdown
+from experiments.studies.papers.figure import FILES, Figure, run_figure, to_csv, to_markdown
 from optim.errors import InvalidInput
 from streamplace.present.plots import canvas, draw_bars, draw_lines, to_svg
 

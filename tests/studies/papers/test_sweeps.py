@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies.papers.sweeps import load, sweep_rows
+from experiments.studies.papers.tables import load, sweep_rows
 from optim.errors import InvalidInput, StreamplaceError
 
 SWEEP = """

@@ -12,7 +12,7 @@ import pytest
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.figure import Figure, run_figure
-from experiments.studies.papers.sweeps import load
+from experiments.studies.papers.tables import load
 from experiments.studies.papers.task_allocation import throughput, workloads
 from experiments.sweep import plan_runs
 from optim import Plan, evaluate

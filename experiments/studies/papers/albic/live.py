@@ -24,8 +24,8 @@ from experiments.studies.lab.flink import MANAGERS, submitted
 from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster
 from experiments.studies.lab.runner import LabError, run_lab, send, tell, wait_until
 from experiments.studies.lab.scale import ADAPTIVE, wait_for_slots
-from experiments.studies.papers.claims import store_table
 from experiments.studies.papers.storm.live import MACHINE
+from experiments.studies.papers.tables import store_table
 from streamplace.clusters.flink.submit import flink_jars
 
 if TYPE_CHECKING:

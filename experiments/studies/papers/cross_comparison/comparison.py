@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.sweeps import load, run_rows
+from experiments.studies.papers.tables import load, run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from experiments.studies.papers import certified
+from experiments.studies.papers.tables import certified_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -194,7 +194,7 @@ def gaps(nodes: int, operators: int, seed: int, objective: str) -> Row:
         "GMA": mine[objective],
         "optimum": best.get(objective),
         "proved": best["proved"],
-        **certified.of_result(instance, result),
+        **certified_of(instance, result),
         "infeasible": best["infeasible"],
         "GMA, seconds": mine["seconds"],
         "exact, seconds": best["seconds"],

@@ -23,7 +23,7 @@ from experiments.studies.lab.runner import PATIENCE, LabError, Walk, run_lab, te
 from experiments.studies.lab.storm import all_run, conf_of, placed
 from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
 from experiments.studies.lab.storm_plugin import STORM
-from experiments.studies.papers.claims import store_table
+from experiments.studies.papers.tables import store_table
 from optim import Instance, Plan, solve
 from streamplace.clusters.storm.nimbus import Nimbus
 

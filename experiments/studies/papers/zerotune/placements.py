@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers import certified
+from experiments.studies.papers.tables import certified_of
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def plan_query(path: Path, seconds: float) -> dict[str, Any]:
         "even": {
             **_figures(even, best),
             "search": _share(even, start),
-            **certified.of_result(even, best),
+            **certified_of(even, best),
         },
         "measured": _figures(measured, solve(measured, "imc-search")),
         "placed": _figures(placed, solve(placed, "imc-search")),
