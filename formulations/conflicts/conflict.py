@@ -178,7 +178,11 @@ def _lists(atoms: Atoms, index: Ids) -> tuple[str, tuple[str, ...]]:
     nodes = np.zeros(instance.num_nodes, np.bool_)
     for i in index:
         nodes |= instance.allowed_mask(int(atoms.lists[i][0]))
-    return f"{_listed(ids, 'tasks')} on {places(instance, np.flatnonzero(nodes))}", ids
+    shut, place = np.flatnonzero(~nodes), places(instance, np.flatnonzero(nodes))
+    if 0 < len(shut) <= min(_NAMED, nodes.sum()):  # the few nodes that are excluded say more
+        leaving = " (leaving)" if instance.nodes.leaving[shut].all() else ""
+        place = f"all nodes but {places(instance, shut)}{leaving}"
+    return f"{_listed(ids, 'tasks')} on {place}", ids
 
 
 def _listed(names: Any, noun: str) -> str:

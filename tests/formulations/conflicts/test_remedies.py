@@ -11,6 +11,7 @@ import pytest
 from formulations.conflicts.excess import raised
 from formulations.conflicts.rule_instances import atoms_of
 from optim import Instance
+from optim.format.changes import Change, altered
 from optim.rules import broken, inflow_limits
 from optim.rules.placement import Placement
 from streamplace.explain.explanation import why_infeasible
@@ -155,6 +156,18 @@ def in_unit(instance: Instance, factor: float) -> Instance:
     if (far := text.get("limits", {}).get("max_load_distance")) is not None:
         text["limits"]["max_load_distance"] = far * factor
     return Instance.from_dict(text)
+
+
+def test_where_a_few_nodes_are_excluded_these_are_named() -> None:
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 9}} for i in range(3)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1}, "node": "n0"} for i in range(2)]
+    limits = {"max_migrations": 1}
+    changed = altered(document(nodes, tasks, limits=limits), [Change("drop-node", "n0")])
+    found = why_infeasible(changed, _SECONDS)
+    assert {rule.where for rule in found.conflicts[0]} == {
+        "limits",
+        "t0, t1 on all nodes but n0 (leaving)",
+    }
 
 
 _WITH_ENOUGH = (212, 220, 250, 256, 261)
