@@ -44,6 +44,8 @@ MAX_SHARE = 10
 """Share of a capacity above which a number can only be meant in percent."""
 _NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
 """What follows the slash in the id of a group's member, or is meant to."""
+_CACHED = 2048
+"""Tasks read at once: the next column finds them in the processor's cache."""
 _MAX_ALLOWED = 100_000_000
 """Entries of all ``allowed`` lists of groups, spread over their members."""
 
@@ -75,7 +77,7 @@ def _indices(values: Iterable[int | None]) -> Ints:
 
 
 def _numbers(values: Iterable[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return np.array([*values], dtype=np.float64)  # None is nan
 
 
 def _starts(lengths: Iterable[int]) -> Ints:
@@ -325,6 +327,8 @@ class _Builder:
     def _read_tasks(self) -> None:
         """Read the listed tasks: overrides of group members, and tasks of their own."""
         grouped, columns = int(self.first[-1]), self.columns
+        if self._read_columns() and not grouped:
+            return
         for i, (entry, row) in enumerate(zip(self.document.tasks, self.rows.tolist(), strict=True)):
             if "operator" in entry or row < grouped:
                 self._read_operator(i, entry, row, grouped)
@@ -337,13 +341,8 @@ class _Builder:
                 at = self._resource(name, f"tasks[{i}].max_load")
                 if at is not None:
                     columns.max_load.append((row, at, value))
-            if "state" in entry:
-                columns.state[row] = entry["state"]
-            if "migration_cost" in entry:
-                columns.cost[row] = entry["migration_cost"]
             if "node" in entry:
-                at = self.find(self.nodes.index, entry["node"], f"tasks[{i}].node", "a node")
-                columns.node[row] = NO_INDEX if at is None else at
+                self.find(self.nodes.index, entry["node"], f"tasks[{i}].node", "a node")
             if "slot" in entry:
                 self._read_slot(i, entry, row)
             if "allowed" in entry:
@@ -354,6 +353,34 @@ class _Builder:
                 columns.copies.append((row, nodes))
             if entry.get("labels"):
                 columns.labels[row] = dict(entry["labels"])
+
+    def _read_columns(self) -> bool:
+        """Read what most tasks have, column by column; whether that is all, and all is known."""
+        columns, keys, unknown = self.columns, set[str](), 0
+        for start in range(0, len(self.rows), _CACHED):
+            part = slice(start, start + _CACHED)
+            entries, rows = self.document.tasks[part], self.rows[part]
+
+            def fill(column: Any, values: list[Any], rows: Any = rows) -> Any:
+                found = _numbers(values)
+                given = ~np.isnan(found)
+                column[rows[given]] = found[given]
+                return rows[given]
+
+            keys = keys.union(*entries)
+            for key, column in (("state", columns.state), ("migration_cost", columns.cost)):
+                if key in keys:
+                    fill(column, [entry.get(key) for entry in entries])
+            places: list[Any] = [entry.get("node") for entry in entries]
+            unknown += len(entries) - places.count(None)
+            unknown -= len(fill(columns.node, [*map(self.nodes.index.get, places)]))
+            loads = [entry.get("load", {}) for entry in entries]
+            unknown += sum(map(len, loads))
+            for name, r in self.resources.items():
+                given = fill(columns.load[:, r], [load.get(name) for load in loads])
+                columns.given[given, r] = True
+                unknown -= len(given)
+        return not unknown and keys <= {"id", "load", "state", "migration_cost", "node"}
 
     def _read_operator(self, i: int, entry: Any, row: int, grouped: int) -> None:
         name, path = entry.get("operator"), f"tasks[{i}].operator"

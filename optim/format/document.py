@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Required
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, TypeAdapter
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+)
 from typing_extensions import TypedDict
+
+from optim.format.read import validate
 
 INSTANCE_FORMAT = "streamplace.instance/1"
 MAX_TASKS = 20_000_000
@@ -311,6 +321,39 @@ class InstanceDocument(BaseModel):
 
 
 INSTANCE_ADAPTER: TypeAdapter[InstanceDocument] = TypeAdapter(InstanceDocument)
+
+
+_LISTS: dict[str, Any] = {"tasks": list[TaskDocument], "traffic": list[TrafficEntry]}
+_PART = 2_000
+"""Elements of a list that are checked at once."""
+
+
+def checked(value: Any) -> InstanceDocument:
+    """Check a parsed document that nobody else holds.
+
+    Elements of long lists are checked part by part and given up for what comes of that, so that
+    memory never holds both.
+
+    Raises
+    ------
+    InvalidInput
+        With every problem by path.
+    """
+    lists = {name: value[name] for name in _LISTS if _is_long(value, name)}
+    try:
+        for name, entries in lists.items():
+            adapter: TypeAdapter[list[Any]] = TypeAdapter(_LISTS[name])
+            for at in range(0, len(entries), _PART):
+                entries[at : at + _PART] = adapter.validate_python(entries[at : at + _PART])
+    except ValidationError:
+        lists = {}  # all problems are named where the whole is checked
+    rest = {**value, **{name: [] for name in lists}} if lists else value
+    return validate(INSTANCE_ADAPTER, rest).model_copy(update=lists)
+
+
+def _is_long(value: Any, name: str) -> bool:
+    entries = value.get(name) if isinstance(value, dict) else None
+    return isinstance(entries, list) and _PART < len(entries) <= MAX_TASKS
 
 
 def published(

@@ -15,11 +15,12 @@ from optim.util.files import read_bytes, write_atomic
 from optim.util.process import collection_paused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from scipy.sparse import csr_array
 
+    from optim.format.document import InstanceDocument
     from optim.format.tables import (
         Bools,
         Floats,
@@ -98,15 +99,23 @@ class Instance:
         InvalidInput
             With every problem by path.
         """
-        from optim.format.build import build
         from optim.format.document import INSTANCE_ADAPTER
-        from optim.format.read import refuse_other_kind, validate
+        from optim.format.read import validate
 
-        refuse_other_kind(value, "streamplace.instance")
+        return cls._from_parsed([value], lambda parsed: validate(INSTANCE_ADAPTER, parsed))
+
+    @classmethod
+    def _from_parsed(
+        cls, values: list[Any], check: Callable[[Any], InstanceDocument] | None = None
+    ) -> Instance:
+        """Build from the one document of a list; without `check` nobody else holds it."""
+        from optim.format.build import build
+        from optim.format.document import checked
+        from optim.format.read import refuse_other_kind
+
+        refuse_other_kind(values[0], "streamplace.instance")
         with collection_paused():
-            document = validate(INSTANCE_ADAPTER, value)
-            del value  # the document is a copy
-            return cls(**build(document))
+            return cls(**build((check or checked)(values.pop())))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Instance:
@@ -120,7 +129,8 @@ class Instance:
         from optim.format.read import parse_json
 
         with collection_paused():
-            return cls.from_dict(parse_json(text.encode() if isinstance(text, str) else text))
+            data = text.encode() if isinstance(text, str) else text
+            return cls._from_parsed([parse_json(data)])
 
     @classmethod
     def load(cls, path: str | Path) -> Instance:
@@ -138,7 +148,7 @@ class Instance:
             with collection_paused():
                 value = [parse_json(data)]
                 del data  # a large file is given back before its content is checked
-                return cls.from_dict(value.pop())
+                return cls._from_parsed(value)
         except InvalidInput as error:
             raise error.within(str(path)) from None
 

@@ -64,7 +64,7 @@ def parse_json(data: bytes) -> Any:
     if not data.strip():
         raise InvalidInput(Problem("$", None, "is empty", "expected a JSON document"))
     try:
-        return jiter.from_json(data, catch_duplicate_keys=True, cache_mode="all")
+        return jiter.from_json(data, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError as error:
         text = str(error)
     if "uplicate key" in text:

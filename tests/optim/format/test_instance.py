@@ -211,3 +211,61 @@ def test_reading_leaves_the_garbage_collector_as_it_was() -> None:
         with pytest.raises(InvalidInput):
             Instance.from_json('{"nodes": 3}')
         assert gc.isenabled() == found
+
+
+def _long_document(operators: Any = ()) -> dict[str, Any]:
+    """Return tasks and traffic that are read in several parts; every third task has a state."""
+    number = 4_500
+    tasks: list[dict[str, Any]] = []
+    for i in range(number):
+        task: dict[str, Any] = {"id": f"t{i}", "load": {"cpu": i / 7}, "node": f"n{i % 2 + 1}"}
+        if i % 3 == 0:
+            task["state"] = i / 11
+        if i % 5 == 0:
+            task["load"]["memory"] = i / 13
+        if i % 1000 == 999:
+            del task["node"], task["load"]
+        tasks.append(task)
+    traffic = [[f"t{i}", f"t{i - 1}", i / 3] for i in range(1, number)]
+    resources = ["cpu", "memory"]
+    value = document(nodes=nodes(2), tasks=tasks, traffic=traffic, operators=[*operators])
+    return {**value, "resources": resources, "streams": []}
+
+
+@pytest.mark.parametrize("operators", [[], [{"id": "g", "group": {"tasks": 3}}]])
+def test_lists_read_part_by_part_mean_what_they_mean_whole(operators: Any) -> None:
+    value = _long_document(operators)
+    read = Instance.from_json(json.dumps(value))
+    table, first = read.tasks, 3 * len(operators)
+    assert read.sha256 == Instance.from_dict(value).sha256
+    for i, task in enumerate(value["tasks"], first):
+        load = task.get("load", {})
+        assert table.load[i].tolist() == [load.get("cpu", 0.0), load.get("memory", 0.0)]
+        assert table.node[i] == (int(task["node"][1:]) - 1 if "node" in task else -1)
+        state = table.state[i]
+        assert state == task["state"] if "state" in task else np.isnan(state)
+    assert read.traffic.source.tolist() == [*range(first + 1, first + 4_500)]
+    assert value == _long_document(operators)  # what is given stays
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        ("tasks[4400].node", lambda v: v["tasks"][4400].update(node="n7")),
+        ("tasks[4400].load.cpu", lambda v: v["tasks"][4400].update(load={"cpu": -1.0})),
+        ("tasks[10].load.disk", lambda v: v["tasks"][10].update(load={"disk": 1.0})),
+        ("tasks[4400].id", lambda v: v["tasks"][4400].update(id="t3")),
+        ("traffic[3000]", lambda v: v["traffic"].__setitem__(3000, ["t1", "t1", 1.0])),
+        ("traffic[3000]", lambda v: v["traffic"].__setitem__(3000, ["t1", "t2"])),
+    ],
+)
+def test_mistakes_in_long_lists_are_named_as_in_short_ones(where: str, change: Any) -> None:
+    value = _long_document()
+    change(value)
+    value["limits"] = {"max_migrations": -1} if where == "tasks[4400].load.cpu" else {}
+    with pytest.raises(InvalidInput) as parts:
+        Instance.from_json(json.dumps(value))
+    with pytest.raises(InvalidInput) as whole:
+        Instance.from_dict(value)
+    assert where in str(parts.value)
+    assert str(parts.value) == str(whole.value)
