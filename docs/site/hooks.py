@@ -188,7 +188,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = with_methods(markdown, page.file.src_uri.removeprefix("methods/"))
     if page.file.src_uri == "open-benchmark-cases.md":
         from experiments.studies.bench.cases import read
-        from experiments.studies.bench.table import page_table
+        from experiments.studies.bench.scores import page_table
 
         markdown = f"{markdown}\n{page_table(read())}\n"
     if page.file.src_uri.startswith("tutorials/"):

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run a method on the cases and print how far it is from what was proved."""
     from experiments.studies.bench.rows import opened, store
-    from experiments.studies.bench.table import Lines, summary_text
+    from experiments.studies.bench.scores import Lines, summary_text
     from streamplace.present.streams import print_json, write_stdout
 
     cases = chosen(args)
@@ -206,7 +206,7 @@ def _listed(cases: list[Case], *, as_json: bool) -> str:
         from dataclasses import asdict
 
         return json.dumps([asdict(case) for case in cases], indent=1) + "\n"
-    from experiments.studies.bench.table import known_text
+    from experiments.studies.bench.scores import known_text
 
     return known_text(cases)
 
@@ -308,7 +308,7 @@ def _folder(output: str | None) -> Any:
 
 
 def _document(contestant: Contestant, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    from experiments.studies.bench.table import summary
+    from experiments.studies.bench.scores import summary
     from optim.util.files import finite
     from streamplace.cli.versions import gather
 

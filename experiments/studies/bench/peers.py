@@ -22,8 +22,7 @@ import numpy as np
 from experiments.studies.bench import rebalancer_process, textbook
 from experiments.studies.bench.answers import guarded, method_asker
 from experiments.studies.bench.cases import read
-from experiments.studies.bench.scores import judged, scores
-from experiments.studies.bench.table import summary
+from experiments.studies.bench.scores import judged, scores, summary
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.catalogue import OBJECTIVES
 from optim.kernels.room import placing_room

@@ -1,11 +1,15 @@
 """ZeroTune: Flink queries as they were measured: instances, their rates, and the hosts they ran on.
 
 Source of the format: Agnihotri et al., "ZEROTUNE: Learned Zero-Shot Cost Models for Parallelism
-Tuning in Stream Processing", ICDE 2024, and the authors' published query graphs (DOT).
+Tuning in Stream Processing", ICDE 2024, and the authors' published query graphs, which are DOT, the
+language of Graphviz: plain ``graph`` and ``digraph`` documents with quoted or bare names, attribute
+lists, chains of edges and comments are read; subgraphs, ports and HTML names, of which they have
+none, are refused.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from experiments.studies.formats.dot import parse_dot
-from optim.errors import InvalidInput
+from optim.errors import InvalidInput, Problem
 from optim.format.document import INSTANCE_FORMAT
 from optim.format.read import Fault
 from optim.options import Option
@@ -34,31 +37,140 @@ from streamplace.clusters.exchange.pages import (
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
 
 if TYPE_CHECKING:
-    from experiments.studies.formats.dot import DotGraph
+    from collections.abc import Iterator
+
     from optim.format.tables import Floats
     from streamplace.clusters.exchange.declarations import Ledger
 
-MOST_PAIRS = 5_000_000
+MOST_PAIRS, MOST_STATEMENTS = 5_000_000, 2_000_000
 
 OPTIONS = (
     Option(
-        "capacity",
-        "str",
-        "cores",
+        "capacity", "str", "cores",
         "slots of a host: cores, in proportion to its cores, so that the measured placement just "
-        "fits; placed, as many as it really held",
-        choices=("cores", "placed"),
+        "fits; placed, as many as it really held", choices=("cores", "placed"),
     ),
     Option(
-        "rates",
-        "str",
-        "measured",
+        "rates", "str", "measured",
         "rates of pairs: measured, in proportion to what each instance sends and receives; even, "
         "the same for all instances of an operator, which exact methods can use",
         choices=("measured", "even"),
     ),
+)  # fmt: skip
+
+# --- DOT -------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)
+  | (?P<quoted>"(?:[^"\\]|\\.)*")
+  | (?P<edge>--|->)
+  | (?P<bare>-?(?:\.\d+|\d+(?:\.\d*)?)|[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)
+  | (?P<mark>[{}\[\];,=:])
+    """,
+    re.VERBOSE | re.DOTALL,
 )
 
+
+@dataclass
+class DotGraph:
+    """Node name to attributes, in order of appearance, and edges with theirs."""
+
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    edges: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+
+
+def parse_dot(text: str) -> DotGraph:
+    """Read a document; what is no DOT, or a part of it that is not read, is refused by its line."""
+    return _Parser(text).graph()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text, self._tokens = text, self._scan(text)
+        self._kind, self._value, self._at = next(self._tokens)
+
+    def _scan(self, text: str) -> Iterator[tuple[str, str, int]]:
+        at = 0
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise self._error("cannot be read here", at)
+            kind, value = str(found.lastgroup), found[0]
+            if kind == "quoted":
+                value = value[1:-1].replace("\\\n", "").replace('\\"', '"')
+            if kind != "space":
+                yield ("name" if kind in ("quoted", "bare") else kind), value, at
+            at = found.end()
+        yield "end", "", len(text)
+
+    def _error(self, reason: str, at: int | None = None) -> InvalidInput:
+        at = self._at if at is None else at
+        line, shown = self._text.count("\n", 0, at) + 1, self._text[at : at + 20].split("\n")[0]
+        return InvalidInput(Problem(f"line {line}", shown or None, reason, "expected a DOT graph"))
+
+    def _advance(self) -> str:
+        value = self._value
+        self._kind, self._value, self._at = next(self._tokens)
+        return value
+
+    def _is(self, mark: str) -> bool:
+        return self._kind == "mark" and self._value == mark
+
+    def _take(self, mark: str) -> bool:
+        return self._is(mark) and bool(self._advance())
+
+    def _name(self) -> str:
+        if self._kind != "name":
+            raise self._error("should be a name")
+        return self._advance()
+
+    def graph(self) -> DotGraph:
+        graph = DotGraph()
+        if self._kind == "name" and self._value.lower() == "strict":
+            self._advance()
+        if self._kind != "name" or self._value.lower() not in ("graph", "digraph"):
+            raise self._error("is not the beginning of a graph")
+        self._advance()
+        if self._kind == "name":
+            self._advance()
+        if not self._take("{"):
+            raise self._error("should be '{'")
+        for _ in range(MOST_STATEMENTS):
+            if self._take("}"):
+                break
+            self._statement(graph)
+            self._take(";")
+        else:
+            raise self._error(f"comes after {MOST_STATEMENTS} statements, the most")
+        if self._kind != "end":
+            raise self._error("stands after the graph's end")
+        return graph
+
+    def _statement(self, graph: DotGraph) -> None:
+        start, names = self._at, [self._name()]
+        if self._take("="):
+            self._name()
+            return
+        if self._is(":") or self._is("{") or names[0].lower() == "subgraph":
+            raise self._error("is a subgraph or a port, which are not read", start)
+        while self._kind == "edge":
+            self._advance()
+            names.append(self._name())
+        attributes: dict[str, str] = {}
+        while self._take("["):
+            while not self._take("]"):
+                key = self._name()
+                attributes[key] = self._name() if self._take("=") else "true"
+                if not self._take(","):
+                    self._take(";")
+        if len(names) > 1 or names[0] not in ("graph", "node", "edge"):
+            for name in names:
+                graph.nodes.setdefault(name, {}).update(attributes if len(names) == 1 else {})
+        graph.edges += [(a, b, dict(attributes)) for a, b in itertools.pairwise(names)]
+
+
+# --- what a graph says -----------------------------------------------------------------------
 
 UNUSED = words(
     """
@@ -94,15 +206,6 @@ class Operator:
     instances: list[Instance] = field(default_factory=list)
 
 
-@dataclass
-class Host:
-    """A machine; `cpu_load` is the mean of what its instances report of it, in percent."""
-
-    id: str
-    cores: float
-    cpu_load: float | None = None
-
-
 def _cores(value: float) -> float:
     if value <= 0:
         raise Fault("is no number of cores")
@@ -124,23 +227,24 @@ class _Operator(_Page):
 
 def read_graph(
     graph: DotGraph, source: str, ledger: Ledger
-) -> tuple[dict[str, Operator], dict[str, Host], list[tuple[str, str]]]:
-    """Distinguish operators from hosts, and streams from the edges that say where instances are."""
+) -> tuple[dict[str, Operator], dict[str, float], list[tuple[str, str]]]:
+    """Return operators, cores of hosts, and streams: other edges say where instances are."""
     operators: dict[str, Operator] = {}
-    hosts: dict[str, Host] = {}
+    hosts: dict[str, float] = {}
     names = UniqueNames()
     for node, attributes in graph.nodes.items():
         told, path = dict(attributes), f"{source}: {node}"
         if told.get("operatorType") == "PhysicalNode":
             host: _Host | None = read_page(_Host, told, path, ledger)
-            if host is not None:
-                hosts[node] = Host(node, host.physicalCPUCores)
+            hosts |= {} if host is None else {node: host.physicalCPUCores}
         else:
             found: _Operator | None = read_page(_Operator, told, path, ledger)
             if found is not None:
                 operators[node] = _operator(found, node, path, names, ledger)
     ledger.check()
-    _check_hosts(operators, hosts, source, ledger)
+    held = {i.host for operator in operators.values() for i in operator.instances if i.host}
+    for name in sorted(held - set(hosts))[:20]:
+        ledger.problem(f"{source}: instances", name, "is a host that the graph does not describe")
     edges = _streams(graph, operators, source, ledger)
     if not operators or not hosts:
         lacking = "operators" if not operators else "hosts (PhysicalNode)"
@@ -163,7 +267,8 @@ def _streams(
     for a, b in told:
         edge = (a, b)
         if a == b:
-            before = _numbered_before(a)
+            head, dash, number = a.rpartition("-")
+            before = f"{head}{dash}{int(number) - 1}" if is_whole(number) else ""
             if before not in operators or before in feeding:
                 ledger.problem(f"{source}: {a} -- {a}", None, "sends to itself")
                 continue
@@ -176,11 +281,6 @@ def _streams(
             ledger.problem(f"{source}: {edge[0]} -- {edge[1]}", None, "stands twice")
         found[edge] = None
     return list(found)
-
-
-def _numbered_before(name: str) -> str:
-    head, dash, number = name.rpartition("-")
-    return f"{head}{dash}{int(number) - 1}" if is_whole(number) else ""
 
 
 def _operator(
@@ -198,14 +298,7 @@ def _operator(
     return operator
 
 
-def _check_hosts(
-    operators: dict[str, Operator], hosts: dict[str, Host], source: str, ledger: Ledger
-) -> None:
-    unknown = {
-        i.host for operator in operators.values() for i in operator.instances if i.host
-    } - set(hosts)
-    for host in sorted(unknown)[:20]:
-        ledger.problem(f"{source}: instances", host, "is a host that the graph does not describe")
+# --- the instance ----------------------------------------------------------------------------
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -226,82 +319,60 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     traffic: list[list[Any]] = []
     streams = []
     for source, target in edges:
-        rate, pattern, pairs = edge_pairs(
-            operators[source],
-            operators[target],
-            even=request.options["rates"] == "even",
-            ledger=ledger,
-        )
-        names = operators[source].name, operators[target].name
+        ends, even = (operators[source], operators[target]), request.options["rates"] == "even"
+        rate, pattern, pairs = edge_pairs(*ends, even=even, ledger=ledger)
+        names = [end.name for end in ends]
         streams.append({"from": names[0], "to": names[1], "rate": rate, **pattern})
         if len(traffic) + len(pairs) > MOST_PAIRS:
             ledger.problem(path.name, len(traffic), f"pairs are more than {MOST_PAIRS}")
             break
         traffic += [[f"{names[0]}/{i}", f"{names[1]}/{j}", r] for i, j, r in pairs]
     ledger.check()
-    capacity = _capacities(list(operators.values()), hosts, request.options["capacity"], ledger)
-    _tell(operators, ledger)
+    made = list(operators.values())
+    slots = _capacities(made, hosts, request.options["capacity"], ledger)
+    ledger.reading("an instance takes one slot: avgCPULoad is its host's, and a label of the node")
+    if short := [o for o in made if len(o.instances) < o.parallelism]:
+        lost = sum(o.parallelism - len(o.instances) for o in short)
+        ledger.warn(
+            f"{lost} instances of {len(short)} operators were not measured, and are left out"
+        )
+    roles = {o.name: {"role": "source"} if o.kind == "SourceOperator" else {} for o in made}
     return {
         "format": INSTANCE_FORMAT,
         "name": stem_of(path),
         "units": {"slot": "instances", "rate": "tuples/s"},
         "labels": {"system": "flink", "data": "zerotune"},
         "resources": ["slot"],
-        "nodes": [_node(host, capacity[host.id]) for host in hosts.values()],
-        "topologies": [{"id": "query"}],
-        "operators": [
-            {
-                "id": operator.name,
-                "topology": "query",
-                **({"role": "source"} if operator.kind == "SourceOperator" else {}),
-            }
-            for operator in operators.values()
+        "nodes": [
+            {"id": host, "capacity": {"slot": slots[host]}, "weight": c,
+             "labels": {"cores": f"{c:g}"}}
+            for host, c in hosts.items()
         ],
+        "topologies": [{"id": "query"}],
+        "operators": [{"id": o.name, "topology": "query", **roles[o.name]} for o in made],
         "tasks": [
-            {
-                "id": f"{operator.name}/{i}",
-                "operator": operator.name,
-                "load": {"slot": 1},
-                "node": instance.host,
-            }
-            for operator in operators.values()
-            for i, instance in enumerate(operator.instances)
+            {"id": f"{o.name}/{i}", "operator": o.name, "load": {"slot": 1}, "node": instance.host}
+            for o in made
+            for i, instance in enumerate(o.instances)
         ],
         "streams": streams,
         "traffic": traffic,
-    }
+    }  # fmt: skip
 
 
 def _capacities(
-    operators: list[Operator], hosts: dict[str, Host], rule: str, ledger: Ledger
+    operators: list[Operator], hosts: dict[str, float], rule: str, ledger: Ledger
 ) -> dict[str, float]:
     """Return the slots of each host; Flink's own placement fits by construction."""
     held = Counter(i.host for operator in operators for i in operator.instances)
     if rule == "placed":
         ledger.reading("a host has as many slots as instances really ran on it")
         return {h: float(held[h]) for h in hosts}
-    density = max((held[h] / host.cores for h, host in hosts.items()), default=0.0)
+    density = max((held[h] / cores for h, cores in hosts.items()), default=0.0)
     ledger.reading(
         f"slots by cores: {density:.4g} a core, the least with which the measured placement fits"
     )
-    return {h: float(int(host.cores * density + 1e-9)) for h, host in hosts.items()}
-
-
-def _node(host: Host, slots: float) -> dict[str, Any]:
-    labels = {"cores": f"{host.cores:g}"}
-    if host.cpu_load is not None:
-        labels["avgCPULoad"] = f"{host.cpu_load:.4g}"
-    return {"id": host.id, "capacity": {"slot": slots}, "weight": host.cores, "labels": labels}
-
-
-def _tell(operators: dict[str, Operator], ledger: Ledger) -> None:
-    ledger.reading("an instance takes one slot: avgCPULoad is its host's, and a label of the node")
-    short = [o for o in operators.values() if len(o.instances) < o.parallelism]
-    if short:
-        lost = sum(o.parallelism - len(o.instances) for o in short)
-        ledger.warn(
-            f"{lost} instances of {len(short)} operators were not measured, and are left out"
-        )
+    return {h: float(int(cores * density + 1e-9)) for h, cores in hosts.items()}
 
 
 IMPORTER = Importer(
@@ -327,7 +398,9 @@ def edge_pairs(
     `even`, evenly; then the pattern says it all and there are no pairs.
     """
     rate = float(sum(i.sent for i in sender.instances))
-    if is_forward(sender, receiver):
+    hosts = [Counter(i.host for i in end.instances) for end in (sender, receiver)]
+    alike = not receiver.keyed and sender.parallelism == receiver.parallelism
+    if alike and hosts[0] == hosts[1]:
         ledger.reading(
             "no key, the same parallelism and the same hosts: FORWARD, instances paired on each "
             "host by the order of their rates"
@@ -350,13 +423,6 @@ def edge_pairs(
         if instance.sent * share > 0
     ]
     return rate, {}, pairs
-
-
-def is_forward(sender: Operator, receiver: Operator) -> bool:
-    """Whether a stream is forwarded one to one."""
-    if receiver.keyed or sender.parallelism != receiver.parallelism:
-        return False
-    return Counter(i.host for i in sender.instances) == Counter(i.host for i in receiver.instances)
 
 
 def _pair_up(senders: list[Instance], receivers: list[Instance]) -> Pairs:

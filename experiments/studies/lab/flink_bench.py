@@ -18,9 +18,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.studies.lab.bench import Bench, Row
-from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster, build_jar
-from experiments.studies.lab.machines import GATEWAY, Machines
+from experiments.studies.lab.flink import MAIN, FlinkCluster, build_jar
+from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
 from experiments.studies.lab.runner import LabError, Walk
 from optim import Instance, InvalidInput, Plan, evaluate
 from streamplace.clusters.exchange.declarations import Ledger

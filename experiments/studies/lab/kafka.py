@@ -22,7 +22,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.maven import maven_jars
 from experiments.studies.lab.runner import (
     HOST,
     LONG,
@@ -30,6 +29,7 @@ from experiments.studies.lab.runner import (
     LabError,
     configured,
     free_ports,
+    maven_jars,
     run_lab,
     tell,
     wait_until,

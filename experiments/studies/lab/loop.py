@@ -21,11 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.studies.lab.flink import CORES, WARM, Job
-from experiments.studies.lab.flink_cluster import FlinkCluster
+from experiments.studies.lab.flink import CORES, WARM, FlinkCluster, Job
 from experiments.studies.lab.runner import LONG, LabError, Walk, run_lab, tell, wait_until
-from experiments.studies.lab.storm import all_run, conf_of
-from experiments.studies.lab.storm_cluster import StormCluster
+from experiments.studies.lab.storm import StormCluster, all_run, conf_of
 from optim import Instance, InvalidInput, Plan
 from optim.util.files import write_atomic
 

@@ -17,12 +17,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from experiments.studies.lab.flink import ARGUMENTS, MANAGERS
+from experiments.studies.lab.flink import ARGUMENTS, MAIN, MANAGERS, FlinkCluster, build_jar
 from experiments.studies.lab.flink_bench import Running, as_planned, joined
-from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster, build_jar
 from experiments.studies.lab.runner import LONG, Walk, run_lab, tell, wait_until
-from experiments.studies.lab.storm import EXECUTORS, WORDS, all_run, conf_of, placed
-from experiments.studies.lab.storm_cluster import SLOTS, SUPERVISORS, StormCluster
+from experiments.studies.lab.storm import (
+    EXECUTORS,
+    SLOTS,
+    SUPERVISORS,
+    WORDS,
+    StormCluster,
+    all_run,
+    conf_of,
+    placed,
+)
 from optim import Instance, Plan
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.fetch import wait_until_running

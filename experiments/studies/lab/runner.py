@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from streamplace.cli.main import main as streamplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
 
 HOST = "127.0.0.1"
 PATIENCE = 60.0
@@ -352,3 +354,44 @@ def run_lab(
         return 1
     tell(f"{name}: {summary}")
     return int(not well)
+
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>lab</groupId><artifactId>lab</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+{}</dependencies></project>
+"""
+_NEEDED = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId>
+<version>{}</version></dependency>
+"""
+
+
+def maven_jars(folder: Path, *wanted: str) -> Path:
+    """Fetch what is named ``group:artifact:version``; return the folder of the jars.
+
+    Raises
+    ------
+    LabError
+        Java, Maven or Maven Central is not there.
+    """
+    lib = folder / "lib"
+    if (lib / "complete").exists():
+        return lib
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise LabError(f"{tool} is not there: {wanted[0]} needs Java 17, and Maven once")
+    folder.mkdir(parents=True, exist_ok=True)
+    needed = "".join(_NEEDED.format(*name.split(":")) for name in wanted)
+    (folder / "pom.xml").write_text(_POM.format(needed))
+    words = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+    try:
+        done = subprocess.run(
+            words, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise LabError(f"Maven Central does not give {wanted[0]} in 300 s") from None
+    if done.returncode:
+        raise LabError(f"Maven Central does not give {wanted[0]}: {done.stdout[-300:]}")
+    (lib / "complete").touch()
+    return lib

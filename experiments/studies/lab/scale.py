@@ -15,9 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.flink import submitted
+from experiments.studies.lab.flink import FlinkCluster, submitted
 from experiments.studies.lab.flink_bench import MACHINES, Running
-from experiments.studies.lab.flink_cluster import FlinkCluster
 from experiments.studies.lab.loop import Phases
 from experiments.studies.lab.machines import GATEWAY, Machines, reason_against
 from experiments.studies.lab.runner import Steps, Walk, command, run_lab, send, wait_until

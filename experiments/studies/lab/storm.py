@@ -7,22 +7,269 @@ on what is left; then the supervisor comes back.
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.lab.runner import LONG, PATIENCE, Steps, Walk, run_lab, tell, wait_until
-from experiments.studies.lab.storm_cluster import REPORTS, SUPERVISORS, StormCluster, address
+from experiments.studies.lab.runner import (
+    HOST,
+    LONG,
+    PATIENCE,
+    Cluster,
+    LabError,
+    Steps,
+    Walk,
+    configured,
+    free_ports,
+    run_lab,
+    tell,
+    wait_until,
+)
+from experiments.studies.lab.storm_plugin import JAR, build, fetch
 from optim.errors import InvalidInput
-from streamplace.clusters.storm.nimbus import Nimbus
+from streamplace.clusters.storm.nimbus import SCHEDULER, Nimbus
 from streamplace.clusters.storm.submit import load_placement, submit
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from streamplace.clusters.storm.verify import StormVerdict
+
+
+SUPERVISORS = ("sv1", "sv2", "sv3", "sv4")
+SLOTS = 4
+"""Of each supervisor."""
+SOURCE = Path(__file__).with_name("StormLab.java")
+_ZOOKEEPER = "org.apache.storm.shade.org.apache.zookeeper.server.ZooKeeperServerMain"
+_NIMBUS = "org.apache.storm.daemon.nimbus.Nimbus"
+_SUPERVISOR = "org.apache.storm.daemon.supervisor.Supervisor"
+_SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss256k")
+_DAEMON, _WORKER, _LOG_WRITER = "-Xmx160m", "-Xmx96m", "-Xmx24m"
+_LOGGING = """<Configuration><Appenders>{}
+<PatternLayout pattern="%d %c{{1}} %p %maxLen{{%m}}{{400}}%n"/></{}></Appenders><Loggers>
+<Root level="info"><AppenderRef ref="A"/></Root></Loggers></Configuration>
+"""
+_WORKER_LOG = "${sys:workers.artifacts}/worker-${sys:worker.port}.log"
+REPORTS = "reports"
+"""Folder in which workers write their metrics, made anew with the cluster."""
+
+
+def address(name: str) -> str:
+    """Return the host of a supervisor on loopback."""
+    return f"127.0.0.{11 + SUPERVISORS.index(name)}"
+
+
+class StormCluster(Cluster):
+    """ZooKeeper, Nimbus, and supervisors as they are started.
+
+    Storm's daemons end themselves at any surprise and count on being started again, so they are
+    here, too: a supervisor halts, for one, when a topology's configuration is renewed while it
+    starts a worker of it (``NoSuchFileException: stormconf.ser``).
+
+    Parameters
+    ----------
+    folder
+        For configuration, logs and the record of processes.
+    host
+        Where ZooKeeper and Nimbus listen.
+    settings
+        Keys of Storm's configuration for all daemons.
+    """
+
+    def __init__(
+        self, folder: Path, host: str = HOST, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(folder)
+        self._host = host
+        number = len(SUPERVISORS)
+        self._zookeeper, self._nimbus, *ports = free_ports(host, 2 + number + number * SLOTS)
+        self._thrift, self._slots = ports[:number], ports[number:]
+        self.url = f"nimbus://{host}:{self._nimbus}"
+        self._settings = {
+            **configured("storm"),
+            "storm.scheduler": SCHEDULER,
+            "worker.childopts": " ".join((_WORKER, *_SMALL)),
+            "topology.worker.logwriter.childopts": " ".join((_LOG_WRITER, *_SMALL)),
+            "storm.zookeeper.servers": [host],
+            "storm.zookeeper.port": self._zookeeper,
+            "nimbus.seeds": [host],
+            "nimbus.thrift.port": self._nimbus,
+            "storm.log4j2.conf.dir": str(self.folder / "log4j2"),
+            **(settings or {}),
+        }
+        self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
+        self._expected: set[str] = set()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self.restarts: list[str] = []
+        """Daemons that ended by themselves and were started again."""
+
+    def begin(self) -> None:
+        """Start ZooKeeper and Nimbus."""
+        self._make_home()
+        data = self.folder / f"zookeeper-{os.getpid()}-{time.time():.0f}"
+        data.mkdir()
+        self._start("zookeeper", _ZOOKEEPER, str(self._zookeeper), str(data))
+        _wait_for_port(self._host, self._zookeeper)
+        own = {"storm.local.hostname": self._host, "storm.local.dir": str(data / "nimbus")}
+        self._start("nimbus", _NIMBUS, settings=own)
+        _wait_for_port(self._host, self._nimbus)
+        self._data = data
+        self._keeper.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        with self._lock:
+            self._expected.clear()
+            super().__exit__()
+
+    def start_all(self) -> None:
+        """Start the supervisors one after the other: all at once they take minutes on two cores."""
+        for number, name in enumerate(SUPERVISORS, start=1):
+            self.start(name)
+            self.wait_for(number)
+
+    def start(self, name: str, host: str = "", inside: Sequence[str] = ()) -> None:
+        """Start a supervisor, or again one that was killed: it keeps its id.
+
+        Parameters
+        ----------
+        host
+            Its own address, on loopback if not given.
+        inside
+            What stands before its command, to run it and its workers on that host.
+        """
+        number = SUPERVISORS.index(name)
+        own = {
+            "storm.local.hostname": host or address(name),
+            "storm.local.dir": str(self._data / name),
+            "supervisor.slots.ports": sorted(self._slots[number * SLOTS : (number + 1) * SLOTS]),
+            "supervisor.thrift.port": self._thrift[number],
+        }
+        self._start(name, _SUPERVISOR, settings=own, inside=inside)
+
+    def kill(self, name: str) -> None:
+        """End a daemon and its workers with -9, as a machine that fails does."""
+        with self._lock:
+            self._expected.discard(name)
+            super().kill(name)
+
+    def wait_for(self, number: int) -> None:
+        """Wait until so many supervisors are registered.
+
+        Raises
+        ------
+        LabError
+            They are not in time.
+        """
+
+        def there() -> bool:
+            try:
+                with Nimbus(self.url, PATIENCE) as nimbus:
+                    return len(nimbus.cluster().supervisors or ()) == number
+            except InvalidInput:
+                return False  # Nimbus is not there yet
+
+        wait_until(there, f"{number} supervisors: see {self.folder}", pause=0.3)
+
+    def submit(self, spec: Mapping[str, Any]) -> None:
+        """Submit the topology of a specification (`StormLab.java`)."""
+        path = self.folder / f"{spec['name']}.spec.json"
+        path.write_text(json.dumps(spec))
+        command, environment = self._java("client", "lab.StormLab", "submit", str(path))
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=LONG, check=False
+        )
+        if done.returncode:
+            raise LabError(f"{spec['name']} is not submitted: {done.stderr[-600:]}")
+
+    def log(self, name: str, word: str) -> list[str]:
+        """Return the lines of a daemon's log that hold a word, shortened."""
+        text = (self.folder / name / "log").read_text(errors="replace")
+        return [line[:300] for line in text.splitlines() if word in line]
+
+    def _make_home(self) -> None:
+        for file in (self.folder / REPORTS).glob("*.csv"):
+            file.unlink()
+        lib = fetch(self.folder / "storm")
+        build(lib, self.folder / "lab.jar", SOURCE)
+        workers = self.folder / "lib-worker"
+        for folder in (workers, *(self.folder / name for name in ("extlib", "log4j2", REPORTS))):
+            folder.mkdir(exist_ok=True)
+        for jar in lib.glob("*.jar"):
+            if not jar.name.startswith(("storm-server", "rocksdb")):
+                target = workers / jar.name
+                target.unlink(missing_ok=True)
+                target.symlink_to(jar)
+        for name, kind, more in (
+            ("cluster", "Console", ""),
+            ("worker", "File", f' fileName="{_WORKER_LOG}"'),
+        ):
+            text = _LOGGING.format(f'<{kind} name="A"{more}>', kind)
+            (self.folder / "log4j2" / f"{name}.xml").write_text(text)
+
+    def _java(self, name: str, *words: str, settings: Mapping[str, Any] | None = None) -> Any:
+        """Return the command of a Java program of the cluster, and its environment."""
+        conf = self.folder / name
+        conf.mkdir(exist_ok=True)
+        lines = (
+            f"{k}: {json.dumps(v)}\n" for k, v in {**self._settings, **(settings or {})}.items()
+        )
+        (conf / "storm.yaml").write_text("".join(lines))
+        path = (f"{self.folder}/storm/lib/*", self.folder / "lab.jar", JAR, conf)
+        flags = (
+            f"-Dstorm.home={self.folder}",
+            f"-Dstorm.log.dir={self.folder / 'logs'}",
+            f"-Dstorm.jar={self.folder / 'lab.jar'}",
+            f"-Dlog4j.configurationFile={self.folder / 'log4j2' / 'cluster.xml'}",
+        )
+        command = ["java", _DAEMON, *_SMALL, *flags, "-cp", ":".join(map(str, path)), *words]
+        return command, {**os.environ, "STORM_CONF_DIR": str(conf)}
+
+    def _start(
+        self,
+        name: str,
+        *words: str,
+        settings: Mapping[str, Any] | None = None,
+        inside: Sequence[str] = (),
+    ) -> None:
+        command, environment = self._java(name, *words, settings=settings)
+        self._commands[name] = [*inside, *command], environment
+        with self._lock:
+            self._expected.add(name)
+            self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        self.launch(name, *self._commands[name], self.folder / name / "log")
+
+    def _keep(self) -> None:
+        """Start daemons again that ended by themselves."""
+        while not self._over.wait(1.0):
+            with self._lock:
+                for name in self.ended().keys() & self._expected:
+                    self.restarts.append(name)
+                    self._launch(name)
+
+
+def _wait_for_port(host: str, port: int) -> None:
+    def answers() -> bool:
+        try:
+            socket.create_connection((host, port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    wait_until(answers, f"an answer at {host}:{port}", pause=0.2)
+
 
 _SETTLED = 25.0
 """Seconds from all running to the import: at first spouts send what later stages have not seen."""

@@ -16,11 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.studies.lab.bench import Bench, Row
-from experiments.studies.lab.machines import GATEWAY, Machines
+from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
 from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell, wait_until
-from experiments.studies.lab.storm import all_run, conf_of
-from experiments.studies.lab.storm_cluster import REPORTS, SUPERVISORS, StormCluster
+from experiments.studies.lab.storm import REPORTS, SUPERVISORS, StormCluster, all_run, conf_of
 from experiments.studies.lab.storm_plugin import jdk
 from optim import Instance, Plan, evaluate, solve
 from optim.util.files import write_atomic

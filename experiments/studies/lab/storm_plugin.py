@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 import streamplace.clusters.storm
-from experiments.studies.lab.maven import maven_jars
+from experiments.studies.lab.runner import maven_jars
 
 FOLDER = Path(streamplace.clusters.storm.__file__).parent / "plugin"
 JAR = FOLDER / "streamplace-storm.jar"

@@ -16,8 +16,7 @@ from experiments.generators import generate
 from experiments.generators.rebalancing import CLUSTER, SCALE_IN
 from experiments.studies.bench.cases import read
 from experiments.studies.bench.rebalancer_process import FORMULAS, find_peer, run_peer
-from experiments.studies.papers.task_allocation.allocations import td, tl
-from experiments.studies.papers.task_allocation.throughput import call_of, count_calls, prepared
+from experiments.studies.papers.task_allocation.runs import call_of, count_calls, prepared, td, tl
 from experiments.studies.timings.registry import (
     LeftOut,
     cases,

@@ -40,20 +40,18 @@ def work(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
 def sweep_seconds(runs: int, seconds: float, crash_every: int) -> float:
     """Return the seconds of one sweep."""
     options = {"seconds": seconds, "crash_every": crash_every}
+    document = {
+        "name": "overhead",
+        "instances": {"files": ["none.json"]},
+        "matrix": {
+            "method": [{"method": "work", "options": options}],
+            "seed": {"from": 1, "to": runs},
+        },
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "none.json").write_text(INSTANCE)
-        spec = Spec.from_dict(
-            {
-                "name": "overhead",
-                "instances": {"files": ["none.json"]},
-                "matrix": {
-                    "method": [{"method": "work", "options": options}],
-                    "seed": {"from": 1, "to": runs},
-                },
-            },
-            folder,
-        )
+        spec = Spec.from_dict(document, folder)
         run = spend(run_sweep, spec, folder / "out", progress=False, runner=RUNNER)
     if run.value.total != runs:
         raise AssertionError(f"{run.value.total} rows of {runs} runs")
@@ -88,35 +86,22 @@ def job_of(name: str, **events: Any) -> dict[str, Any]:
     return document
 
 
-def write_events(folder: Path, count: int, kind: str) -> None:
+def write_events(folder: Path, count: int) -> None:
     """Write events over an hour with two skewed and two even keys of 10,000 values."""
     import pyarrow as pa
-    import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
-    target = folder / f"events.{kind}"
-    target.mkdir()
     weight = 1.0 / np.arange(1, 10_001)
     cumulated = np.cumsum(weight / weight.sum())
     for part, start in enumerate(range(0, count, _PART)):
         size = min(_PART, count - start)
-        skewed = [np.searchsorted(cumulated, rng.random(size)) for _ in range(2)]
-        columns = {
-            "seconds": 1.7e9 + 3600.0 * rng.random(size),
-            "a": skewed[0],
-            "b": rng.integers(0, 10_000, size),
-            "c": skewed[1],
-            "d": rng.integers(0, 10_000, size),
-            "size": rng.integers(1, 100, size) / 10.0,
-        }
-        table, path = pa.table(columns), target / f"part-{part:05d}.{kind}"
-        if kind == "parquet":
-            pq.write_table(table, path)
-        elif kind == "csv":
-            pc.write_csv(table, path)
-        else:
-            table.to_pandas().to_json(path, orient="records", lines=True)
+        a, c = (np.searchsorted(cumulated, rng.random(size)) for _ in range(2))
+        seconds = 1.7e9 + 3600.0 * rng.random(size)
+        b, d = rng.integers(0, 10_000, size), rng.integers(0, 10_000, size)
+        columns = {"seconds": seconds, "a": a, "b": b, "c": c, "d": d}
+        columns["size"] = rng.integers(1, 100, size) / 10.0
+        pq.write_table(pa.table(columns), folder / f"part-{part:05d}.parquet")
 
 
 class Watch:
@@ -175,30 +160,26 @@ def bare(folder: str) -> list[object]:
 
     from experiments.traces.trace import FEW_BYTES
 
-    path = next(Path(folder).glob("events.*"))
-    quick = sum(part.stat().st_size for part in path.iterdir()) < FEW_BYTES
+    events = Path(folder) / "events.parquet"
+    quick = sum(part.stat().st_size for part in events.iterdir()) < FEW_BYTES
     began = time.perf_counter()
     session = spark_session(f"local[{SLOTS}]", quick=quick, config=TRACE_SETTINGS)
     with Watch() as watch, session as spark:
-        reader = spark.read.schema("seconds double, a long, b long, c long, d long, size double")
-        reader = reader.option("header", True)
-        read: dict[str, Any] = {
-            ".parquet": reader.parquet, ".csv": reader.csv, ".jsonl": reader.json
-        }  # fmt: skip
         period = F.window(F.timestamp_seconds("seconds"), "5 minutes").alias("period")
-        sums = read[path.suffix](str(path)).groupBy(period, "a").agg(F.count("*"), F.sum("size"))
+        read = spark.read.parquet(str(events))
+        sums = read.groupBy(period, "a").agg(F.count("*"), F.sum("size"))
         sums.write.parquet(str(Path(folder) / "bare"))
     wall = time.perf_counter() - began
     return [None, None, wall, watch.cpu_seconds, f"{watch.most / 2**30:.2f}", ""]
 
 
-def traces(events: int = EVENTS, kind: str = "parquet") -> Rows:
+def traces(events: int = EVENTS) -> Rows:
     """Each in a process of its own; *s* after Spark is up, CPU s with the start of Spark."""
     with tempfile.TemporaryDirectory() as folder:
-        write_events(Path(folder), events, kind)
-        path = next(Path(folder).glob("events.*"))
-        typed = {"columns": {"seconds": "number", "size": "number"}} if kind != "parquet" else {}
-        traced = apart(trace, job_of("synthetic", path=str(path), **typed), folder)
+        path = Path(folder) / "events.parquet"
+        path.mkdir()
+        write_events(path, events)
+        traced = apart(trace, job_of("synthetic", path=str(path)), folder)
         yield "trace", *traced
         alone = apart(bare, folder)
         yield "bare job", *alone

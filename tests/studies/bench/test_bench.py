@@ -15,8 +15,7 @@ import pytest
 from experiments.studies.bench import answers, textbook
 from experiments.studies.bench.answers import command_asker, function_asker
 from experiments.studies.bench.cases import Case, read
-from experiments.studies.bench.scores import Asked, judged, scores
-from experiments.studies.bench.table import Lines, summary, summary_text
+from experiments.studies.bench.scores import Asked, Lines, judged, scores, summary, summary_text
 from experiments.sweep.store import read_rows_pandas
 from optim import Instance, Plan, solve
 from streamplace.cli.main import main

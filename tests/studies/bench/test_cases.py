@@ -22,7 +22,7 @@ from experiments.studies.bench.proofs import (
     with_claim,
     with_value,
 )
-from experiments.studies.bench.table import known_text, page_table
+from experiments.studies.bench.scores import known_text, page_table
 from optim import Plan, solve
 from optim.certificates.check import SENSES
 from optim.errors import InvalidInput

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.studies.formats.dot import parse_dot
+from experiments.studies.formats.zerotune import parse_dot
 from optim.errors import InvalidInput
 
 

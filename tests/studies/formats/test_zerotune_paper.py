@@ -8,7 +8,7 @@ import pytest
 
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.figure import run_figure
-from experiments.studies.papers.zerotune import placements
+from experiments.studies.papers.zerotune import runs
 from optim.errors import InvalidInput
 from tests.studies.formats.test_zerotune import graph
 
@@ -17,7 +17,7 @@ def test_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "graphs" / "kind"
     data.mkdir(parents=True)
     (data / "one-1.graph").write_text(graph())
-    monkeypatch.setenv(placements.VARIABLE, str(tmp_path / "graphs"))
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path / "graphs"))
     (figure,) = find_figures("zerotune/placements")
     made = run_figure(figure, tmp_path / "out", reduced=True, quiet=True)
     (row,) = made.table.to_dict("records")
@@ -29,19 +29,19 @@ def test_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["bound (%)"] == pytest.approx(100 * 5 / 110)
     assert row["proven"] == "optimal"
     # made again from what is kept, without the graphs' being solved again
-    monkeypatch.setattr(placements, "plan_query", None)
+    monkeypatch.setattr(runs, "plan_query", None)
     again = run_figure(figure, tmp_path / "out", reduced=True, quiet=True)
     assert again.table.equals(made.table)
 
 
 def test_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(placements.VARIABLE, raising=False)
-    monkeypatch.setenv(placements.SHARED, str(tmp_path / "nothing"))
-    with pytest.raises(InvalidInput, match=f"{placements.VARIABLE} is not set.*name their folder"):
-        placements.data_folder()
-    monkeypatch.setenv(placements.VARIABLE, str(tmp_path / "absent"))
+    monkeypatch.delenv(runs.VARIABLE, raising=False)
+    monkeypatch.setenv(runs.SHARED, str(tmp_path / "nothing"))
+    with pytest.raises(InvalidInput, match=f"{runs.VARIABLE} is not set.*name their folder"):
+        runs.data_folder()
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path / "absent"))
     with pytest.raises(InvalidInput, match="is no folder"):
-        placements.data_folder()
-    monkeypatch.setenv(placements.VARIABLE, str(tmp_path))
+        runs.data_folder()
+    monkeypatch.setenv(runs.VARIABLE, str(tmp_path))
     with pytest.raises(InvalidInput, match="holds no graphs"):
-        placements.graph_files(placements.data_folder())
+        runs.graph_files(runs.data_folder())

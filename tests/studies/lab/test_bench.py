@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from experiments.studies.lab import flink_bench, machines, storm_bench
-from experiments.studies.lab.bench import Bench, Row
 from experiments.studies.lab.flink_bench import RUNS, as_planned, bench_table, foresee, joined
+from experiments.studies.lab.machines import Bench, Row
 from experiments.studies.lab.runner import LabError
 from optim import Instance
 from streamplace.clusters.flink.exporter import Group, Sheet

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster, build_jar
-from experiments.studies.lab.maven import maven_jars
-from experiments.studies.lab.runner import Cluster, LabError, run_lab
+from experiments.studies.lab.flink import MAIN, FlinkCluster, build_jar
+from experiments.studies.lab.runner import Cluster, LabError, maven_jars, run_lab
 from streamplace.cli.main import main
 from streamplace.clusters.flink.exporter import Group, Sheet
 

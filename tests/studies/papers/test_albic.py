@@ -11,11 +11,16 @@ import pytest
 from experiments.generators import generate
 from experiments.replay.run import Setting, first_state, step
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.albic import built, milp
-from experiments.studies.papers.albic.built import joint_periods
-from experiments.studies.papers.albic.collocation import TARGETS, summary
-from experiments.studies.papers.albic.milp import SOLVERS, TIME
-from experiments.studies.papers.albic.runs import follow, placed
+from experiments.studies.papers.albic import runs
+from experiments.studies.papers.albic.runs import (
+    SOLVERS,
+    TARGETS,
+    TIME,
+    follow,
+    joint_periods,
+    placed,
+    summary,
+)
 from experiments.studies.papers.claims import Finding
 from optim.figures.measures import imc_gain_of
 from streamplace.policies.registry import read_policy
@@ -65,14 +70,14 @@ def test_albic_and_cola_collocate_no_more_than_there_is() -> None:
 
 def test_rounds_of_a_scale_in_end_when_it_is_done() -> None:
     made = generate("scale_in", nodes=4, key_groups=4, leaving=1, overloaded=1, max_migrations=3)
-    rows = milp.run_rounds(made, "scale-in-first", 8, stop=True)
+    rows = runs.run_rounds(made, "scale-in-first", 8, stop=True)
     assert rows[-1]["left"] == 0.0
     assert rows[-1]["round"] < 8
     assert max(row["moves"] for row in rows) <= 3
 
 
 def test_planning_first_is_what_the_scaling_rule_sees() -> None:
-    first, after = (built.scale_ins(limit) for limit in (10.0, None))
+    first, after = (runs.scale_ins(limit) for limit in (10.0, None))
     assert first["marked"] == 0 < after["marked"]
     loads = [[61.0, 30.0, 10.0]]
     added = [
@@ -81,7 +86,7 @@ def test_planning_first_is_what_the_scaling_rule_sees() -> None:
                 recording("001", loads, nodes=2, capacity=100.0, traffic=[(0, 1, 1.0)]),
             ),
             policy := read_policy(
-                "balance-search", scaling=built.adds_for_the_hottest, plan_first=plan_first
+                "balance-search", scaling=runs.adds_for_the_hottest, plan_first=plan_first
             ),
             0, first_state(setting, policy),
         )[0]["added"]
@@ -92,7 +97,7 @@ def test_planning_first_is_what_the_scaling_rule_sees() -> None:
 
 
 def test_the_lemmas_hold_for_divisible_loads_alone() -> None:
-    rows = pd.DataFrame(built.lemmas(-1)).set_index(["loads", "into"])["distance"]
+    rows = pd.DataFrame(runs.lemmas(-1)).set_index(["loads", "into"])["distance"]
     assert rows["key groups", False] == pytest.approx(10 / 3)
     assert rows["key groups", True] == pytest.approx(8 / 3)
     assert rows["divisible", False] == pytest.approx(rows["divisible", True])

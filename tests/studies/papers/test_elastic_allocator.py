@@ -148,7 +148,7 @@ def test_the_day_is_set_to_the_papers_peak() -> None:
 
 
 def test_the_rows_of_u_are_shares_of_what_crosses() -> None:
-    from experiments.studies.papers.elastic_allocator.model import bandwidth_shares
+    from experiments.studies.papers.elastic_allocator.runs import bandwidth_shares
 
     instance = cluster_at(600, uplink=UPLINK)
     node = np.arange(instance.num_tasks) % instance.num_nodes

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.model_driven import plans
+from experiments.studies.papers.model_driven import runs
 from experiments.studies.papers.tables import tables_of
 from optim import solve
 from tests.studies.papers.test_claim import judge_claim
@@ -75,8 +75,8 @@ def test_the_slots_are_drawn(slots: pd.DataFrame) -> None:
 
 
 def test_planned_predicted_and_actual_rates() -> None:
-    rate, plan = plans.planned_on_20("linear", "MBA+DSM")
-    found = plans.Predicted(plans.dag_at("linear", rate), plan)
+    rate, plan = runs.planned_on_20("linear", "MBA+DSM")
+    found = runs.Predicted(runs.dag_at("linear", rate), plan)
     assert rate == 280
     assert found.shuffled == pytest.approx(265.65, abs=0.01)
     assert found.nearest == pytest.approx(200)
@@ -85,13 +85,13 @@ def test_planned_predicted_and_actual_rates() -> None:
     planned = {"DAG": "linear", "pair": "MBA+DSM", "planned": rate,
                "predicted": 270.0, "predicted, nearest count": 200.0,
                "predicted, shuffled": 265.0}  # fmt: skip
-    runs = [
+    machines = [
         {"DAG": "linear", "pair": "MBA+DSM", "machine": name, "noise": 0.05,
          "seed": seed, "VM": vm, "actual": 200.0 + seed, "predicted CPU %": 50.0,
          "actual CPU %": 40.0 + vm, "predicted memory %": 10.0, "actual memory %": 9.0}
         for name in ("interpolated", "early") for seed in range(3) for vm in (1, 2)
     ]  # fmt: skip
-    frames = {"planned": pd.DataFrame([planned]), "machines": pd.DataFrame(runs)}
+    frames = {"planned": pd.DataFrame([planned]), "machines": pd.DataFrame(machines)}
     line = MACHINES.table(frames).iloc[0]
     assert (line["predicted"], line["actual (simulated, median)"]) == (270, 201)
     assert line["CPU of a machine, actual (%)"] == "41 to 42"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.studies.papers.model_driven.plans import Predicted, dag_at, plan_of
+from experiments.studies.papers.model_driven.runs import Predicted, dag_at, plan_of
 from experiments.studies.papers.model_driven.simulation import Machines, Simulation
 from optim import Instance, InvalidInput
 

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.generators import generate
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.cross_comparison.comparison import can_run
+from experiments.studies.papers.cross_comparison.runs import can_run
 from experiments.studies.papers.tables import load
 from optim.methods.solve import solve
 

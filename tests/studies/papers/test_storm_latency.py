@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.studies.papers.storm.latency import NEAR, simulated
+from experiments.studies.papers.storm.runs import NEAR, simulated
 from optim.format.instance import Instance
 from tests.studies.papers.test_claim import judge_claim
 

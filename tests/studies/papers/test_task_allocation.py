@@ -13,11 +13,11 @@ from experiments.generators import generate
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.figure import Figure, run_figure
 from experiments.studies.papers.tables import load
-from experiments.studies.papers.task_allocation import throughput, workloads
+from experiments.studies.papers.task_allocation import runs
 from experiments.sweep import plan_runs
 from optim import Plan, evaluate
 
-FOLDER = Path(workloads.__file__).parent
+FOLDER = Path(runs.__file__).parent
 SWEEPS = sorted({*FOLDER.glob("*_*.toml")})
 REAL = ("fig_6", "fig_7", "fig_8")
 
@@ -150,26 +150,26 @@ def test_section_7_3_sums_over_graphs_and_an_open_certificate_leaves_no_gap() ->
 
 def test_calls_are_counted_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(np.arange(0.0, 100.0, 0.25))
-    monkeypatch.setattr(throughput.time, "process_time", lambda: float(next(clock)))
+    monkeypatch.setattr(runs.time, "process_time", lambda: float(next(clock)))
     calls: list[None] = []
-    counts = throughput.count_calls(lambda: calls.append(None), 2)
+    counts = runs.count_calls(lambda: calls.append(None), 2)
     # one call to warm up, then one a quarter of a second
     assert counts == [4, 8]
     assert len(calls) == 9
 
 
 def test_the_kernels_timed_place_every_task() -> None:
-    state = throughput.prepared("TD", nodes=8)()
+    state = runs.prepared("TD", nodes=8)()
     assert state.left.sum() == 0  # type: ignore[attr-defined]
-    placed = throughput.prepared("TL", nodes=8)()
+    placed = runs.prepared("TL", nodes=8)()
     assert np.min(placed) >= 0  # type: ignore[call-overload]
 
 
 def test_throughput_is_not_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = {"TD": 100, "TL": 1}
-    monkeypatch.setattr(throughput, "prepared", calls.pop)
+    monkeypatch.setattr(runs, "prepared", calls.pop)
     counts = lambda calls, seconds: [calls * at for at in range(1, seconds + 1)]  # noqa: E731
-    monkeypatch.setattr(throughput, "count_calls", counts)
+    monkeypatch.setattr(runs, "count_calls", counts)
     for _ in range(2):  # a second call of `prepared` would find nothing
         table = figure("fig-5").table(figure("fig-5").rows(tmp_path, True))
     assert list(table["TD / TL"]) == [100, 100, 100]
@@ -178,15 +178,15 @@ def test_throughput_is_not_measured_twice(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_rate_never_exceeds_its_level() -> None:
-    found = dict(workloads.rates(17, 0.5))
+    found = dict(runs.rates(17, 0.5))
     assert all(rate <= 1 for rate in found.values())
     assert max(found, key=lambda minute: found[minute]) < 5
-    assert workloads.NOISE < workloads.THRESHOLD / 2, "noise alone would set planning off"
+    assert runs.NOISE < runs.THRESHOLD / 2, "noise alone would set planning off"
 
 
 def test_storm_on_the_fewest_workers_overloads_nothing() -> None:
-    job = generate("twitter", capacity=workloads.CAPACITY)
-    node = workloads.plan_storm(job)
+    job = generate("twitter", capacity=runs.CAPACITY)
+    node = runs.storm(job).node
     assert evaluate(job, Plan.from_indices(job, node)).feasible
     fewer = node % node.max()
     assert not evaluate(job, Plan.from_indices(job, fewer)).feasible

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 
-from experiments.studies.lab.flink import MANAGERS, submitted
-from experiments.studies.lab.flink_cluster import MAIN, FlinkCluster
+from experiments.studies.lab.flink import MAIN, MANAGERS, FlinkCluster, submitted
 from experiments.studies.lab.runner import LabError, run_lab, send, tell, wait_until
 from experiments.studies.lab.scale import ADAPTIVE, wait_for_slots
 from experiments.studies.papers.storm.live import MACHINE

@@ -1,4 +1,4 @@
-"""Runs of the Elastic Allocator's methods: one row a run, with every reading of use and deviation.
+"""Runs of the Elastic Allocator's methods, one row a run; the paper's formulas against the referee.
 
 No sweeps: Random is drawn anew at every workload, plans meet links and loads that they were not
 made for, and no figure of the referee is bandwidth as it is served.
@@ -6,26 +6,35 @@ made for, and no figure of the referee is bandwidth as it is served.
 Three readings of use, R_util = Σ u / R_total: over the nodes *in use* by a task; over *all* nodes,
 where the sum is the same wherever the load stands; and as *served*, over all nodes, where a node
 or a link cannot use more than it has.
+
+The paper's matrix U is each operator's share of the bandwidth that a node uses (section IV-B, whose
+formula is damaged; read as: u_ij is the share of operator j in what crosses node i's links, so that
+every row of a node that sends or receives anything sums to 1, and B'_i = B0_i + sent_i · Σ_j u_ij).
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from experiments.generators import generate
 from experiments.studies.papers.tables import certified_of
+from heuristics.elastic.gma import Allocation, board_of, overloaded
+from optim import Instance, solve
+from optim.referee.evaluate import evaluate_indices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from optim.format.instance import Instance
+    from optim.format.tables import Floats
     from optim.referee.result import Result
+
 
 Row = dict[str, Any]
 
@@ -59,8 +68,6 @@ ENTRIES = {entry.label: entry for entry in (*METHODS, BEST_FILL, BEST_SPREAD)}
 @lru_cache(64)
 def cluster_at(workload: float, seed: int = 0, **changed: float) -> Instance:
     """Return the testbed at a workload; the seed draws what the system takes of each worker."""
-    from experiments.generators import generate
-
     return generate("eoa_testbed", seed=seed, workload=float(workload), **changed)
 
 
@@ -73,8 +80,6 @@ def run(
     **options: Any,
 ) -> tuple[Row, Result]:
     """Run a method and return its row, and the result."""
-    from optim import solve
-
     began = time.perf_counter()
     result = solve(
         instance,
@@ -158,9 +163,6 @@ def constants(constant: str, value: float, workload: int, method: str, seeds: in
 
 def uplinks(uplink: float, seed: int) -> Row:
     """Return how a CPU-only plan, GMA's and the exact one use links of a multiple of the need."""
-    from experiments.generators import generate
-    from optim.referee.evaluate import evaluate_indices
-
     instance = generate("eoa_random", seed=seed, nodes=8, operators=15, bandwidth=uplink)
     mine, _ = run(instance, FILL)
     best, _ = run(instance, BEST_FILL, time_limit=20)
@@ -179,8 +181,6 @@ def uplinks(uplink: float, seed: int) -> Row:
 
 def gaps(nodes: int, operators: int, seed: int, objective: str) -> Row:
     """Return GMA beside the exact method, with their times."""
-    from experiments.generators import generate
-
     size = {"nodes": nodes, "operators": operators}
     instance = generate("eoa_random", seed=seed, **size, bandwidth=1.5)
     spread = objective == "CPU deviation"
@@ -220,8 +220,6 @@ def rates() -> list[float]:
 
 def day(seed: int, method: str) -> Iterator[Row]:
     """Yield the hours of a day: placed anew, and as placed for the peak."""
-    from optim.referee.evaluate import evaluate_indices
-
     highest = cluster_at(PAPER_UNTIL, seed, uplink=UPLINK)
     peak = nodes_of(highest, run(highest, ENTRIES[method])[1])
     before = None
@@ -246,8 +244,6 @@ def day(seed: int, method: str) -> Iterator[Row]:
 
 def classes(seed: int, classes: Sequence[int]) -> Iterator[Row]:
     """Yield GMA's processor time by number of classes, and what it reaches."""
-    from experiments.generators import generate
-
     instance = generate("eoa_random", seed=seed, nodes=50, operators=400)
     run(instance, FILL)
     for number in classes:
@@ -260,8 +256,6 @@ def classes(seed: int, classes: Sequence[int]) -> Iterator[Row]:
 
 def best_effort(workload: int, seed: int) -> Row:
     """Return how even light nodes get operators where t_max is over at once."""
-    from heuristics.elastic.gma import Allocation, board_of
-
     instance = cluster_at(workload, seed, uplink=UPLINK)
     board = board_of(instance)
     light = Allocation(instance, board, 0).classes() == 0
@@ -275,3 +269,105 @@ def best_effort(workload: int, seed: int) -> Row:
         "most less least on a light node": int(np.ptp(each)),
         "kept": row["kept"],
     }
+
+
+def bandwidth_shares(instance: Instance, node: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return U, (N, T), and what crosses the border of each node, (N,), in units of the rates.
+
+    Parameters
+    ----------
+    node
+        (T,) node of each task, -1 for none; traffic with such a task is nowhere.
+    """
+    (u, v, rate), count = instance.pairs, instance.num_tasks
+    across = (node[u] >= 0) & (node[v] >= 0) & (node[u] != node[v])
+    sent = np.bincount(u[across], rate[across], count)
+    sent += np.bincount(v[across], rate[across], count)
+    share = np.zeros((instance.num_nodes, count))
+    placed = np.flatnonzero(node >= 0)
+    share[node[placed], placed] = sent[placed]
+    total: Floats = share.sum(axis=1)
+    np.divide(share, total[:, None], out=share, where=total[:, None] > 0)
+    return share, total
+
+
+def formulas(seed: int) -> dict[str, Any]:
+    """Return loads and link uses of a random query by the formulas, less the referee's."""
+    instance = generate("eoa_random", seed=seed, nodes=5, operators=12)
+    row, result = run(instance, RANDOM, seed=seed)
+    judged: Any = result.evaluation
+    node = nodes_of(instance, result)
+    table = instance.operators
+    demand = table.cpu_per_tuple * table.tuple_rate  # e_j r_j, one task an operator
+    load = np.bincount(node, demand, instance.num_nodes) + instance.nodes.background[:, 0]
+    told = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
+    share, sent = bandwidth_shares(instance, node)
+    links = instance.links.background + (share * sent[:, None]).sum(axis=1)
+    seen = np.array(list(judged.link_utilisation.values()))
+    sums = share.sum(axis=1)
+    return {
+        "load, greatest difference": np.abs(load / instance.nodes.capacity[:, 0] - told).max(),
+        "links, greatest difference": np.abs(links / instance.links.capacity - seen).max(),
+        "rows of U that do not sum to 1": int((np.abs(sums[sent > 0] - 1) > 1e-9).sum()),
+        "nodes that send or receive nothing": int((sent <= 0).sum()),
+        "overloaded operators reported": _overloads(seed),
+        "highest link use": row["bandwidth, highest"],
+        **_by_hand(),
+    }
+
+
+@cache
+def _by_hand() -> dict[str, float]:
+    """Return load and link use of a case by the formulas as printed, and by the referee.
+
+    Printed is ``load = Σ e r / s · CS + C0`` (IV-A), and ``B' = B_remain · Σ a u + B0`` (IV-B).
+    """
+    e, r, s, cs, c0 = 0.2, 100.0, 50.0, 90.0, 10.0
+    sent, b0, b = 30.0, 20.0, 120.0
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "by hand",
+            "nodes": [
+                {"id": n, "capacity": {"cpu": cs + c0}, "background": {"cpu": c0}} for n in "ab"
+            ],
+            "links": [{"id": n, "nodes": [n], "capacity": b, "background": b0} for n in "ab"],
+            "input_rate": r,
+            "operators": [
+                {"id": "o", "group": {"tasks": 1}, "cpu_per_tuple": e, "service_rate": s},
+                {"id": "p", "group": {"tasks": 1}},
+            ],
+            "traffic": [["o/0", "p/0", sent]],
+        }
+    )
+    node = np.array([0, 1], np.int32)
+    found = evaluate_indices(instance, node)
+    share, _ = bandwidth_shares(instance, node)
+    assert found.utilisation is not None
+    assert found.link_utilisation is not None
+    return {
+        "load by hand, printed": e * r / s * cs + c0,
+        "load by hand, referee": found.utilisation["a"]["cpu"] * (cs + c0),
+        "link by hand, printed": (b - b0) * float(share[0].sum()) + b0,
+        "link by hand, referee": found.link_utilisation["a"] * b,
+    }
+
+
+def _overloads(seed: int) -> float:
+    """Share of two operators, one with r/s = 0.5 and one with 2, reported as they should be."""
+    rate = 10.0 + seed
+    rates = {"calm": 2 * rate, "busy": rate / 2}
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "overload",
+            "nodes": [{"id": "n", "capacity": {"cpu": 1}}],
+            "input_rate": rate,
+            "operators": [
+                {"id": o, "group": {"tasks": 1}, "cpu_per_tuple": 1e-6, "service_rate": s}
+                for o, s in rates.items()
+            ],
+        }
+    )
+    notes = overloaded(instance)
+    return float(len(notes) == 1 and "operator busy is overloaded" in notes[0])

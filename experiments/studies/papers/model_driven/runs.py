@@ -1,27 +1,187 @@
-"""Runs of the tables that are no plans: books of the models, simulated machines, Algorithm 1."""
+"""Runs of the tables: plans of the five pairs of allocation and mapping with what is predicted of
+them, books of the models, simulated machines, Algorithm 1.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+from collections import Counter
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from experiments.generators import generate
 from experiments.modelling import SlotTask, model_task, queueing_trial
-from experiments.studies.papers.model_driven.plans import (
-    STEP,
-    Predicted,
-    Row,
-    dag_at,
-    plan_of,
-    planned_on_20,
-)
+from experiments.studies.lab.flink_bench import RUNS
+from experiments.studies.papers.model_driven.simulation import Machines, Simulation
+from formulations.model_driven.allocate import ALLOCATIONS, Allocation, acquire, allocate, cores_of
+from formulations.model_driven.performance_model import performance_models
+from formulations.model_driven.referee import checked_bundles, predict
+from heuristics.model_driven import Job, map_round_robin, map_slot_aware
+from optim import solve
+from optim.format.plan import AcquiredNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pandas as pd
+    from formulations.model_driven.performance_model import Bundles
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.format.tables import Floats
+
+
+Row = dict[str, Any]
+
+MICRO = ("linear", "diamond", "star")
+LSA_RSM, MBA_SAM = "LSA+RSM", "MBA+SAM"
+SLOTS, STEP = 20, 10
+"""Of five D3 machines, and tuples/s by which Figures 9 to 12 raise the rate."""
+
+
+@cache
+def dag_at(dag: str, rate: float, ends: bool = False) -> Instance:
+    """Return a DAG at an input rate."""
+    if dag in MICRO:
+        return generate("micro_dag", shape=dag, rate=rate, ends=ends)
+    return generate("application_dag", application=dag, rate=rate, ends=ends)
+
+
+def plan_of(instance: Instance, pair: str, **options: Any) -> Plan | None:
+    """Return the plan of an allocation+mapping."""
+    return solve(instance, pair.lower(), **options).plan
+
+
+@cache
+def planned_on_20(dag: str, pair: str) -> tuple[float, Plan]:
+    """Return the greatest planned rate, in steps of 10, whose plan takes 20 slots, and the plan."""
+    rate, best = 0.0, None
+    while True:
+        plan = plan_of(dag_at(dag, rate + STEP), pair, slots=SLOTS)
+        if plan is None or (plan.planned_slots or 0) > SLOTS:
+            break
+        rate, best = rate + STEP, plan
+    assert best is not None, f"{pair} plans nothing for {dag}"
+    return rate, best
+
+
+class Predicted:
+    """What the models predict of a plan, by 8.5.1: linear between measured thread counts."""
+
+    def __init__(self, instance: Instance, plan: Plan) -> None:
+        self.bundles: Bundles = checked_bundles(instance, plan, "linear")
+        self.instance = instance
+        self.capacity: float = predict(instance, plan).capacity_rate or 0.0
+        self.shuffled: float = predict(instance, plan).supported_rate or 0.0
+        self.nearest: float = predict(instance, plan, between="nearest").capacity_rate or 0.0
+
+    def use(self, rate: float, *, shuffled: bool = False) -> tuple[Floats, Floats]:
+        """(V,) CPU and memory of each machine at a rate, percent of a slot.
+
+        By capacity each slot works in proportion to what it can; shuffled, to its threads.
+        """
+        b = self.bundles
+        served = b.shuffled(rate)
+        if not shuffled:
+            level = np.minimum(1.0, rate / b.capacity())
+            served = b.peak * level[b.operator]
+        cpu, memory = b.use(served)
+        return b.by_node(cpu), b.by_node(memory)
+
+    def by_slot(self, task: str) -> list[int]:
+        """Return the threads of a task in each slot that has some, most first."""
+        o = self.instance.operators.ids.index(task)
+        return sorted(self.bundles.threads[self.bundles.operator == o].tolist(), reverse=True)
+
+    @property
+    def mixed(self) -> int:
+        """Slots with threads of several tasks."""
+        places = zip(self.bundles.node.tolist(), self.bundles.slot.tolist(), strict=True)
+        return sum(count > 1 for count in Counter(places).values())
+
+    def fullest(self, rate: float) -> float:
+        """CPU of the busiest slot at a rate, percent of a slot."""
+        return self._busiest(self.bundles.shuffled(rate))
+
+    @property
+    def booked(self) -> float:
+        """CPU of the busiest slot when its threads are busy, percent of a slot."""
+        return self._busiest(self.bundles.peak)
+
+    def _busiest(self, served: Floats) -> float:
+        cpu, _ = self.bundles.use(served)
+        return max(self.bundles.by_slot(cpu).values())
+
+
+def slots(dag: str, rate: float, pair: str) -> Row:
+    """Slots and threads of a plan of Figures 7 and 8, and its predicted rates."""
+    instance, plan, row = _planned(dag, rate, pair)
+    found = Predicted(instance, plan)
+    return row | {
+        "slots": row["allocated"] + row["extra"],
+        "threads": sum((plan.threads or {}).values()),
+        "tasks": instance.num_operators,
+        "mixed slots": found.mixed,
+        "busiest slot, CPU %": found.fullest(rate),
+        "busiest slot, booked %": found.booked,
+        "predicted": found.capacity,
+        "predicted, shuffled": found.shuffled,
+        "table by slot": _told(found, "table"),
+        "blob by slot": _told(found, "blob"),
+    }
+
+
+def _planned(dag: str, rate: float, pair: str, **options: Any) -> tuple[Instance, Plan, Row]:
+    """Return a plan, and the columns that every row has."""
+    instance = dag_at(dag, rate)
+    plan = plan_of(instance, pair, **options)
+    assert plan is not None
+    allocated = int(plan.planned_slots or 0)
+    extra = sum(node.slots for node in plan.nodes) - allocated
+    row = {"DAG": dag, "rate": rate, "pair": pair, "allocated": allocated, "extra": extra}
+    return instance, plan, row
+
+
+def weights(
+    dag: str, rate: float, weights: tuple[float, float, float] | None = None, rule: str = ""
+) -> Row:
+    """RSM with LSA by weights of memory, CPU and network in its distance, which the paper does not
+    give, and by slot rule; without weights SAM, Algorithm 6 to the letter."""
+    pair, choice = MBA_SAM, "Algorithm 6 to the letter"
+    options: dict[str, Any] = {"literal": True}
+    if weights:
+        pair, choice = LSA_RSM, f"weights {'/'.join(map(str, weights))}, {rule}"
+        named = zip(("w_memory", "w_cpu", "w_network"), map(float, weights), strict=True)
+        options = {**dict(named), "slot_rule": rule}
+    instance, plan, row = _planned(dag, rate, pair, **options)
+    found = Predicted(instance, plan)
+    head = {key: row.pop(key) for key in ("DAG", "rate", "pair")}
+    rates = {"predicted": found.capacity, "predicted, shuffled": found.shuffled}
+    return {**head, "choice": choice, **row, **rates, "table by slot": _told(found, "table")}
+
+
+def _told(found: Predicted, task: str) -> str:
+    if task not in found.instance.operators.ids:
+        return ""
+    return " ".join(map(str, found.by_slot(task)))
+
+
+def planned(dag: str, pair: str) -> Row:
+    """Planned and predicted rates of a micro DAG on five machines of four slots."""
+    rate, plan = planned_on_20(dag, pair)
+    found = Predicted(dag_at(dag, rate), plan)
+    return {
+        "DAG": dag,
+        "pair": pair,
+        "planned": rate,
+        "predicted": found.capacity,
+        "predicted, nearest count": found.nearest,
+        "predicted, shuffled": found.shuffled,
+        **{f"{task} threads": count for task, count in (plan.threads or {}).items()},
+        **{f"{task} by slot": _told(found, task) for task in ("blob", "table", "xml")},
+    }
+
 
 TOLD = (
     ("xml_parse", 1, 310), ("xml_parse", 7, 255), ("pi", 1, 105), ("pi", 2, 110),
@@ -33,10 +193,6 @@ TOLD = (
 
 def recorded_runs(folder: Path, reduced: bool) -> pd.DataFrame:
     """Return recorded runs of the CPU-bound job: a bench of an hour, as root, is not repeated."""
-    import pandas as pd
-
-    from experiments.studies.lab.flink_bench import RUNS
-
     found = pd.read_csv(RUNS)
     return found[found["shape"] == "CPU-bound"]
 
@@ -53,8 +209,6 @@ def models() -> Iterator[Row]:
 
 def bookings(dag: str, rate: float, ends: bool) -> Iterator[Row]:
     """Yield threads, CPU, memory and slots of a micro DAG by allocation."""
-    from formulations.model_driven.allocate import ALLOCATIONS, allocate
-
     instance = dag_at(dag, rate, ends)
     blob = instance.operators.ids.index("blob")
     for name in ALLOCATIONS:
@@ -77,9 +231,6 @@ def bookings(dag: str, rate: float, ends: bool) -> Iterator[Row]:
 
 def acquired() -> Iterator[Row]:
     """Yield what is acquired by number of slots, and the least price of any mix."""
-    from experiments.generators import generate
-    from formulations.model_driven.allocate import acquire
-
     instance = generate("micro_dag", largest_vm="D4")
     kinds = {vm.id: vm for vm in instance.vm_types}
     cheapest = [0.0]
@@ -102,10 +253,6 @@ def worked() -> Iterator[Row]:
     Tasks B, O, Y, G with 5, 4, 3, 5 threads on three machines of two slots; full bundles of
     2, 3, 3, 4 threads. What the threads need is not given: the partial bundles fit one slot.
     """
-    from formulations.model_driven.allocate import Allocation
-    from heuristics.model_driven import Job, map_round_robin, map_slot_aware
-    from optim.format.plan import AcquiredNode
-
     names = "BOYG"
     threads, bundle = np.array([5, 4, 3, 5]), np.array([2, 3, 3, 4])
     full, rest = threads // bundle, threads % bundle
@@ -132,10 +279,6 @@ def worked() -> Iterator[Row]:
 
 def mixed(seed: int, pair: str) -> Row:
     """Slots of several tasks, and bookings of the fullest slot, of a random DAG."""
-    from experiments.generators import generate
-    from formulations.model_driven.allocate import cores_of
-    from formulations.model_driven.performance_model import performance_models
-
     instance = generate("model_dag", seed=seed, tasks=8, rate=40.0 + seed)
     plan = plan_of(instance, pair)
     assert plan is not None
@@ -171,8 +314,6 @@ MACHINES: dict[str, dict[str, Any]] = {
 
 def reached(dag: str, rate: float, pair: str, machine: str, seed: int) -> Row:
     """The rate that simulated machines sustain of a plan of Figures 7 and 8."""
-    from experiments.studies.papers.model_driven.simulation import Machines, Simulation
-
     instance = dag_at(dag, rate)
     plan = plan_of(instance, pair)
     assert plan is not None
@@ -184,8 +325,6 @@ def reached(dag: str, rate: float, pair: str, machine: str, seed: int) -> Row:
 
 def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list[Row]:
     """CPU and memory of each machine of a plan on 20 slots; rate and latency of the run."""
-    from experiments.studies.papers.model_driven.simulation import Machines, Simulation
-
     rate, plan = planned_on_20(dag, pair)
     instance = dag_at(dag, rate)
     found = Predicted(instance, plan)

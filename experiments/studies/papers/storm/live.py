@@ -20,8 +20,7 @@ import pandas as pd
 
 from experiments.studies.lab.plans import random_places
 from experiments.studies.lab.runner import PATIENCE, LabError, Walk, run_lab, tell, wait_until
-from experiments.studies.lab.storm import all_run, conf_of, placed
-from experiments.studies.lab.storm_cluster import SUPERVISORS, StormCluster
+from experiments.studies.lab.storm import SUPERVISORS, StormCluster, all_run, conf_of, placed
 from experiments.studies.lab.storm_plugin import STORM
 from experiments.studies.papers.tables import store_table
 from optim import Instance, Plan, solve

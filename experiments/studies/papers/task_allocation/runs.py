@@ -1,31 +1,251 @@
-"""Runs of the tables: the paper's examples, its random graphs, jobs with drawn costs.
+"""Runs of the tables and figures: the paper's examples, its random graphs, jobs with drawn costs.
 
-No sweeps: placements that are not whole count, TL's order is drawn with the graph, and single task
-pairs are counted, of which no figure of the referee says anything.
+No sweeps: placements that are not whole count, TL's order is drawn with the graph, single task
+pairs are counted, plans follow one another as a rate varies, and the compiled algorithms alone are
+timed, on arrays that stand ready.
 """
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from experiments.generators import generate
-from experiments.studies.papers.task_allocation import allocations
-from experiments.studies.papers.task_allocation.allocations import (
-    TL_READINGS,
-    naive,
-    optimum,
-    td,
-    tl,
-)
-from experiments.studies.papers.task_allocation.workloads import NOISE, THRESHOLD, make_job
+from heuristics.task_allocation.groups import grouped_job, recut
+from heuristics.task_allocation.task_level import task_level
+from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs, uneven_pairs
+from heuristics.task_allocation.top_down import place_groups, top_down
+from optim import Plan, evaluate, solve
+from optim.format.instance import Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-    from optim.format.instance import Instance
+    from numpy.typing import NDArray
+
+    Places = NDArray[np.int32]
+
+
+TL_READINGS = tuple(
+    (priority, order)
+    for priority in ("task_imc", "group_imc", "significance")
+    for order in ("row", "column", "diagonal", "shuffled")
+)
+"""What the paper leaves open in TL: (priority of the pairs, order of the pairs of a group pair)."""
+
+
+class Allocated(NamedTuple):
+    """A placement and what it gains; the gain of one that is not whole is ``nan``."""
+
+    node: Places
+    gain: float
+    whole: bool
+
+
+def tl(
+    instance: Instance, priority: str = "group_imc", order: str = "shuffled", seed: int = 0
+) -> Allocated:
+    """Run TL; the defaults are the default reading."""
+    from heuristics.task_allocation.task_level import place_pairs
+
+    job = grouped_job(instance)
+    return judged(instance, place_pairs(job, priority, order, seed, uneven_pairs(instance, job)))
+
+
+def td(instance: Instance, priority: str = "significance", **options: Any) -> Allocated:
+    """Run TD."""
+    return judged(instance, place_groups(grouped_job(instance), priority, **options))
+
+
+def naive(instance: Instance) -> Allocated:
+    """Run the naive allocator of section 3.1."""
+    from heuristics.task_allocation.naive import place_pairs
+
+    job = grouped_job(instance)
+    return judged(instance, place_pairs(job, uneven_pairs(instance, job)))
+
+
+def storm(instance: Instance, workers: int | None = None) -> Allocated:
+    """Run Storm's default on a number of workers, or on the fewest that overload no node."""
+    num_tasks = instance.num_tasks
+    most = min(instance.num_nodes, num_tasks)
+    room = instance.headroom[:, 0] + 1e-6
+    for count in range(1, most + 1) if workers is None else (workers,):
+        node = (np.arange(num_tasks) % count).astype(np.int32)
+        load = np.bincount(node, instance.tasks.load[:, 0], instance.num_nodes)
+        if (load <= room).all():
+            return judged(instance, node)
+    return Allocated(np.full(num_tasks, -1, dtype=np.int32), float("nan"), False)
+
+
+def optimum(instance: Instance, time_limit: float = 20.0) -> float:
+    """Return the greatest gain, or ``nan`` where it is not proved."""
+    result = solve(instance, method="imc-exact", time_limit=time_limit, threads=1)
+    if result.termination.value != "optimal" or result.objective is None:
+        return float("nan")
+    return float(result.objective.value or 0.0)
+
+
+def judged(instance: Instance, node: Places) -> Allocated:
+    """Return a placement with its gain; checks that no node is above its capacity."""
+    whole = bool((node >= 0).all())
+    placed = node >= 0
+    load = np.bincount(node[placed], instance.tasks.load[placed, 0], instance.num_nodes)
+    if (load > instance.headroom[:, 0] * (1 + 1e-6) + 1e-6).any():
+        raise AssertionError(f"{instance.name}: a node is above its capacity")
+    gain = instance.flows.collocated(node, instance.num_nodes) if whole else float("nan")
+    return Allocated(node, gain, whole)
+
+
+def links_of(instance: Instance, node: Places, first: int, second: int) -> int:
+    """Return how many task pairs of two operators are on one node."""
+    counts: Sequence[Any] = [
+        np.bincount(node[tasks][node[tasks] >= 0], minlength=instance.num_nodes)
+        for tasks in (instance.tasks_of(first), instance.tasks_of(second))
+    ]
+    return int((counts[0] * counts[1]).sum())
+
+
+LEVELS = ((0.0, 0.5), (2.0, 1.0), (5.0, 0.7), (8.0, 0.4), (11.0, 0.2), (14.0, 0.4))
+"""From which minute on the job gets which share of its peak rate."""
+MINUTES, MINUTES_REDUCED = 17.0, 8.0
+STEP, STEP_REDUCED = 0.5, 1.0
+NOISE = 0.03
+THRESHOLD = 0.1
+CAPACITY = 400.0
+
+
+def adapted(folder: Path, reduced: bool) -> pd.DataFrame:
+    """Plan once at the peak with TD and Storm, and again after every change with TD-RC."""
+    minutes, step = (MINUTES_REDUCED, STEP_REDUCED) if reduced else (MINUTES, STEP)
+    peak = make_job(1.0)
+    once = {"TD": td(peak).node, "Storm": storm(peak).node}
+    standing: NDArray[np.int32] | None = None
+    planned_at = 0.0
+    rows = []
+    for minute, rate in rates(minutes, step):
+        now = make_job(rate)
+        moves = 0
+        if standing is None or abs(rate - planned_at) > THRESHOLD * planned_at:
+            fresh = td(now).node
+            moves = 0 if standing is None else int((fresh != standing).sum())
+            standing, planned_at = fresh, rate
+        row = {"minute": minute, "input rate (% of peak)": 100 * rate, "moves of TD-RC": moves}
+        for name, node in {"TD-RC": standing, **once}.items():
+            row |= measured(now, node, name)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def rates(minutes: float, step: float) -> Iterator[tuple[float, float]]:
+    """Give pairs of minute and share of the peak: the levels, with a little noise below them."""
+    rng = np.random.default_rng(0)
+    for minute in np.arange(0.0, minutes, step):
+        level = [share for start, share in LEVELS if start <= minute][-1]
+        # noise only lowers, so that the plan made at the peak holds throughout
+        yield float(minute), level * (1 - NOISE * float(rng.random()))
+
+
+def make_job(rate: float) -> Instance:
+    """Return the Twitter job at a share of its peak rate; costs and traffic follow it."""
+    return generate("twitter", capacity=CAPACITY, input_rate=rate)
+
+
+def measured(instance: Instance, node: Places, name: str) -> dict[str, float]:
+    """Return IMC gain and highest utilisation of a placement under the rates of now."""
+    evaluation = evaluate(instance, Plan.from_indices(instance, node))
+    return {
+        f"{name} (MB/s)": evaluation.imc_gain or 0.0,
+        f"highest load {name} (%)": 100 * (evaluation.max_utilisation or 0.0),
+        f"nodes {name}": evaluation.nodes_used or 0,
+    }
+
+
+NAMES = ("TD", "TL")
+
+
+def counted(method: str, seconds: int) -> list[dict[str, int]]:
+    """Count the calls of an algorithm second by second."""
+    counts = count_calls(prepared(method), seconds)
+    return [{"duration (s)": at, "allocations": calls} for at, calls in enumerate(counts, start=1)]
+
+
+def prepared(name: str, **changes: Any) -> Callable[[], object]:
+    """Return one call of TD or TL on the pipeline of Figure 5 with other parameters."""
+    return call_of(name, generate("pipeline", seed=0, **{"rates": "15,14,16", **changes}))
+
+
+def call_of(name: str, instance: Instance) -> Callable[[], object]:
+    """Return one call of a compiled algorithm, TD or TL, on arrays that stand ready."""
+    job = grouped_job(instance)
+    arrays = job.arrays
+    if name == "TD":
+        order = job.priority("significance")
+        return lambda: top_down(*arrays, order, 0)
+    runs = pair_runs(job, None, "imc", "shuffled", 0)
+    return lambda: task_level(*arrays, runs, PAIR_ORDERS.index("shuffled"), 0)
+
+
+def count_calls(call: Callable[[], object], seconds: int) -> list[int]:
+    """Return how many calls had ended after 1, 2, … seconds of this process's own time."""
+    call()  # compiled, or loaded from the cache, before the clock starts
+    counts: list[int] = []
+    calls, batch = 0, 1
+    began = time.process_time()
+    while len(counts) < seconds:
+        for _ in range(batch):
+            call()
+        calls += batch
+        spent = time.process_time() - began
+        # look at the clock about every millisecond only
+        batch = max(1, int(1e-3 * calls / max(spent, 1e-6)))
+        while len(counts) < seconds and spent >= len(counts) + 1:
+            counts.append(calls)
+    return counts
+
+
+def throughput(seed: int) -> dict[str, float]:
+    """Allocations a second of TD and TL on the pipeline of Figure 5."""
+    rates = np.random.default_rng(seed).uniform(14, 16, 3)
+    change = {"rates": ",".join(f"{rate:.3f}" for rate in rates)}
+    return {name: 1 / seconds_of(prepared(name, **change), 0.15) for name in NAMES}
+
+
+def seconds_of(call: Callable[[], object], least: float = 0.05) -> float:
+    """Return the least seconds of processor time of a call over several rounds."""
+    call()
+    best, spent = float("inf"), 0.0
+    while spent < least:
+        began = time.process_time()
+        calls = 0
+        while calls < 3 or time.process_time() - began < 1e-3:
+            call()
+            calls += 1
+        took = time.process_time() - began
+        spent += took
+        best = min(best, took / calls)
+    return best
+
+
+def scaling(what: str, algorithm: str, groups: int, tasks: int, nodes: int) -> dict[str, float]:
+    """Seconds of an allocation by tasks, groups and nodes; without tasks, `what` says how many."""
+    count = tasks or groups * (1 if "one task" in what else 10)
+    job = {"groups": groups, "tasks": str(count // groups), "costs": "200", "rates": "10"}
+    call = prepared(algorithm, **job, nodes=nodes, capacity=220.0 * groups / nodes)
+    return {"tasks": count, "seconds": seconds_of(call)}
+
+
+def dense(what: str, groups: int) -> dict[str, float]:
+    """Seconds of TD on groups of one task, of which all talk to all."""
+    rates = [(a, b, 1.0 + (a * b) % 7) for a in range(groups) for b in range(a)]
+    made = grouped_job(job([(1, 1.0)] * groups, rates, [groups / 18] * 20))
+    return {"seconds": seconds_of(lambda: place_groups(made))}
+
 
 Row = dict[str, Any]
 
@@ -38,7 +258,7 @@ def examples(algorithm: str, priority: str, order: str, seeds: int) -> Iterator[
     made = cached("figure2")
     for seed in range(seeds if order == "shuffled" else 1):
         placed = td(made, priority) if algorithm == "TD" else tl(made, priority, order, seed)
-        links = {f"links_{p + 1}": allocations.links(made, placed.node, p, p + 1) for p in range(3)}
+        links = {f"links_{p + 1}": links_of(made, placed.node, p, p + 1) for p in range(3)}
         first, last = (set(some.tolist()) for some in np.split(placed.node, [10 + 20]))
         nodes = {"nodes_pair_1": len(first), "nodes_pair_3": len(last - first)}
         yield {"seed": seed, **links, **nodes, "nodes": len(first | last)}
@@ -103,8 +323,6 @@ def built(seeds: int) -> list[Row]:
 
 
 def _nodes(made: Instance) -> float:
-    from optim import solve
-
     result = solve(made, method="imc-exact")
     assert result.evaluation is not None
     return float(result.evaluation.nodes_used or 0)
@@ -117,8 +335,6 @@ def relaxed(what: str, seed: int) -> Iterator[Row]:
 
 def _common_divisor(seed: int, _: str) -> Iterator[Row]:
     """Cut groups anew by the greatest common divisor, at a use of up to 100 %."""
-    from heuristics.task_allocation.groups import recut
-
     rng = np.random.default_rng(seed)
     count = int(rng.integers(3, 7))
     cost = rng.integers(1, 12, count) * 10.0
@@ -141,30 +357,24 @@ SIZES = {
 
 def _normalised(seed: int, what: str) -> Iterator[Row]:
     """Nodes of unlike sizes, as they are and as several of the smallest."""
-    from heuristics.task_allocation.groups import grouped_job
-    from heuristics.task_allocation.top_down import place_groups
-
     base = cached("random_graphs", costs="ranked", tasks=34, seed=seed)
     nodes = [{"id": f"n{i}", "capacity": {"cpu": 100.0 * k}} for i, k in enumerate(SIZES[what])]
     mixed = base.replace(nodes=nodes)
     for variant, normalise in (("as they are", False), ("normalised", True)):
         normal = grouped_job(mixed, normalise=normalise)
-        placed = allocations.judged(mixed, place_groups(normal))
+        placed = judged(mixed, place_groups(normal))
         yield {"variant": variant, "placed": float(placed.whole), "gain": placed.gain}
 
 
 def _hot_keys(seed: int, _: str) -> Iterator[Row]:
     """Groups with few hot keys, cut into even ones."""
-    from heuristics.task_allocation.groups import grouped_job
-    from heuristics.task_allocation.top_down import place_groups
-
     rng = np.random.default_rng(seed)
     hot = int(rng.integers(1, 4))
     weight = np.ones(40)
     weight[:hot] = rng.integers(4, 9, hot)
     made = skewed(weight, rng)
     even = grouped_job(made, margin=0.1)
-    placed = allocations.judged(made, place_groups(even))
+    placed = judged(made, place_groups(even))
     groups = {"groups": float(made.num_operators), "new_groups": float(even.num_groups)}
     yield {"variant": "even groups", "placed": float(placed.whole), **groups, "hot": float(hot)}
 
@@ -195,8 +405,6 @@ def uneven_pair(tasks: int, seeds: int) -> Iterator[Row]:
 
 def graphs(seed: int) -> Row:
     """Gains on a graph of section 7.3 at the default reading, MB/s; empty where not whole."""
-    from optim import solve
-
     made = cached("random_graphs", costs="ranked", seed=seed)
     search = solve(made, method="imc-search", seed=0).evaluation
     return {
@@ -269,14 +477,14 @@ def workloads(job: str, seed: int, capacity: int) -> Row:
         "td_imc": td(made, "imc").gain,
         "tl": tl(made, seed=seed).gain,
         "tl_row": tl(made, "task_imc", "row").gain,
-        "storm": allocations.storm(made).gain,
+        "storm": storm(made).gain,
     }
 
 
 def workers(workers: int) -> Row:
     """Storm's gain at the peak of Figure 9 on a number of workers, beside TD's."""
     made = make_job(1.0)
-    return {"storm": allocations.storm(made, workers).gain, "td": td(made).gain}
+    return {"storm": storm(made, workers).gain, "td": td(made).gain}
 
 
 def varying_rate(seed: int) -> Row:
@@ -314,8 +522,6 @@ def job(
     patterned: list[tuple[str, str, float, str]] = [],  # noqa: B006  never changed
 ) -> Instance:
     """Build a job: groups as (tasks, cost of all), edges as (group, group, traffic)."""
-    from optim.format.instance import Instance
-
     return Instance.from_dict(
         {
             "format": "streamplace.instance/1",
@@ -333,8 +539,6 @@ def job(
 
 def skewed(weight: Any, rng: Any) -> Instance:
     """Build two groups, the first with tasks of unlike loads by key; the rest is nearly even."""
-    from optim.format.instance import Instance
-
     loads = weight * rng.uniform(0.97, 1.0, len(weight))
     return Instance.from_dict(
         {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.studies.lab.flink_cluster import MAIN, build_jar
+from experiments.studies.lab.flink import MAIN, build_jar
 from optim.errors import InvalidInput
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.submit import (
