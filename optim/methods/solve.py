@@ -311,13 +311,14 @@ def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
         left = asked.time_limit - (time.perf_counter() - began)
         asked = replace(asked, time_limit=max(left, asked.time_limit / 10))
 
-    def run(loose: Instance, node: Ints | None, seconds: float | None) -> Result:
+    def run(loose: Instance, node: Ints | None, seconds: float | None, cold: bool) -> Result:
         plan = asked.warm_start if node is least.node else None
         if plan is None and node is not None and method != PORTFOLIO and chosen.takes_warm_start:
             plan = Plan.from_indices(loose, node, None, "least excess", {})
         now = replace(
             asked, objective=chosen.objective, ignore=(), time_limit=seconds, warm_start=plan,
             repair=repair and repaired is None,
+            starts=NONE if cold and chosen.cold and method != PORTFOLIO else asked.starts,
         )  # fmt: skip
         return _solve(loose, method, now)
 

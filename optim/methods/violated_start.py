@@ -262,7 +262,8 @@ class SecondLevel:
     start, least
         What is broken today, and the first level.
     run
-        Solves an instance with other limits: of instance, plan to start from, and seconds.
+        Solves an instance with other limits: of instance, plan to start from, seconds, and
+        whether heuristics before an exact method may be left out.
     empties
         Whether only plans are asked for that take off leaving nodes all that may go elsewhere.
     """
@@ -271,7 +272,7 @@ class SecondLevel:
         self,
         start: BrokenStart,
         least: LeastExcess,
-        run: Callable[[Instance, Ints | None, float | None], Result],
+        run: Callable[[Instance, Ints | None, float | None, bool], Result],
         time_limit: float | None,
         *,
         empties: bool = False,
@@ -326,8 +327,10 @@ class SecondLevel:
         """Return the excess that a plan may have: the least known, and rounding."""
         return self.least.excess * (1 + _SAME) + self.least.rounding
 
-    def _run(self, instance: Instance, node: Ints | None, seconds: float | None) -> Result:
-        result = self.run(instance, node, seconds)
+    def _run(
+        self, instance: Instance, node: Ints | None, seconds: float | None, *, cold: bool = False
+    ) -> Result:
+        result = self.run(instance, node, seconds, cold)
         if result.plan is not None:
             self._take(result)
         return result
@@ -412,7 +415,8 @@ class SecondLevel:
                     changed[k][at] = limits[k][at] + part * over[k][at] * sizes[k][at]
                     if ROWS[k].whole:
                         changed[k][at] = np.floor(changed[k][at] + _SAME)
-                    child = self._run(_with_caps(start, base, changed, limits), None, self.left())
+                    part_of = _with_caps(start, base, changed, limits)
+                    child = self._run(part_of, None, self.left(), cold=True)
                     if child.termination is Termination.INFEASIBLE:
                         continue
                     if child.termination is not Termination.OPTIMAL or child.plan is None:

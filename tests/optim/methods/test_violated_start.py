@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from optim import Instance, InvalidInput, solve
+from optim import Instance, InvalidInput, Result, solve
+from optim.methods.registry import Settings
 from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.cases import Finding
@@ -427,6 +428,24 @@ def test_all_placements_are_judged_where_they_are_few() -> None:
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_shares_of_the_excess_are_searched_without_heuristics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import optim.methods.solve as solving
+
+    plain, starts = solving._solve, []
+
+    def noted(instance: Instance, method: str, asked: Settings) -> Result:
+        starts.append(asked.starts)
+        return plain(instance, method, asked)
+
+    monkeypatch.setattr(solving, "_solve", noted)
+    result = solve(Instance.from_dict(broken_instance(73)), "plan-milp")
+    assert result.termination == "optimal"
+    assert starts[0] == "own"
+    assert "none" in starts[1:]
+
+
 def test_placements_beyond_number_are_not_judged() -> None:
     result = solve(crowded(None, count=700), "balance-search", time_limit=1.0)
     assert result.mending is not None
