@@ -58,7 +58,7 @@ def least_excess(
     loose: Instance,
     weight: Floats,
     seconds: float | None,
-    judged: Callable[[NDArray[np.int32]], float],
+    judged: Callable[[NDArray[np.int32]], tuple[float, float]],
 ) -> tuple[NDArray[np.int32] | None, float]:
     """Return nodes of a placement of least excess, and a bound that none falls below.
 
@@ -71,7 +71,8 @@ def least_excess(
     seconds
         Time for it; ``None`` for a number of branch-and-bound nodes alone.
     judged
-        Returns the excess of a placement; infinite where it is worse than today anywhere.
+        Returns the excess of a placement, infinite where it is worse than today anywhere; and that
+        if all that may fit the slots does.
     """
     ends = None if seconds is None else time.perf_counter() + seconds
     cells = instance.num_tasks * instance.num_nodes
@@ -99,6 +100,7 @@ def least_excess(
     whole = {atom for atom in paid if is_whole(atoms.rule_of(atom))}
     arrays, _ = with_raises(made, paid, whole, most)
     best, least, known, stalled = None, np.inf, 0.0, 0
+    unknown = np.inf  # least of what was cut off though it may have less
     presolve = True
     columns = np.arange(instance.num_tasks) * instance.num_nodes
     for _ in range(_ROUNDS):
@@ -113,7 +115,9 @@ def least_excess(
             known = max(known, size * answer.bound * (1 - 1e-9))
         if answer.x is not None:
             node = made.place(answer.x)
-            excess = judged(node)
+            excess, if_slots_fit = judged(node)
+            if if_slots_fit < excess:
+                unknown = min(unknown, if_slots_fit)
             if best is None or excess < least:
                 best, least = node, excess
         closed = known - before[0] > _PROGRESS * (before[1] - before[0])
@@ -129,7 +133,7 @@ def least_excess(
             break
         row = Row(tuple((columns + node).tolist()), (1.0,) * len(node), len(node) - 1.0)
         arrays = arrays.with_rows([row])
-    return (best if least < np.inf else None), min(known, least)
+    return (best if least < np.inf else None), min(known, least, unknown)
 
 
 def _price(instance: Instance, weight: Floats, limit: Limit, r: int) -> float:

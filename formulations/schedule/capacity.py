@@ -24,6 +24,7 @@ from optim.rules import (
     Form,
     broken,
     rules_of,
+    undecided,
     without_limits,
 )
 from optim.rules.placement import Placement
@@ -663,9 +664,12 @@ class Between:
         Without the rules that only the plan must keep.
     start, goal
         As given.
+    undecided
+        Whether a placement was refused of which it is not known whether it fits the slots.
     """
 
     def __init__(self, instance: Instance, start: Ints, goal: Ints) -> None:
+        self.undecided = False
         self.instance = _without_together(without_limits(instance, FINAL_ONLY))
         self.start, self.goal = start, goal
         self._nowhere = (start < 0) | (goal < 0)
@@ -676,8 +680,11 @@ class Between:
 
     def worse(self, node: Ints) -> list[Violation]:
         """Return what a placement breaks and neither end does, or breaks more than both."""
-        found = broken(Placement(self.instance, node), elsewhere=self._nowhere)
-        return [v for v in found if self._exceeds(v)]
+        placement = Placement(self.instance, node)
+        found = broken(placement, elsewhere=self._nowhere)
+        worse = [v for v in found if self._exceeds(v)]
+        self.undecided |= any(undecided(placement, v) for v in worse)
+        return worse
 
     def _exceeds(self, v: Violation) -> bool:
         allowed = self._allowed.get(v.key)

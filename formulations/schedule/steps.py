@@ -103,7 +103,7 @@ def _order_of(new_room: Callable[[], Room], steps: list[Step], *, parking: bool)
     sequence = exact.run()
     if sequence is not None:
         return Order(_cut(new_room(), sequence))
-    proven = not exact.gave_up
+    proven = not (exact.gave_up or room.between.undecided)
     stuck, rest = exact.stuck()
     blocked = [why for step in rest if (why := stuck.why(step, rest)) is not None]
     if not blocked:  # each could be made first, and all of it ends like this

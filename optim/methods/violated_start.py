@@ -30,7 +30,7 @@ from optim.methods.reduce import in_own_units, scaled, with_columns, with_set_co
 from optim.methods.registry import from_above
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
-from optim.rules import broken, counts_moves, hopeless
+from optim.rules import broken, counts_moves, hopeless, undecided
 from optim.rules.excess import (
     ROWS,
     RULE_OF,
@@ -109,6 +109,17 @@ class BrokenStart:
         if worsened(self.now, found):
             return np.inf, found
         return excess_of(self.binding, found), found
+
+    def judged_surely(self, node: Ints) -> tuple[float, float]:
+        """Return the excess of a placement, and what it has if all that may fits the slots."""
+        placement = Placement(self.binding, node)
+        found = tuple(broken(placement))
+        sure = tuple(v for v in found if not undecided(placement, v))
+        excess, least = (
+            np.inf if worsened(self.now, some) else excess_of(self.binding, some)
+            for some in (found, sure)
+        )
+        return excess, least
 
     def loose(self, node: Ints, *, narrow: bool = False) -> Instance:
         """Return `rows` with limits loosened to what a placement has."""
@@ -209,7 +220,12 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     late = left is not None and left <= 0 and not is_small(seen)
     if best.proven or model is None or late:
         return best
-    node, proved = model(seen, loose, weight, left, lambda node: start.judged(node)[0] - fixed)
+
+    def judged(node: Ints) -> tuple[float, float]:
+        excess, if_slots_fit = start.judged_surely(node)
+        return excess - fixed, if_slots_fit - fixed
+
+    node, proved = model(seen, loose, weight, left, judged)
     other = _judged(start, node, max(bound, proved + fixed))
     best = other if other.excess < best.excess else replace(best, bound=other.bound)
     return best if best.proven else _of_all(start, best)
@@ -223,12 +239,12 @@ def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
         return best
     places = [np.flatnonzero(allowed[kind]) for kind in kinds]
     every = np.array(list(itertools.product(*places)), dtype=np.int32)
-    excess = np.array([start.judged(node)[0] for node in every])
-    least = float(excess.min())
+    excess, surely = np.array([start.judged_surely(node) for node in every]).T
+    least, bound = float(excess.min()), float(surely.min())
     if least >= best.excess - best.rounding:
-        return replace(best, bound=min(least, best.excess))
+        return replace(best, bound=min(bound, best.excess))
     first = int(np.argmax(excess <= least + best.rounding))  # whatever the unit
-    return replace(best, node=every[first], excess=float(excess[first]), bound=least)
+    return replace(best, node=every[first], excess=float(excess[first]), bound=bound)
 
 
 def no_more_than(node: Ints, start: BrokenStart, least: LeastExcess) -> LeastExcess:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from formulations.schedule.capacity import AT_ONCE, Between
 from formulations.schedule.steps import Steps, steps
 from optim import Instance, InvalidInput, Plan
 from optim.format.tables import APART, TOGETHER
-from optim.rules import broken, without_limits
+from optim.rules import broken, slot_assignment, without_limits
 from optim.rules.placement import Placement
 from tests.fuzz.generate import generate
 from tests.fuzz.product import known_fields
@@ -244,3 +244,24 @@ def test_every_prefix_keeps_the_rules_and_no_order_means_none(part: int) -> None
             every_subset_holds(instance, third)
             parked += 1
     assert min(orders, proofs) >= COUNT / 50
+
+
+@pytest.mark.parametrize("work", [0, 200_000])
+def test_what_may_fit_the_slots_refutes_no_order(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Task a has to join b to f first: two slots of 12 do, where first-fit finds three."""
+    little = partial(slot_assignment.assign_slots, work=work)
+    monkeypatch.setattr(slot_assignment, "assign_slots", little)
+    loads = dict(zip("abcdef", [6, 5, 4, 3, 3, 3], strict=True))
+    tasks = [
+        {"id": task, "load": {"cpu": load}, "node": "n2" if task == "a" else "n1"}
+        for task, load in loads.items()
+    ]
+    slots = {"slots": 2, "slot_capacity": {"cpu": 12}}
+    nodes = [{"id": "n1", **slots}, {"id": "n2", "capacity": {"cpu": 6}}]
+    document = {"format": "streamplace.instance/1", "name": "slots", "nodes": nodes, "tasks": tasks}
+    instance = Instance.from_dict(document)
+    plan = Plan.from_indices(instance, [0, 1, 0, 0, 0, 0], method="by hand")
+    found = steps(instance, plan, parking=False)
+    assert (found.found, found.proven) == (work > 0, False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from optim import Instance, InvalidInput, Result, solve
 from optim.methods.registry import Settings
+from optim.rules import slot_assignment
 from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.cases import Finding
@@ -427,7 +429,6 @@ def test_all_placements_are_judged_where_they_are_few() -> None:
     assert result.mending.excess == pytest.approx(0.5284627)
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_shares_of_the_excess_are_searched_without_heuristics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -446,6 +447,23 @@ def test_shares_of_the_excess_are_searched_without_heuristics(
     assert "none" in starts[1:]
 
 
+@pytest.mark.parametrize("work", [0, 200_000])
+def test_what_may_fit_the_slots_has_less_excess(work: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Task a has to join the others: two slots of 12 do, where first-fit finds three."""
+    little = partial(slot_assignment.assign_slots, work=work)
+    monkeypatch.setattr(slot_assignment, "assign_slots", little)
+    builder = InstanceBuilder("slots").node("n1", slots=2, slot_capacity=12).node("n2", capacity=3)
+    for task, load in zip("abcdef", [6, 5, 4, 3, 3, 3], strict=True):
+        builder = builder.task(task, load=load, node="n2" if task == "a" else "n1")
+    result = solve(builder.limits(max_migrations=1).build(), "imc-brute", objective="nodes_used")
+    if work:
+        assert result.termination == "optimal"
+    else:
+        assert result.mending is not None
+        assert not result.mending.least
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_placements_beyond_number_are_not_judged() -> None:
     result = solve(crowded(None, count=700), "balance-search", time_limit=1.0)
     assert result.mending is not None
