@@ -227,7 +227,8 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
 
     node, proved = model(seen, loose, weight, left, judged)
     other = _judged(start, node, max(bound, proved + fixed))
-    best = other if other.excess < best.excess else replace(best, bound=other.bound)
+    less = other.excess < best.excess - best.rounding
+    best = other if less else replace(best, bound=other.bound)
     return best if best.proven else _of_all(start, best)
 
 
@@ -250,7 +251,7 @@ def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
 def no_more_than(node: Ints, start: BrokenStart, least: LeastExcess) -> LeastExcess:
     """Take a placement that is given for the least excess known, where it has less."""
     other = _judged(start, node, least.bound)
-    return other if other.excess < least.excess else least
+    return other if other.excess < least.excess - least.rounding else least
 
 
 def _judged(start: BrokenStart, node: Ints | None, bound: float) -> LeastExcess:

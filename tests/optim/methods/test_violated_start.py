@@ -447,6 +447,13 @@ def test_shares_of_the_excess_are_searched_without_heuristics(
     assert "none" in starts[1:]
 
 
+def test_of_plans_of_equal_excess_rounding_chooses_none() -> None:
+    """Descent leaves one of two equal tasks where it is; the model's plan exchanges them."""
+    result = solve(Instance.load(BROKEN / "equal-but-for-rounding.json"), "gma")
+    assert result.plan is not None
+    assert (result.plan.assignment["op1/0"], result.plan.assignment["op1/1"]) == ("n2", "n1")
+
+
 @pytest.mark.parametrize("work", [0, 200_000])
 def test_what_may_fit_the_slots_has_less_excess(work: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Task a has to join the others: two slots of 12 do, where first-fit finds three."""
