@@ -2,17 +2,8 @@
 
 from streamplace.cli.main import STUDIES, Command
 
+BENCH, PAPER = (f"experiments.studies.{name}.command" for name in ("bench", "papers"))
 COMMANDS = (
-    Command(
-        "bench",
-        "experiments.studies.bench.command",
-        "measure a method on the open benchmark",
-        STUDIES,
-    ),
-    Command(
-        "paper",
-        "experiments.studies.papers.command",
-        "reproduce the papers' figures and claims",
-        STUDIES,
-    ),
+    Command("bench", BENCH, "measure a method on the open benchmark", STUDIES),
+    Command("paper", PAPER, "reproduce the papers' figures and claims", STUDIES),
 )

@@ -38,9 +38,6 @@ class Potc(Planner):
     PoTC: the loads settle where no key group gains by sending more to its other node. Each window
     the two partial states are merged on a third node by hash, a load that cannot be balanced.
 
-    Source: Nasir et al., "The power of both choices", ICDE 2015, as in Madsen, Zhou, Cao 2016,
-    sections 2.2 and 5.2.
-
     Attributes
     ----------
     seed

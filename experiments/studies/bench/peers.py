@@ -112,13 +112,8 @@ def peers() -> dict[str, Peer]:
         asker, installed = partial(partitioned, module), partial(_is_installed, module)
         found[name] = Peer(asker, TRAFFIC, install=f"pip install {module}", found=installed)
     pip = "PYTHON -m pip install rebalancer, a Python 3.12 or newer named by STREAMPLACE_REBALANCER"
-    found["rebalancer"] = Peer(
-        rebalancer,
-        ("load_distance",),
-        10.0,
-        pip,
-        lambda: rebalancer_process.find_peer() is not None,
-    )
+    here = lambda: rebalancer_process.find_peer() is not None  # noqa: E731
+    found["rebalancer"] = Peer(rebalancer, ("load_distance",), 10.0, pip, here)
     pip = f"PYTHON -m pip install timefold, a Python 3.10 to 3.12 named by {TIMEFOLD}, and a JVM"
     found["Timefold"] = Peer(timefold, TRAFFIC, 60.0, pip, lambda: timefold_python() is not None)
     for name, objectives in PUBLISHED.items():
@@ -229,12 +224,9 @@ def chosen_names(names: Sequence[str]) -> list[str]:
 
 
 def measured(
-    names: Sequence[str],
-    cases: Sequence[Case],
-    limit: float,
-    file: Path | None = None,
+    names: Sequence[str], cases: Sequence[Case], limit: float, file: Path | None = None,
     data: Path | None = None,
-) -> Iterator[tuple[str, Row]]:
+) -> Iterator[tuple[str, Row]]:  # fmt: skip
     """Yield name and row of each run: those that are stored, and the others as they are made."""
     known = {(name, row["case"]): row for name, row in stored(file)}
     made = peers()

@@ -20,13 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.studies.bench.cases import TABLE, Case, made, read, sha256
-from optim.certificates.check import SENSES
+from optim import solve
+from optim.certificates.check import SENSES, Refused, Unreadable
+from optim.certificates.write import certify, number, rounded
 from optim.errors import StreamplaceError
+from optim.methods.registry import get_method
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from optim import Instance, Plan
     from optim.referee.result import Result
+
 
 CERTIFICATES = Path(__file__).with_name("certificates")
 """Where the certificates are, packed, by the names of their cases."""
@@ -121,8 +125,6 @@ def with_claim(case: Case, bound: Fraction, by: str) -> Case:
     """Return the case with a bound that a method states, if that is tighter."""
     if not tighter(case, bound, case.claimed):
         return case
-    from optim.certificates.write import number
-
     return replace(case, claimed=str(number(bound)), claimed_by=by)
 
 
@@ -130,8 +132,6 @@ def with_certificate(case: Case, bound: Fraction, certificate: dict[str, Any]) -
     """Return the case with a checked certificate, if its bound is tighter than a certified one."""
     if not tighter(case, bound, case.certified):
         return case
-    from optim.certificates.write import number
-
     told = sha256(text_of(certificate))
     return replace(case, certified=str(number(bound)), certificate_sha256=told)
 
@@ -188,9 +188,6 @@ def prove(
     best = plan if same else None
     if not proof or len(text) > MOST_BYTES:
         return Proved(case, None, best)
-    from optim.certificates.check import Refused, Unreadable
-    from optim.certificates.write import certify
-
     try:
         written = certify(
             text, case.objective, plan.assignment, value=worth, claimed=case.stated, seconds=proof,
@@ -210,10 +207,6 @@ def _solved(
     instance: Instance, case: Case, method: str, seconds: float
 ) -> tuple[float | None, Fraction | None, Plan | None]:
     """Return the value, the bound in the case's objective, and the plan."""
-    from optim import solve
-    from optim.certificates.write import rounded
-    from optim.methods.registry import get_method
-
     objectives = get_method(method).objectives
     objective = case.objective if case.objective in objectives else None
     result: Result = solve(instance, method, objective=objective, time_limit=seconds)

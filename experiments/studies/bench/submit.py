@@ -28,6 +28,8 @@ from experiments.studies.bench.proofs import (
     with_value,
     write,
 )
+from optim import Plan
+from optim.certificates import check
 from optim.certificates.check import SENSES
 from optim.errors import InvalidInput, Problem
 from optim.util.files import read_bytes
@@ -45,8 +47,6 @@ def checked_value(case: Case, instance: Instance, plan: Path) -> float:
     InvalidInput
         The plan breaks a rule, has no value, or one beyond what is proved.
     """
-    from optim import Plan
-
     found, broken = case.judged(instance, Plan.load(plan))
     if broken:
         raise InvalidInput(Problem(str(plan), None, f"breaks a rule: {broken[0]}"))
@@ -65,8 +65,6 @@ def checked_bound(case: Case, instance: Instance, path: Path) -> tuple[Fraction,
     InvalidInput
         It does not hold, is of another instance or objective, or assumes a rule away.
     """
-    from optim.certificates import check
-
     try:
         text = read_bytes(path)
         document, sha256 = check.parse(instance.to_json().encode())

@@ -100,11 +100,12 @@ class Seen:
             return
         self.changes += 1
         self.failed += not told["applied"]
-        moves = {task: node for task, (_, node) in _moved(self._now, told["plan"]).items()}
+        after = told["plan"]["assignment"]
+        moves = {task: after[task] for task, node in self._now.items() if after[task] != node}
         self.most = max(self.most, len(told["moves"]))
         self.flaps += len({*moves.items()} & self._left)
         self._left |= {(task, self._now[task]) for task in moves}
-        self._now = dict(told["plan"]["assignment"])
+        self._now = dict(after)
 
     def starts(self, assignment: dict[str, str]) -> None:
         """Take in where tasks are at first."""
@@ -115,11 +116,6 @@ class Seen:
             f"{self.looks} decisions, {self.changes} changes of at most {self.most} moves "
             f"({self.failed} not as planned), {self.flaps} flaps"
         )
-
-
-def _moved(before: dict[str, str], plan: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    after = plan["assignment"]
-    return {t: (n, after[t]) for t, n in before.items() if after[t] != n}
 
 
 def watch(

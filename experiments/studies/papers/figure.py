@@ -65,9 +65,6 @@ class Rows(Protocol):
         """Return one row a run, or what else the figure's table is made of."""
 
 
-Sentence = str | dict[str, str]
-"""A text with values, or one for each row of a query."""
-
 Frames = dict[str, "pd.DataFrame"]
 """Rows of several tables, by name."""
 
@@ -127,14 +124,8 @@ class Figure:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``streamplace paper --json`` lists."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "source": self.source,
-            "words": self.words,
-            "readings": list(self.readings),
-            "size": self.size,
-        }
+        texts = {key: getattr(self, key) for key in ("name", "title", "source", "words")}
+        return {**texts, "readings": list(self.readings), "size": self.size}
 
 
 def read_figures(path: Path) -> list[Figure]:
@@ -146,35 +137,33 @@ def read_figures(path: Path) -> list[Figure]:
     return [_figure(path.parent, entry, texts, views) for entry in whole]
 
 
-TEXTS = ("source", "words", "size")
-
-
 def _figure(
     folder: Path, entry: dict[str, Any], texts: Mapping[str, str], views: Mapping[str, str]
 ) -> Figure:
+    def said(text: str) -> str:
+        return texts.get(text, text)
+
+    sentences = [
+        {"sql": "FROM shown", "text": one} if isinstance(one, str) else one
+        for one in entry.get("measured", ())
+    ]
+    keep = entry.get("keeps_sentences", False)
     data = Chart(
         f"{folder.name.replace('_', '-')}/{entry['name']}", entry["sql"],
-        tuple(_sentence(one, texts) for one in entry.get("measured", ())),
-        tuple(entry["panels"]), views,
+        tuple((one["sql"], said(one["text"])) for one in sentences), tuple(entry["panels"]), views,
     )  # fmt: skip
     return Figure(
         name=data.name,
         title=entry["title"],
-        **{key: texts.get(entry[key], entry[key]) for key in TEXTS if key in entry},
+        **{key: said(entry[key]) for key in ("source", "words", "size") if key in entry},
         rows=_rows(folder, entry),
-        table=partial(data.table, keep=entry.get("keeps_sentences", False)),
+        table=partial(data.table, keep=keep),
         plot=data.plot,
         measured=data.measured,
-        readings=tuple(texts.get(text, text) for text in entry.get("readings", ())),
-        keeps_sentences=entry.get("keeps_sentences", False),
+        readings=tuple(map(said, entry.get("readings", ()))),
+        keeps_sentences=keep,
         panels=len(data.panels),
     )
-
-
-def _sentence(one: Sentence, texts: Mapping[str, str]) -> Sentence:
-    if isinstance(one, str):
-        return texts.get(one, one)
-    return {**one, "text": texts.get(one["text"], one["text"])}
 
 
 def _rows(folder: Path, entry: Mapping[str, Any]) -> Rows:
@@ -223,7 +212,7 @@ class Chart:
 
     name: str
     sql: str
-    texts: tuple[Sentence, ...]
+    texts: tuple[tuple[str, str], ...]
     panels: tuple[dict[str, Any], ...]
     views: Mapping[str, str]
 
@@ -246,15 +235,7 @@ class Chart:
     def measured(self, table: pd.DataFrame) -> list[str]:
         """Return the sentences on a table."""
         with self._shown(table) as tables:
-            return [
-                sentence
-                for text in self.texts
-                for sentence in (
-                    tables.texts("FROM shown", text)
-                    if isinstance(text, str)
-                    else tables.texts(text["sql"], text["text"])
-                )
-            ]
+            return [said for sql, text in self.texts for said in tables.texts(sql, text)]
 
     def _shown(self, table: pd.DataFrame) -> Tables:
         frames = {"shown": table, **table.attrs.get("frames", {})}

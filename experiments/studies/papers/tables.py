@@ -243,13 +243,10 @@ def tables_of(paper: str) -> dict[str, Making]:
     path = PAPERS / paper / "tables.toml"
     told = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     views = told.pop("views", {})
+    parts = {name: partial(_made, paper, name, entry, views) for name, entry in told.items()}
     return {
-        name: Making(
-            partial(_made, paper, name, entry, views),
-            entry["seeds"],
-            entry.get("reduced_seeds", ""),
-        )
-        for name, entry in told.items()
+        name: Making(make, told[name]["seeds"], told[name].get("reduced_seeds", ""))
+        for name, make in parts.items()
     }
 
 

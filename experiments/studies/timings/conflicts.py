@@ -20,12 +20,13 @@ from formulations.conflicts.rule_instances import atoms_of
 from optim import Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from experiments.studies.timings.registry import Rows
 
     Document = dict[str, Any]
-    Expected = set[tuple[str, frozenset[str]]]
+    Rule = tuple[str, frozenset[str]]
+    Expected = set[Rule]
 
 RACKS = 5
 SECONDS = 60.0
@@ -36,28 +37,27 @@ class Base:
 
     def __init__(self, seed: int, nodes: int, tasks: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.each = tasks // nodes
-        self.nodes = [f"n{i}" for i in range(nodes)]
-        self.tasks = [f"t{i}" for i in range(tasks)]
+        each = self.each = tasks // nodes
+        self.nodes, self.all = [f"n{i}" for i in range(nodes)], range(tasks)
         cpu, memory = self.rng.uniform(5, 15, tasks), self.rng.uniform(1, 4, tasks)
-        state = self.rng.uniform(1, 9, tasks)
+        loads = zip(cpu.tolist(), memory.tolist(), self.rng.uniform(1, 9, tasks), strict=True)
+        node = {
+            "capacity": {"cpu": 25.0 * each, "memory": 6.0 * each}, "min_load": {"cpu": 1.0},
+            "max_tasks": 3 * each, "slots": 4,
+        }  # fmt: skip
+        self.tasks: list[Document] = [
+            {"id": f"t{i}", "operator": "all", "load": {"cpu": c, "memory": m},
+             "state": float(state), "node": f"n{i % nodes}"}
+            for i, (c, m, state) in enumerate(loads)
+        ]  # fmt: skip
         self.document: Document = {
             "format": "streamplace.instance/1",
             "name": f"planted-{seed}",
             "resources": ["cpu", "memory"],
-            "nodes": [self._node(i) for i in range(nodes)],
+            "nodes": [{"id": f"n{i}", **node, "rack": f"r{i % RACKS}"} for i in range(nodes)],
             "operators": [{"id": "all", "topology": "job"}, {"id": "pinned", "topology": "job"}],
             "topologies": [{"id": "job"}],
-            "tasks": [
-                {
-                    "id": f"t{i}",
-                    "operator": "all",
-                    "load": {"cpu": float(cpu[i]), "memory": float(memory[i])},
-                    "state": float(state[i]),
-                    "node": f"n{i % nodes}",
-                }
-                for i in range(tasks)
-            ],
+            "tasks": self.tasks,
             "traffic": [["t0", f"t{nodes}", 1.0]],
             "links": [
                 {"id": f"up-r{k}", "nodes": self.rack(k), "capacity": 50.0} for k in range(RACKS)
@@ -67,61 +67,56 @@ class Base:
                 {"id": "close", "tasks": ["t4", f"t{4 + nodes}"], "rule": "together"},
             ],
             "limits": {
-                "max_migrations": tasks // 4,
-                "max_migration_cost": 2.0 * tasks,
-                "max_load_distance": 30.0 * self.each,
-                "max_tasks_per_slot": self.each,
-                "max_inflow": 2 * self.each,
+                "max_migrations": tasks // 4, "max_migration_cost": 2.0 * tasks,
+                "max_load_distance": 30.0 * each, "max_tasks_per_slot": each,
+                "max_inflow": 2 * each,
             },
-        }
-        self.document["tasks"][5]["allowed"] = ["n5", "n6"]
+        }  # fmt: skip
+        self.tasks[5]["allowed"] = ["n5", "n6"]
         self.document["nodes"][-1]["leaving"] = True
-
-    def _node(self, i: int) -> Document:
-        return {
-            "id": f"n{i}",
-            "capacity": {"cpu": 25.0 * self.each, "memory": 6.0 * self.each},
-            "min_load": {"cpu": 1.0},
-            "rack": f"r{i % RACKS}",
-            "max_tasks": 3 * self.each,
-            "slots": 4,
-        }
 
     def rack(self, k: int) -> list[str]:
         """Nodes of a rack."""
         return [n for i, n in enumerate(self.nodes) if i % RACKS == k]
 
-    def some(self, count: int) -> list[int]:
-        """Draw tasks that no rule of the base is of."""
-        free = [i for i in range(len(self.tasks)) if i % len(self.nodes) > 6]
-        return sorted(self.rng.choice(free, count, replace=False).tolist())
+    def some(self, count: int, off: tuple[int, ...] = ()) -> list[int]:
+        """Draw tasks that no rule of the base is of, without those on some nodes."""
+        n = len(self.nodes)
+        drawn = self.rng.choice([i for i in self.all if i % n > 6], count, replace=False)
+        return [t for t in sorted(drawn.tolist()) if t % n not in off]
 
-    def pin(self, tasks: list[int], nodes: list[str]) -> tuple[str, frozenset[str]]:
+    def pin(self, tasks: list[int], nodes: list[str]) -> Rule:
         """Let tasks be on some nodes only; return the rule that says so."""
         for t in tasks:
-            self.document["tasks"][t] |= {"allowed": nodes, "operator": "pinned"}
-        return "allowed", frozenset(f"t{t}" for t in tasks)
+            self.tasks[t] |= {"allowed": nodes, "operator": "pinned"}
+        return of("allowed", [f"t{t}" for t in tasks])
 
-    def group(self, tasks: list[int], **rule: Any) -> tuple[str, frozenset[str]]:
+    def group(self, tasks: list[int], name: str = "planted", **rule: Any) -> Rule:
         """Add a set; return the rule."""
         members = [f"t{t}" for t in tasks]
-        self.document["sets"].append({"id": "planted", "tasks": members, **rule})
-        return "sets", frozenset({"planted"})
+        self.document["sets"].append({"id": name, "tasks": members, **rule})
+        return of("sets", [name])
+
+    def limit(self, **values: float) -> None:
+        """Set limits."""
+        self.document["limits"] |= values
 
     def set_nodes(self, nodes: list[str], **values: Any) -> None:
         """Change fields of nodes."""
-        for node in self.document["nodes"]:
-            if node["id"] in nodes:
-                for name, value in values.items():
-                    old = node.get(name)
-                    node[name] = {**old, **value} if isinstance(old, dict) else value
+        for node in (node for node in self.document["nodes"] if node["id"] in nodes):
+            for name, value in values.items():
+                node[name] = {**node[name], **value} if isinstance(value, dict) else value
 
-    def load(self, tasks: list[int], resource: str) -> float:
+    def load(self, tasks: Iterable[int], resource: str) -> float:
         """Sum of a load."""
-        return sum(self.document["tasks"][t]["load"][resource] for t in tasks)
+        return sum(self.tasks[t]["load"][resource] for t in tasks)
+
+    def on(self, node: int) -> list[int]:
+        """Tasks of a node."""
+        return [t for t in self.all if t % len(self.nodes) == node]
 
 
-def of(rule: str, ids: list[str] | tuple[str, ...] = ()) -> tuple[str, frozenset[str]]:
+def of(rule: str, ids: Iterable[str] = ()) -> Rule:
     """Name a rule of some nodes, sets, links or tasks."""
     return rule, frozenset(ids)
 
@@ -129,7 +124,7 @@ def of(rule: str, ids: list[str] | tuple[str, ...] = ()) -> tuple[str, frozenset
 def memory_in_all(b: Base) -> Expected:
     """All memory is less than what the tasks need."""
     del b.document["nodes"][-1]["leaving"]  # else all others are too small for what may be there
-    share = b.load(list(range(len(b.tasks))), "memory") / len(b.nodes)
+    share = b.load(b.all, "memory") / len(b.nodes)
     b.set_nodes(b.nodes, capacity={"memory": float(b.rng.uniform(0.7, 0.95)) * share})
     return {of("capacity", b.nodes)}
 
@@ -164,15 +159,15 @@ def together_is_too_large(b: Base) -> Expected:
     """A set that is to be together fits on no node."""
     tasks = b.some(6 * b.each)
     b.set_nodes(b.nodes, max_tasks=6 * b.each, capacity={"memory": 60.0 * b.each}, slots=9)
-    b.document["limits"]["max_load_distance"] = 90.0 * b.each
-    b.document["limits"]["max_inflow"] = 9 * b.each
+    b.limit(max_load_distance=90.0 * b.each)
+    b.limit(max_inflow=9 * b.each)
     return {b.group(tasks, rule="together"), of("capacity", b.nodes)}
 
 
 def together_and_apart(b: Base) -> Expected:
     """Two tasks are to be together and apart."""
     tasks = b.some(2)
-    b.document["sets"].append({"id": "other", "tasks": [f"t{t}" for t in tasks], "rule": "apart"})
+    b.group(tasks, "other", rule="apart")
     b.group(tasks, rule="together")
     return {of("sets", ["other", "planted"])}
 
@@ -195,22 +190,22 @@ def spread_and_pinned(b: Base) -> Expected:
 
 def moves_and_pinned(b: Base) -> Expected:
     """More tasks have to move than may."""
-    tasks = [t for t in b.some(20) if t % len(b.nodes) not in (1, 2, 3)]
-    b.document["limits"]["max_migrations"] = len(tasks) - 3
+    tasks = b.some(20, off=(1, 2, 3))
+    b.limit(max_migrations=len(tasks) - 3)
     return {b.pin(tasks, ["n1", "n2", "n3"]), of("max_migrations")}
 
 
 def cost_and_pinned(b: Base) -> Expected:
     """Tasks that have to move cost more than may be spent."""
-    tasks = [t for t in b.some(20) if t % len(b.nodes) not in (1, 2, 3)]
-    cost = sum(b.document["tasks"][t]["state"] for t in tasks)
-    b.document["limits"]["max_migration_cost"] = 0.8 * cost
+    tasks = b.some(20, off=(1, 2, 3))
+    cost = sum(b.tasks[t]["state"] for t in tasks)
+    b.limit(max_migration_cost=0.8 * cost)
     return {b.pin(tasks, ["n1", "n2", "n3"]), of("max_migration_cost")}
 
 
 def inflow_and_pinned(b: Base) -> Expected:
     """More tasks have to move onto a node than may."""
-    tasks = [t for t in b.some(12) if t % len(b.nodes) != 1]
+    tasks = b.some(12, off=(1,))
     b.set_nodes(["n1"], max_inflow=len(tasks) - 2)
     return {b.pin(tasks, ["n1"]), of("max_inflow", ["n1"])}
 
@@ -223,14 +218,14 @@ def least_load_of_few_tasks(b: Base) -> Expected:
 
 def least_load_and_inflow(b: Base) -> Expected:
     """A node is to have more load than may come onto it."""
-    home = b.load([t for t in range(len(b.tasks)) if t % len(b.nodes) == 3], "cpu")
+    home = b.load(b.on(3), "cpu")
     b.set_nodes(["n3"], min_load={"cpu": home + 16.0 * 3}, max_inflow=3)
     return {of("min_load", ["n3"]), of("max_inflow", ["n3"])}
 
 
 def slots_and_tasks_a_slot(b: Base) -> Expected:
     """All slots hold fewer tasks than there are."""
-    b.document["limits"]["max_tasks_per_slot"] = (b.each - 1) // 4
+    b.limit(max_tasks_per_slot=(b.each - 1) // 4)
     return {of("slots", b.nodes), of("max_tasks_per_slot")}
 
 
@@ -238,25 +233,24 @@ def distance_and_pinned(b: Base) -> Expected:
     """What is pinned to a node is more than the load distance lets it have."""
     tasks = b.some(2 * b.each)
     b.set_nodes(["n1"], max_tasks=4 * b.each, capacity={"cpu": 60.0 * b.each})
-    mean = b.load(list(range(len(b.tasks))), "cpu") / (len(b.nodes) - 1)
-    b.document["limits"]["max_load_distance"] = 0.9 * (b.load(tasks, "cpu") - mean)
+    mean = b.load(b.all, "cpu") / (len(b.nodes) - 1)
+    b.limit(max_load_distance=0.9 * (b.load(tasks, "cpu") - mean))
     b.set_nodes(["n1"], max_inflow=3 * b.each)
     return {b.pin(tasks, ["n1"]), of("max_load_distance")}
 
 
 def moves_off_a_full_node(b: Base) -> Expected:
     """A node that is too small for what is on it cannot be relieved within the budget."""
-    here = [t for t in range(len(b.tasks)) if t % len(b.nodes) == 2]
-    b.set_nodes(["n2"], capacity={"cpu": 0.4 * b.load(here, "cpu")})
-    b.document["limits"]["max_migrations"] = max(1, b.each // 4)
+    b.set_nodes(["n2"], capacity={"cpu": 0.4 * b.load(b.on(2), "cpu")})
+    b.limit(max_migrations=max(1, b.each // 4))
     return {of("capacity", ["n2"]), of("max_migrations")}
 
 
 def leaving_pinned_and_small(b: Base) -> Expected:
     """A new task may go onto a leaving node or one that is too small for it."""
     (task,) = b.some(1)
-    b.document["tasks"][task].pop("node")
-    b.document["tasks"][task]["load"]["memory"] = 9.0 * b.each
+    b.tasks[task].pop("node")
+    b.tasks[task]["load"]["memory"] = 9.0 * b.each
     b.set_nodes(["n2", b.nodes[-1]], capacity={"memory": 30.0 * b.each})
     return {
         b.pin([task], ["n1", b.nodes[-1]]), of("capacity", ["n1"]), of("leaving", [b.nodes[-1]])

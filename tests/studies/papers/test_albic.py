@@ -46,7 +46,7 @@ def test_following_starts_each_period_where_the_last_plan_ended() -> None:
     periods = joint_periods(
         1, 3, nodes=3, key_groups=4, operators=2, one_to_one=100.0, varies=20.0, max_migrations=2
     )
-    rows = follow(periods, ("search", "joint-search", {"max_load_distance": 20.0}))
+    rows = follow(periods, "joint-search", max_load_distance=20.0)
     assert [row["period"] for row in rows] == [0, 1, 2]
     first = 100.0 * imc_gain_of(periods[0], periods[0].tasks.node) / periods[0].total_traffic
     assert rows[0]["collocated"] >= first - 1e-9

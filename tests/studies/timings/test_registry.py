@@ -37,6 +37,21 @@ def test_a_table_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(table["columns"]) == len(table["rows"][0]) and table["cpu_seconds"] > 0
 
 
+def test_rows_of_runs_are_what_the_sql_says_of_them() -> None:
+    entry = {
+        "parameters": {"nodes": [4, 5]},
+        "each": {"kind": ["figure2"], "method": ["top-down", "naive"], "nodes": "$nodes"},
+        "sql": "SELECT method, nodes, value FROM runs ORDER BY number",
+    }
+    rows = [tuple(row) for row in registry.solved("a table", entry, nodes=[5])]
+    assert [row[:2] for row in rows] == [("top-down", 5), ("naive", 5)]
+    assert all(row[2] > 0 for row in rows)
+    (first,) = registry.solved("a table", entry, most=1)
+    assert tuple(first)[:2] == ("top-down", 4)
+    made = {**entry, "each": {**entry["each"], "alone": [True]}, "warm": entry["each"]}
+    assert next(iter(registry.solved("a table", made, most=1))) == first
+
+
 def test_what_cannot_be_measured_here_is_left_out_and_a_failure_is_not_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

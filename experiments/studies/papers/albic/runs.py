@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: Name in tables, method, and what it is told.
-Policy = tuple[str, str, dict[str, Any]]
-
 
 def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
     """Return the instance with its tasks on other nodes now."""
@@ -62,40 +59,18 @@ def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
     return instance.replace(tasks=tasks)
 
 
-def follow(periods: Sequence[Instance], policy: Policy) -> list[Row]:
-    """Plan period after period, each from where the last plan left the key groups.
-
-    Parameters
-    ----------
-    periods
-        Loads and traffic; the placement of the first.
-    policy
-        Who plans.
-
-    Raises
-    ------
-    StreamplaceError
-        There is no plan.
-    """
-    name, method, given = policy
-    node = periods[0].tasks.node
-    rows = []
+def follow(periods: Sequence[Instance], method: str, **given: Any) -> list[Row]:
+    """Plan period after period, each from where the last plan left the key groups."""
+    node, rows = periods[0].tasks.node, []
     for number, period in enumerate(periods):
         now = placed(period, node)
         result = solve(now, method, seed=number, **given)
         if result.plan is None or result.evaluation is None:
-            raise StreamplaceError(f"{name} has no plan in period {number} of {period.name}")
+            raise StreamplaceError(f"{method} has no plan in period {number} of {period.name}")
         found = result.evaluation
-        row: Row = {
-            "policy": name,
-            "period": number,
-            "distance": found.load_distance,
-            "collocated": 100.0 * (found.collocation_factor or 0.0),
-            "migrations": found.migrations,
-            "seconds": sum(result.times.get(part, 0.0) for part in ("build", "solve")),
-            "nodes": int((~now.nodes.leaving).sum()),
-        }
-        rows.append(row)
+        collocated = 100.0 * (found.collocation_factor or 0.0)
+        row: Row = {"period": number, "distance": found.load_distance, "collocated": collocated}
+        rows.append({**row, "migrations": found.migrations})
         node = result.plan.node_indices(now)
     return rows
 
@@ -187,18 +162,8 @@ TIME = "solving time (s)"
 def solving_times(
     nodes: int, budgets: list[int], place: int, by: str, seconds: list[float]
 ) -> list[Row]:
-    """Load distances of Figure 2, 3 or 4 at moments of solving.
-
-    Parameters
-    ----------
-    nodes, budgets
-        Size of the cluster (20 key groups a node), and maxMigrations of its settings.
-    place
-        Of the setting: varies 40 and 60 %, each with both budgets.
-    by
-        ``ours``, or a solver ``cold`` or ``warm``.
-    seconds
-        At which they are read.
+    """Load distances of Figure 2, 3 or 4 at moments of solving, by ``ours`` or ``SOLVER, cold`` or
+    ``warm``; `place` is that of the setting: varies 40 and 60 %, each with both budgets.
     """
     varies, budget = tuple(product((40.0, 60.0), budgets))[place]
     made = generate("cluster", nodes=nodes, varies=varies, max_migrations=budget)
@@ -324,7 +289,7 @@ def _followed(seed: int, budget: int, count: int = PERIODS, **given: Any) -> lis
         seed, count, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
         max_migrations=budget, **given,
     )  # fmt: skip
-    return follow(made, ("MILP", "balance-search", {}))
+    return follow(made, "balance-search")
 
 
 LAST = 4
@@ -346,12 +311,8 @@ def periods_of(seed: int, given: Mapping[str, Any], number: int) -> Instance:
 def climb(
     seed: int, given: Mapping[str, Any], options: Mapping[str, Any], most: int = 600
 ) -> tuple[list[Row], int]:
-    """Follow ALBIC until its collocation has not risen for `LAST` rounds.
-
-    Returns
-    -------
-    tuple
-        A row for each round, and the number of the first period after them.
+    """Follow ALBIC until its collocation has not risen for `LAST` rounds; a row for each, and the
+    number of the first period after them.
     """
     node, rows = None, []
     best, since = -1.0, 0
@@ -443,20 +404,7 @@ def adds_for_the_hottest(view: ScalingView) -> ScalingDecision:
 
 
 def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
-    """Return several periods of one ``joint`` job, from period 0 on.
-
-    Parameters
-    ----------
-    seed, periods
-        Of the job; how many.
-    **parameters
-        Of the kind ``joint``, `period` excepted.
-
-    Raises
-    ------
-    InvalidInput
-        Unknown parameters, or values that do not do.
-    """
+    """Return several periods of one ``joint`` job, from period 0 on."""
     return [JOINT.make(seed, {**parameters, "period": period}) for period in range(periods)]
 
 

@@ -6,23 +6,25 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from experiments.studies.papers.tables import load, run_rows
+from experiments.sweep import plan_runs
+from formulations.storm.problem import storm_jobs
+from formulations.storm.search import workers_of
+from optim import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
 
-    from optim.format.instance import Instance
 
 REDUCED = {"instances.generate.0.seeds": {"from": 0, "to": 1}}
 
 
 def runs_of(folder: Path, reduced: bool, sweep: str) -> pd.DataFrame:
     """Return the rows of a sweep with the column ``storm``: whether Storm can run the plan."""
-    from experiments.sweep import plan_runs
-    from optim import Instance
-
     spec = load(Path(__file__).with_name(sweep), REDUCED if reduced else None)
     rows = run_rows(spec, folder, wide=True)
     prepared = {run.instance.name: run.instance for run in plan_runs(spec).runs}
@@ -40,11 +42,6 @@ def can_run(instance: Instance, result: Mapping[str, Any]) -> bool:
 
     A plan without slots passes when some numbers of workers on the nodes do it.
     """
-    import numpy as np
-
-    from formulations.storm.problem import storm_jobs
-    from formulations.storm.search import workers_of
-
     if result["plan"] is None or not result["evaluation"]["feasible"]:
         return False
     if result["plan"].get("slots") is not None:

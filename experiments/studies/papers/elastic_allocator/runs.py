@@ -71,24 +71,10 @@ def cluster_at(workload: float, seed: int = 0, **changed: float) -> Instance:
     return generate("eoa_testbed", seed=seed, workload=float(workload), **changed)
 
 
-def run(
-    instance: Instance,
-    entry: Entry,
-    *,
-    seed: int = 0,
-    time_limit: float | None = None,
-    **options: Any,
-) -> tuple[Row, Result]:
+def run(instance: Instance, entry: Entry, **asked: Any) -> tuple[Row, Result]:
     """Run a method and return its row, and the result."""
     began = time.perf_counter()
-    result = solve(
-        instance,
-        entry.method,
-        objective=entry.objective,
-        seed=seed,
-        time_limit=time_limit,
-        **options,
-    )
+    result = solve(instance, entry.method, objective=entry.objective, **asked)
     seconds = time.perf_counter() - began
     row: Row = {"method": entry.label, "seconds": seconds}
     row["placed"] = result.plan is not None and not any("best effort" in n for n in result.notes)
@@ -272,12 +258,8 @@ def best_effort(workload: int, seed: int) -> Row:
 
 
 def bandwidth_shares(instance: Instance, node: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Return U, (N, T), and what crosses the border of each node, (N,), in units of the rates.
-
-    Parameters
-    ----------
-    node
-        (T,) node of each task, -1 for none; traffic with such a task is nowhere.
+    """Return U, (N, T), and what crosses the border of each node, (N,), in units of the rates, for
+    (T,) nodes of the tasks, -1 for none; traffic with such a task is nowhere.
     """
     (u, v, rate), count = instance.pairs, instance.num_tasks
     across = (node[u] >= 0) & (node[v] >= 0) & (node[u] != node[v])

@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from experiments.modelling.trials import LATENCY_SLOPE, TrialResult
+from formulations.model_driven.allocate import cores_of
+from formulations.model_driven.performance_model import performance_models
+from formulations.model_driven.referee import checked_bundles
 from optim.errors import InvalidInput, Problem
 from optim.format.demand import topological_order
 from optim.util.compiled import kernel
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Floats
+
 
 _SETTLED = 30
 _STRETCHES = 20
@@ -109,9 +113,6 @@ class Simulation:
     """
 
     def __init__(self, instance: Instance, plan: Plan, seed: int, machines: Machines) -> None:
-        from formulations.model_driven.allocate import cores_of
-        from formulations.model_driven.referee import checked_bundles
-
         if any(stream.selectivity != 1 for stream in instance.streams):
             reason = "are simulated with selectivity 1 only"
             raise InvalidInput(Problem("streams", instance.name, reason, "set them to 1"))
@@ -270,8 +271,6 @@ class Simulation:
 
 def _early(instance: Instance, bundles: Bundles) -> Floats:
     """(B,) peak rates that grow with every thread up to the next measured one."""
-    from formulations.model_driven.performance_model import performance_models
-
     models = performance_models(instance)
     peaks = bundles.peak.copy()
     for i, (operator, count) in enumerate(

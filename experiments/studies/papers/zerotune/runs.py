@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from experiments.studies.papers.tables import certified_of
+from optim import solve
 from optim.errors import InvalidInput, Problem
+from optim.referee.evaluate import evaluate_indices
+from optim.util.store import remembered
+from streamplace.clusters.exchange.sources import import_instance
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from optim.format.instance import Instance
     from optim.referee.result import Result
 
@@ -27,55 +31,29 @@ EVERY_REDUCED = 6
 
 
 def data_folder() -> Path:
-    """Return the folder of the graphs: as the environment says, else beside the repository.
-
-    Raises
-    ------
-    InvalidInput
-        There is none.
-    """
+    """Return the folder of the graphs: as the environment says, else beside the repository."""
     named = os.environ.get(VARIABLE)
     repository = Path(__file__).resolve().parents[4]
     shared = Path(os.environ.get(SHARED, repository.parent / "shared"))
     folder = Path(named) if named else shared / "data" / "zerotune"
     if not folder.is_dir():
-        raise InvalidInput(
-            Problem(
-                VARIABLE,
-                str(folder) if named else None,
-                "is no folder" if named else "is not set, and no data folder lies beside us",
-                f"get the query graphs of ZeroTune and name their folder: {VARIABLE}=…/graphs",
-            )
-        )
+        reason = "is no folder" if named else "is not set, and no data folder lies beside us"
+        remedy = f"get the query graphs of ZeroTune and name their folder: {VARIABLE}=…/graphs"
+        raise InvalidInput(Problem(VARIABLE, str(folder) if named else None, reason, remedy))
     return folder
 
 
 def graph_files(folder: Path) -> list[Path]:
-    """Return the graphs of a folder, in order.
-
-    Raises
-    ------
-    InvalidInput
-        There are none.
-    """
+    """Return the graphs of a folder, in order."""
     found = sorted(p for p in folder.rglob("*") if p.name.endswith((".graph", ".graph.gz")))
     if not found:
-        raise InvalidInput(
-            Problem(VARIABLE, str(folder), "holds no graphs", "files end in .graph or .graph.gz")
-        )
+        remedy = "files end in .graph or .graph.gz"
+        raise InvalidInput(Problem(VARIABLE, str(folder), "holds no graphs", remedy))
     return found
 
 
 def plan_query(path: Path, seconds: float) -> dict[str, Any]:
-    """Import one graph and plan it again; see `placements` for what each figure means.
-
-    Parameters
-    ----------
-    seconds
-        For the exact method.
-    """
-    from optim import solve
-
+    """Import one graph and plan it again; so many seconds for the exact method."""
     even = _instance(path, "even", "cores")
     start = solve(even, "imc-search")
     best = solve(even, "imc-exact", time_limit=seconds, warm_start="imc-search", max_classes=1000)
@@ -86,28 +64,19 @@ def plan_query(path: Path, seconds: float) -> dict[str, Any]:
         "instances": even.num_tasks,
         "operators": even.num_operators,
         "hosts": even.num_nodes,
-        "even": {
-            **_figures(even, best),
-            "search": _share(even, start),
-            **certified_of(even, best),
-        },
+        "even": _figures(even, best) | {"search": _share(even, start)} | certified_of(even, best),
         "measured": _figures(measured, solve(measured, "imc-search")),
         "placed": _figures(placed, solve(placed, "imc-search")),
     }
 
 
 def _instance(path: Path, rates: str, capacity: str) -> Instance:
-    from streamplace.clusters.exchange.sources import import_instance
-
-    return import_instance(
-        "zerotune", [str(path)], [("rates", rates), ("capacity", capacity)]
-    ).instance
+    options = [("rates", rates), ("capacity", capacity)]
+    return import_instance("zerotune", [str(path)], options).instance
 
 
 def _figures(instance: Instance, result: Result) -> dict[str, Any]:
     """Return traffic between hosts as shares of all traffic: Flink's, the plan's, the bound's."""
-    from optim.referee.evaluate import evaluate_indices
-
     now = evaluate_indices(instance, instance.tasks.node)
     total = instance.total_traffic
     bound = None if result.bound is None else max(0.0, total - result.bound)
@@ -130,10 +99,6 @@ def _share(instance: Instance, result: Result) -> float | None:
 
 def planned(folder: Path, reduced: bool) -> pd.DataFrame:
     """Plan every query again; a finished one is stored as a file and not repeated."""
-    import pandas as pd
-
-    from optim.util.store import remembered
-
     seconds = SECONDS_REDUCED if reduced else SECONDS
     files = graph_files(data_folder())
     files = files[::EVERY_REDUCED] if reduced else files
