@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from experiments.studies.timings import commands
 from experiments.studies.timings.registry import LeftOut, machine, spend, text, timings
@@ -30,22 +30,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parents[3]
 
 
-class Compared(NamedTuple):
-    """Least CPU seconds of a process in another checkout and in this one, and how both ended."""
-
-    name: str
-    theirs: float
-    ours: float
-    ended: str
-
-    def row(self) -> list[object]:
-        """Return the row of a table."""
-        ratio = self.ours / self.theirs if self.theirs else float("nan")
-        return [self.name, f"{self.theirs:.2f}", f"{self.ours:.2f}", f"{ratio:.2f}", self.ended]
-
-
-def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> Compared:
-    """Run ``python WORDS`` in both checkouts by turns."""
+def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> list[object]:
+    """Run ``python WORDS`` in both checkouts by turns; return the row of least CPU seconds."""
     best: dict[Path, float] = {}
     ended: dict[Path, set[int]] = {HERE: set(), other: set()}
     for number in range(repeats):
@@ -54,7 +40,8 @@ def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> Compa
             best[checkout] = min(best.get(checkout, float("inf")), spent.cpu)
             ended[checkout].add(spent.value)
     same = "0" if ended[HERE] == ended[other] == {0} else f"{ended[other]} and {ended[HERE]}"
-    return Compared(name, best[other], best[HERE], same)
+    ratio = best[HERE] / best[other] if best[other] else float("nan")
+    return [name, f"{best[other]:.2f}", f"{best[HERE]:.2f}", f"{ratio:.2f}", same]
 
 
 def _run(checkout: Path, words: Sequence[str]) -> int:
@@ -92,7 +79,7 @@ def paired(
                 remedy = "compare commands.processes, which any checkout has"
                 raise InvalidInput(Problem("--against", str(args.against), reason, remedy))
             for name, words in made.items():
-                rows.append(compare(name, words, other, args.repeats).row())
+                rows.append(compare(name, words, other, args.repeats))
                 print(*rows[-1], file=sys.stderr, flush=True)
     return {
         "name": "against", "title": f"{HERE} beside {other}, least of {args.repeats}", "aim": "",

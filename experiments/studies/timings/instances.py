@@ -42,20 +42,15 @@ def write_instance(path: Path, tasks: int) -> None:
         "resources": ["cpu", "memory"],
         "nodes": [{"id": f"n{i}", "capacity": {"cpu": 1e3, "memory": 5e3}} for i in range(NODES)],
         "tasks": [
-            {
-                "id": f"t{i}",
-                "load": {"cpu": rng.random(), "memory": rng.random()},
-                "state": rng.random(),
-                "node": f"n{i % NODES}",
-            }
+            {"id": f"t{i}", "load": {"cpu": rng.random(), "memory": rng.random()},
+             "state": rng.random(), "node": f"n{i % NODES}"}
             for i in range(tasks)
         ],
         "traffic": [
             [f"t{i}", f"t{(i + 7 * k + 1) % tasks}", rng.random()]
-            for i in range(tasks)
-            for k in range(STREAMS)
+            for i in range(tasks) for k in range(STREAMS)
         ],
-    }
+    }  # fmt: skip
     path.write_text(json.dumps(value))
 
 
