@@ -36,7 +36,8 @@ from optim.kernels.draws import seeded
 from optim.methods.solve import solve
 from optim.referee.evaluate import evaluate
 from optim.referee.result import Termination
-from optim.rules import fewest_nodes, using_at_most
+from optim.rules import CAPACITY, LINKS, fewest_nodes, using_at_most
+from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -163,9 +164,19 @@ def scale(instance: Instance, rate: float, *, like: str | None = None, seed: int
     likes = _likes(instance, like)
     ranges, reasons = ranges_of(instance, rate)
     least = {instance.operators.ids[o]: low for o, (low, _) in ranges.items()}
+    reasons += _full_without_tasks(instance)
     if reasons:
         return Scaling(rate, least, infeasible=True, notes=tuple(reasons))
     return _Search(instance, rate, ranges, likes, seed).run()
+
+
+def _full_without_tasks(instance: Instance) -> Iterator[str]:
+    """Yield the nodes and links that their background alone makes too full."""
+    nowhere = Placement(instance, np.full(instance.num_tasks, -1, dtype=np.int32))
+    for rule in (CAPACITY, LINKS):
+        for found in rule.violations(nowhere):
+            needed, room = f"{found.needed:.6g}", f"{found.available:.6g}"
+            yield f"{found.where} has a background of {needed}, where {room} may be used"
 
 
 def ranges_of(
@@ -326,10 +337,14 @@ class _Search:
 
     def _exact(self, made: Counts, n: Any, work: int = _EACH_WORK) -> Any:
         """Place so many tasks of each operator exactly: as `Counts.best`, of kinds of tasks."""
-        if self.most_nodes < len(made.cost) and _alike(made):
+        left_out = len(made.cost) - self.most_nodes
+        if left_out > 0 and _alike(made):
             made = made.only(np.arange(self.most_nodes))
         kinds, sizes = made.exact(n)
-        return kinds.best(sizes, work, self.most_nodes)
+        found = kinds.best(sizes, work, self.most_nodes)
+        if not found or len(found[2]) > self.most_nodes:
+            return found
+        return *found[:2], np.pad(found[2], ((0, max(left_out, 0)), (0, 0)))
 
     def _by_nodes(self) -> tuple[Plan, Bounds] | None:
         """Search for the fewest nodes that carry the rate: from the least not refuted upwards."""

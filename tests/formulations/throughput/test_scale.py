@@ -276,6 +276,26 @@ def test_key_groups_need_more_tasks_and_bind() -> None:
     assert "count needs at least 10 tasks" in none.notes[0]
 
 
+def test_what_background_fills_alone_carries_nothing() -> None:
+    document = small(2).to_dict()
+    document["nodes"][0]["background"] = {"cpu": 2.0, "slot": 0.0}
+    document["limits"] = {"max_utilisation": {"cpu": 0.5}}
+    found = scale(Instance.from_dict(document), 1.0)
+    assert (found.infeasible, found.plan) == (True, None)
+    assert found.notes == ("n0.cpu has a background of 2, where 1.5 may be used",)
+
+
+@pytest.mark.parametrize("rate", [0.8, 1.3])
+def test_fewer_nodes_may_be_used_than_are_tried(rate: float) -> None:
+    document = small(63).to_dict()
+    document["limits"] = {"max_nodes_used": 3}
+    instance = Instance.from_dict(document)
+    least, found = best(instance, rate), scale(instance, rate)
+    assert least is not None
+    assert [level.value for level in found.levels[:3]] == pytest.approx([*least[:2], -least[2]])
+    assert all(level.proven for level in found.levels[:3])
+
+
 def test_prices_of_machine_types() -> None:
     types = [{"id": "s", "slots": 1, "price": 1.0}, {"id": "l", "slots": 1, "price": 1.7}]
     nodes = [
