@@ -384,7 +384,7 @@ class FlinkBench:
         time.sleep(_COMPILED)
 
 
-RUNS = Path(__file__).with_name("flink-bench-runs.csv")
+RUNS = Path(__file__).parents[1] / "papers/task_allocation/tables/live-throughput.csv"
 """The runs of the documentation."""
 
 

@@ -1,8 +1,9 @@
 """Ways to place Storm topologies, measured on emulated machines: ``make lab-storm-bench``.
 
 Four machines with a share of a core and a narrow link each. A topology runs as Storm places it and
-is imported once; each way to place plans from that import, and each plan is carried out and
-measured twice: paced, for messages that cross and the latency of a tuple, and as fast as it goes.
+is imported once, as fast as it goes: paced, most CPU of a worker would be that of waiting. Each way
+to place plans from that import, and each plan is carried out and measured twice: paced, for
+messages that cross and the latency of a tuple, and as fast as it goes.
 """
 
 from __future__ import annotations
@@ -144,7 +145,12 @@ def acked(url: str, name: str) -> Acked:
     return Acked(count, spent)
 
 
-Planned = tuple[Instance, Plan]
+class Planned(NamedTuple):
+    """A plan, the instance it is of, and the tuples/s of spouts that the instance was read at."""
+
+    instance: Instance
+    plan: Plan
+    rate: float
 
 
 class StormBench:
@@ -156,7 +162,7 @@ class StormBench:
 
     def plans(self, shape: Shape, policies: Sequence[str]) -> dict[str, Planned]:
         """Submit a topology, import it as Storm runs it, and plan each way."""
-        self._pace(PACED)
+        self._pace(0.0)
         parts = [dict(part) for part in shape.components]
         parts[0]["control"] = str(self._control)
         conf = conf_of(
@@ -167,8 +173,9 @@ class StormBench:
         run = lambda: all_run(self._cluster.url, shape.name, shape.executors)  # noqa: E731
         wait_until(run, f"all executors of {shape.name} run", LONG)
         time.sleep(_SETTLED)
-        walk = self._walk(shape)
+        walk, began, before = self._walk(shape), time.monotonic(), self._acked(shape)
         walk.read(cpu="process", topology=shape.name, interval=15)
+        rate = self._acked(shape).since(before).tuples / (time.monotonic() - began)
         instance = Instance.load(walk.file["instance"])
         found = {}
         for name in policies:
@@ -180,19 +187,20 @@ class StormBench:
                 tell(f"{shape.name}, {name}: no plan: {result.termination}")
                 continue
             plan = result.plan  # of another instance where that is without acks
-            found[name] = (instance, Plan(instance.name, plan.assignment, slots=plan.slots))
+            placed = Plan(instance.name, plan.assignment, slots=plan.slots)
+            found[name] = Planned(instance, placed, rate)
         return found
 
     def run(
         self,
         shape: Shape,
         policy: str,
-        plan: tuple[Instance, Plan],
+        planned: Planned,
         repetition: int,
         seconds: float,
     ) -> StormRow:
         """Carry a plan out, and measure it."""
-        instance, placed = plan
+        instance, placed, rate = planned
         walk = self._walk(shape)
         placed.save(walk.file["plan"])
         walk.export()
@@ -227,7 +235,7 @@ class StormBench:
             share=crossed.crossed / crossed.total,
             crossed=crossed.crossed,
             latency=paced.spent / paced.tuples if paced.tuples else float("nan"),
-            predicted_rate=2 * PACED * (found.sustainable_rate or 0.0),
+            predicted_rate=rate * (found.sustainable_rate or 0.0),
             rate=full.tuples / seconds,
             nodes=len({w.rpartition(":")[0] for w in placement.topologies[shape.name].workers}),
             as_planned=verdict.holds,
@@ -245,9 +253,12 @@ class StormBench:
             return any(one.name == name for one in nimbus.cluster().topologies or ())
 
     def _measure(self, shape: Shape, seconds: float) -> Acked:
-        before = acked(self._cluster.url, shape.name)
+        before = self._acked(shape)
         time.sleep(seconds)
-        return acked(self._cluster.url, shape.name).since(before)
+        return self._acked(shape).since(before)
+
+    def _acked(self, shape: Shape) -> Acked:
+        return acked(self._cluster.url, shape.name)
 
     def _pace(self, rate: float) -> None:
         write_atomic(self._control, f"{rate:g}")
