@@ -56,7 +56,7 @@ MEND, REFUSE = "mend", "refuse"
 START_BROKEN = (MEND, REFUSE)
 """What is done where the current placement breaks a limit."""
 _FORCED = frozenset({"allowed", "leaving", "workers"})
-"""What a plan has to keep, whatever is today: tasks that may not stay have to move."""
+"""Rules that hold in any plan, whatever is today: tasks that may not stay have to move."""
 _EVERY = 4_000
 """Placements that are all judged, at less than a second, where nothing else proves."""
 _LEVEL_SECONDS = 10.0
@@ -104,9 +104,9 @@ class BrokenStart:
         return excess_of(self.binding, self.now)
 
     def judged(self, node: Ints, slot: Ints | None = None) -> tuple[float, tuple[Violation, ...]]:
-        """Return the excess of a placement, infinite where it is worse than today anywhere."""
+        """Return the excess of a placement, infinite where it may not be, even to mend."""
         found = tuple(broken(Placement(self.binding, node, slot)))
-        if worsened(self.now, found):
+        if worsened(self.now, found) or any(v.rule in _FORCED for v in found):
             return np.inf, found
         return excess_of(self.binding, found), found
 

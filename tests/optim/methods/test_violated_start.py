@@ -6,10 +6,11 @@ import json
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from optim import Instance, InvalidInput, Result, solve
+from optim import Instance, InvalidInput, Plan, Result, solve
 from optim.methods.registry import Settings
 from optim.rules import slot_assignment
 from streamplace import InstanceBuilder
@@ -474,3 +475,35 @@ def test_what_may_fit_the_slots_has_less_excess(work: int, monkeypatch: pytest.M
 def test_placements_beyond_number_are_not_judged() -> None:
     result = solve(crowded(None, count=700), "balance-search", time_limit=1.0)
     assert result.mending is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "only"),
+    [
+        ("storm-milp", {"topologies": [{"id": "j", "workers": 1}]}, {}),
+        ("imc-milp", {"limits": {"max_migrations": 1}}, {"allowed": ["n0"]}),
+    ],
+    ids=["workers", "allowed"],
+)
+def test_a_start_that_breaks_what_must_hold_is_not_taken_for_better(
+    method: str, more: dict[str, Any], only: dict[str, Any]
+) -> None:
+    """It has less excess: it breaks a rule that no plan may break, and no capacity."""
+    places = (("a", 3, "n0"), ("b", 3, "n0"), ("c", 0, "n1"), ("d", 0, "n1"))
+    tasks = [
+        {"id": task, "load": {"cpu": load}, "node": node, "operator": "o"}
+        for task, load, node in places
+    ]
+    tasks[2] |= only
+    slots = {} if only else {"slots": 2}
+    nodes = [{"id": node, "capacity": {"cpu": 4}, **slots} for node in ("n0", "n1")]
+    document = {
+        "format": "streamplace.instance/1", "name": "held", "resources": ["cpu"],
+        "nodes": nodes, "tasks": tasks, "traffic": [["a", "b", 1.0]],
+        "operators": [{"id": "o", **({} if only else {"topology": "j"})}], **more,
+    }  # fmt: skip
+    apart = Plan("held", {"a": "n0", "b": "n1", "c": "n1", "d": "n1"})
+    result = solve(Instance.from_dict(document), method, warm_start=apart)
+    assert result.plan is not None
+    assert result.plan.assignment["c"] == "n0"
+    assert result.objective_levels[0].value == pytest.approx(2 / 6)
