@@ -84,7 +84,7 @@ def test_repair_keeps_counts_where_every_node_has_tasks_of_all() -> None:
 
 @pytest.mark.parametrize("name", CONFINED)
 def test_heuristics_that_know_lists_of_nodes_keep_counts(name: str) -> None:
-    made = document(12, 60, used=8, alone=3)
+    made = document(7, 21, used=5, alone=2)
     for node in made["nodes"]:
         node |= {"slots": 9}
     instance = Instance.from_dict(made)
