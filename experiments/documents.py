@@ -11,8 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from optim.errors import InvalidInput, Problem
-from optim.format.document import MAX_NUMBER
-from optim.format.read import Fault, check
+from optim.format.document import MAX_NUMBER, Fault, check
 from optim.util.files import read_bytes
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 
 from optim.errors import Problem, UnsuitableMethod
 from optim.format.tables import APART, TOGETHER
-from optim.kernels.room import link_room, most_of, placing_room
+from optim.kernels.place_rules import link_room, most_of, placing_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

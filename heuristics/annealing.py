@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.figures.catalogue import find_objective
-from optim.kernels.draws import seeded
+from optim.kernels.place_rules import placing_masks
 from optim.kernels.plan_state import (
     LEFT,
     LEVELS,
@@ -33,14 +33,13 @@ from optim.kernels.plan_walk import (
     TOLD,
     walk,
 )
-from optim.kernels.room import placing_masks
-from optim.kernels.warm import two_tasks, warm_up
+from optim.kernels.repair import two_tasks, warm_up
 from optim.methods.reduce import without_slots
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import rules_of
 from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.rules.placement import Placement
-from optim.util.compiled import warming
+from optim.util.compiled import seeded, warming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,14 +19,14 @@ import numpy as np
 
 from formulations.model_driven.allocate import acquire
 from formulations.model_driven.performance_model import FULL
-from optim.format.demand import topological_order
+from optim.figures.measures import slack
 from optim.format.document import MAX_NODES
 from optim.format.plan import AcquiredNode, slot_order
+from optim.format.traffic import topological_order
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import Form
 from optim.util.compiled import helper, kernel
-from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """`throughput-search`: annealing of the fullest nodes and links, for any instance and any rules.
 
 The fewest moves, or the fewest nodes, that carry a rate: capacities say how much is to be carried
-(`optim.figures.rate.carrying`), so that a plan carries it whose fullest place is not more than
+(`optim.figures.load.carrying`), so that a plan carries it whose fullest place is not more than
 full. For moves, the search for the rate is asked with budgets, by halves; then tasks go home where
 that leaves room. For nodes, they are closed one after another.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.task_allocation.milp import find_plan
-from formulations.throughput.common import (
+from formulations.throughput.problem import (
     FULL,
     KNOWN_FORMS,
     LOSS,
@@ -25,28 +25,28 @@ from formulations.throughput.common import (
     emptied_first,
     finished,
     least_load,
+    load_of,
+    places_of,
     rate_at,
+    thread_load,
 )
-from formulations.throughput.problem import load_of, places_of, thread_load
 from heuristics.annealing import Annealing, warm_up_walk
 from optim.figures.catalogue import find_objective
-from optim.figures.measures import imc_gain_of, migrated_tasks
-from optim.figures.rate import without_measured
+from optim.figures.load import without_measured
+from optim.figures.measures import imc_gain_of, migrated_tasks, slack
 from optim.kernels.first_fit import packings
+from optim.kernels.place_rules import placing_masks, placing_room
 from optim.kernels.repair import repair
-from optim.kernels.room import placing_masks, placing_room
 from optim.methods.choose import is_suitable
 from optim.methods.reduce import with_columns
 from optim.methods.registry import Method, Option, Outcome, get_method
 from optim.methods.run import one_start
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from optim.rules import moving_at_most
 from optim.rules.base import Form
 from optim.rules.budget import forced_moves
 from optim.util.compiled import kernel
 from optim.util.progress import ProgressRecorder
-from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,6 +6,6 @@ Everything is loaded on first use, so that importing the package costs next to n
 stand in ``__init__.pyi``.
 """
 
-from optim.lazy import lazy
+from optim.plugins import lazy
 
 __getattr__, __dir__ = lazy(__name__)

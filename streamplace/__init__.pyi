@@ -15,12 +15,12 @@ from optim.methods.registry import Settings as Settings
 from optim.methods.registry import all_methods as all_methods
 from optim.methods.registry import get_method as get_method
 from optim.methods.solve import solve as solve
-from optim.options import Option as Option
-from optim.referee.evaluate import evaluate as evaluate
-from optim.referee.frames import to_frames as to_frames
-from optim.referee.result import Evaluation as Evaluation
-from optim.referee.result import Result as Result
-from optim.referee.result import Termination as Termination
+from optim.plugins import Option as Option
+from optim.referee import Evaluation as Evaluation
+from optim.referee import Result as Result
+from optim.referee import Termination as Termination
+from optim.referee import evaluate as evaluate
+from optim.referee import to_frames as to_frames
 from optim.rules.base import Violation as Violation
 
 __version__: str

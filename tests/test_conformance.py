@@ -17,7 +17,7 @@ import pytest
 from optim import Instance, Plan, UnsuitableMethod, all_methods, evaluate, get_method, solve
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.registry import NEEDS, Method
-from optim.referee.result import Result
+from optim.referee import Result
 from optim.rules import RULE_NAMES
 from tests.optim.make import nodes
 from tests.slowly import slowly

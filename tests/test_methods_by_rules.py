@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from optim import Instance, UnsuitableMethod, all_methods, solve
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from optim.rules import RULES, limits_set, without_limits
 from tests.fuzz.promises import EMPTIES
 

@@ -16,7 +16,7 @@ import pytest
 from optim import Instance, all_methods, get_method, solve
 from optim.methods.choose import is_suitable
 from optim.methods.registry import Request
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.solvers import inprocess
 from optim.solvers import solve as linear
 from tests.slowly import slowly

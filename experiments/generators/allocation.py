@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, fits, instance
 from optim.errors import InvalidInput, Problem
-from optim.options import Option
+from optim.plugins import Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

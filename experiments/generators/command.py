@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.generators import KINDS
 from optim.errors import InvalidInput, Problem
 from streamplace.present.arguments import add_json, add_option, add_output, declare, whole
-from streamplace.present.console import print_all
+from streamplace.present.streams import print_all
 
 if TYPE_CHECKING:
     import argparse

@@ -17,7 +17,7 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, equal_nodes, fits, job, numbers
 from optim.errors import InvalidInput, Problem
-from optim.options import Option
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import COSTS, LINKS
 
 if TYPE_CHECKING:

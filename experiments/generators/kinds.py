@@ -12,14 +12,14 @@ from optim.format.document import MAX_NUMBER, MAX_TASKS
 from optim.format.instance import Instance
 from optim.format.tables import TaskTable
 from optim.kernels.first_fit import packings
-from optim.options import read_options
+from optim.plugins import read_options
 from streamplace.clusters.exchange.declarations import add_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from optim.format.tables import Floats
-    from optim.options import Option
+    from optim.plugins import Option
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, instance
-from optim.options import Option
+from optim.plugins import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

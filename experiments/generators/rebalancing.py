@@ -17,7 +17,7 @@ from experiments.generators.kinds import Kind, check_tasks, instance, task_table
 from optim.errors import InvalidInput, Problem
 from optim.format.tables import TrafficTable
 from optim.format.traffic import MAX_PAIRS
-from optim.options import Option
+from optim.plugins import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

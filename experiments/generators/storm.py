@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, check_tasks, instance, numbers
 from optim.errors import InvalidInput, Problem
-from optim.options import Option
+from optim.plugins import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ import numpy as np
 from experiments.generators.kinds import Kind, instance, task_table
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.tables import TrafficTable
-from optim.options import Option
+from optim.plugins import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

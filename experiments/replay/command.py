@@ -10,8 +10,8 @@ from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run
 from formulations.rebalancing.problem import bottleneck_of, resource_first
 from optim.errors import ExitCode, InvalidInput, Problem
 from optim.rules import BUDGETS
-from streamplace.policies.deployment import CostModel
-from streamplace.policies.scaling import ScalingChoice
+from streamplace.policies.nodes import CostModel
+from streamplace.policies.parallelism import ScalingChoice
 from streamplace.present.arguments import (
     add_json,
     add_option,
@@ -23,8 +23,7 @@ from streamplace.present.arguments import (
     seconds,
     whole,
 )
-from streamplace.present.console import answer_console, plain_table
-from streamplace.present.streams import print_json
+from streamplace.present.streams import answer_console, plain_table, print_json
 
 if TYPE_CHECKING:
     import argparse

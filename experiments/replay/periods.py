@@ -22,7 +22,7 @@ from experiments.generators.rebalancing import (
 )
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.instance import Instance
-from optim.options import Option
+from optim.plugins import Option
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:

@@ -20,27 +20,28 @@ from experiments.documents import Flag, Many, table_type
 from experiments.replay.periods import check_periods
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.figures.measures import distance_of_loads
-from optim.format.read import Fault, check
-from optim.referee.evaluate import evaluate_indices
+from optim.format.document import Fault, check
+from optim.referee import evaluate_indices
 from optim.rules import budgets
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Store
-from streamplace.policies.deployment import (
+from streamplace.policies.guard import Guarded
+from streamplace.policies.nodes import (
+    Cluster,
     CostModel,
     Deployment,
     collocated_traffic,
     measured_load,
     node_loads,
+    on_cluster,
 )
-from streamplace.policies.guard import Guarded
-from streamplace.policies.nodes import Cluster, on_cluster
+from streamplace.policies.parallelism import ScalingChoice
 from streamplace.policies.policy import decide
 from streamplace.policies.registry import read_policy
-from streamplace.policies.scaling import ScalingChoice
 from streamplace.present.numbers import number, percent, plural
 from streamplace.present.plots import canvas, legend, markers, styles, to_svg
-from streamplace.present.status_line import StatusLine
 from streamplace.present.table import markdown
+from streamplace.present.tables import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamplace.present.arguments import declare
-from streamplace.present.status_line import Steps
+from streamplace.present.tables import Steps
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.spark.remote import files_at, input_at
     from optim.errors import ExitCode
     from optim.util.process import collection_paused
-    from streamplace.present.console import answer_console
+    from streamplace.present.streams import answer_console
 
     output = args.output or f"{args.folder.rstrip('/')}/report.html"
     with collection_paused(), ExitStack() as stack:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.options import Option
-from streamplace.policies.deployment import Deployment
+from optim.plugins import Option
+from streamplace.policies.nodes import Deployment
 from streamplace.policies.planners import Planner
 from streamplace.policies.policy import Planned, PolicyFactory
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats
-    from streamplace.policies.deployment import Integers
+    from streamplace.policies.nodes import Integers
     from streamplace.policies.planners import Memory
 
 _SWEEPS = 20

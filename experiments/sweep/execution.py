@@ -45,7 +45,7 @@ from experiments.sweep.store import (
 )
 from optim.errors import StreamplaceError
 from streamplace.present.numbers import bar, duration
-from streamplace.present.status_line import StatusLine
+from streamplace.present.tables import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -216,8 +216,8 @@ def vary(base: Prepared, variations: Sequence[tuple[Variation, Any]]) -> Prepare
     """
     if not variations:
         return base
+    from optim.format.document import parse_json
     from optim.format.instance import Instance
-    from optim.format.read import parse_json
 
     varied = Instance.from_dict(apply_all(parse_json(base.text()), variations))
     told = ", ".join(f"{variation.name}={as_text(value)}" for variation, value in variations)

@@ -5,7 +5,7 @@ Each caller (a Spark worker) keeps one warm child::
     worker ── guardian ── runner ── (whatever the runner starts: CBC …)
 
 The *runner* executes one call after another, and is forked before any solver is imported.
-It says when it compiles kernels (`optim.util.compilation`), and its deadline stands still
+It says when it compiles kernels (`optim.util.progress`), and its deadline stands still
 meanwhile: what is compiled is stored on disk for all runs after it, and a kill would throw it away.
 The *guardian* does nothing but wait, for the runner's end or for the end of a pipe whose other end
 the worker holds. Whatever happens first, it kills all that is left below it, processes in
@@ -46,7 +46,7 @@ from experiments.sweep.row import complete_row
 from experiments.sweep.store import write_part
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.plugins import loaded
-from optim.util import compilation
+from optim.util import progress
 from optim.util.process import die_with_parent, prctl
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guard
             message = _read(sock, _HEADER.unpack(header)[0])
             if message is None:
                 break
-            with compilation.watching(tell):
+            with progress.watching(tell):
                 data = _answer(function, message)
             send(data)
         code = 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from optim.format.instance import Instance
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 _KINDS = {"count": "int", "flag": "bool", "text": "text"}
 

@@ -47,7 +47,7 @@ from experiments.documents import (
 )
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.changes import AS_IT_IS, read_case
-from optim.format.read import Fault
+from optim.format.document import Fault
 from optim.plugins import REFERENCE
 from optim.rules import NUMBERS, RULE_NAMES
 

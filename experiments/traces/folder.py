@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from experiments.documents import TABLE, Amount, Count, Many, Positive
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
-from optim.format.read import Fault, check
+from optim.format.document import Fault, check
 from optim.util.store import Store
 
 if TYPE_CHECKING:

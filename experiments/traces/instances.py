@@ -16,7 +16,7 @@ from experiments.documents import TABLE, Text
 from experiments.generators.kinds import instance as instance_of
 from experiments.generators.kinds import task_table
 from optim.errors import InvalidInput, Problem
-from optim.format.read import Fault
+from optim.format.document import Fault
 from optim.format.tables import TrafficTable
 from optim.methods.registry import method_names
 from streamplace.policies.planners import attempt

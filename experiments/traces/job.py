@@ -27,7 +27,7 @@ from experiments.documents import (
 from experiments.traces.expressions import TYPES, ExpressionFault, column_names, parse
 from experiments.traces.instances import PeriodTable, Zone
 from optim.errors import InvalidInput, Problem, meant, raise_any
-from optim.format.read import Fault
+from optim.format.document import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

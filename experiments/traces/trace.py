@@ -66,7 +66,7 @@ from experiments.traces.sums import Tables, sum_up
 from optim.errors import InvalidInput, Problem, meant
 from optim.format.instance import Instance
 from optim.util.files import file_name
-from streamplace.present.status_line import Steps
+from streamplace.present.tables import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,13 +9,12 @@ sum, is largest. The modules:
 ``master``    relax: column generation, and the bound of its prices
 ``integer``   the integer program over given patterns, by a table where that is small
 ``bound``     bounds on allocations that use a pattern: functionals, partial allocations
-``prove``     from the bound of the relaxation to the proof
 ``search``    allocations to begin with: constructions, re-optimised pairs of nodes, kicks
 ``client``    what a family gives: patterns, rows, what it knows better; the incumbent and the bound
 ``driver``    all of it: relax, list, integer, prove; `solve` for sums, `Bottleneck` for a maximum
 
 Clients: task allocation (the defaults), `formulations.storm.exact`, `formulations.elastic.exact`,
-`formulations.throughput.exact`, `formulations.model_driven.machines`.
+`formulations.throughput.exact`, `formulations.model_driven.milp`.
 
 What stays beside the driver, and why:
 

@@ -13,7 +13,7 @@ from formulations.column_generation.integer import affordable, best_choice, choo
 from formulations.column_generation.master import Master
 from formulations.column_generation.problem import ROUNDING, Rows, of_nodes
 from formulations.column_generation.search import feasible, improved
-from optim.referee.result import Termination
+from optim.referee import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.kernels.classes import NodeClasses, TaskGroups
-    from optim.rules.node_count import NodeCount
+    from optim.rules.budget import NodeCount
     from optim.util.progress import ProgressRecorder
 
 

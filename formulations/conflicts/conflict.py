@@ -9,18 +9,18 @@ import numpy as np
 
 from formulations.conflicts.excess import is_whole, least_raise
 from formulations.conflicts.rule_instances import cells_of
+from optim.figures.measures import TOLERANCE
 from optim.format.tables import APART, TOGETHER
 from optim.rules import LIMITS, fewest_nodes
 from optim.rules.capacity import ROUNDING
 from optim.rules.sets import places_of
-from optim.util.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.conflicts.rule_instances import Atoms
     from optim.format.instance import Instance
-    from optim.rules.node_count import NodeCount
+    from optim.rules.budget import NodeCount
 
     Ids = NDArray[np.int64]
 

@@ -19,8 +19,7 @@ from formulations.conflicts.model import (
 )
 from formulations.model_rows import Whereabouts, add_rule_rows
 from optim.format.tables import TOGETHER
-from optim.kernels.place_rules import no_rules, place_rules
-from optim.kernels.room import placing_masks
+from optim.kernels.place_rules import no_rules, place_rules, placing_masks
 from optim.rules import COUNTING, LIMITS, SLOTS, Form, broken, budgets, inflow_limits
 from optim.rules.base import labelled
 from optim.rules.capacity import proof_slack

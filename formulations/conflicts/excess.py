@@ -21,8 +21,7 @@ from scipy.sparse import csr_array, hstack, vstack
 from formulations.conflicts.decide import aggregate
 from formulations.conflicts.model import build, joined
 from formulations.conflicts.rule_instances import atoms_of, cells_of
-from optim.rules import FORM_OF, LIMITS, RULES, Form
-from optim.rules.excess import loosened, total_of
+from optim.rules import FORM_OF, LIMITS, RULES, Form, loosened, total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import LinearArrays, Row

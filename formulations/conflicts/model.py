@@ -19,8 +19,7 @@ import numpy as np
 
 from formulations.model_rows import Crossings, Whereabouts, add_at_most, add_links, add_rule_rows
 from optim.format.tables import APART, TOGETHER
-from optim.kernels.place_rules import place_rules, slot_rules
-from optim.kernels.room import placing_masks
+from optim.kernels.place_rules import place_rules, placing_masks, slot_rules
 from optim.rules import RULES, SLOTS, Form, budgets, most_restarts, node_counts
 from optim.rules.capacity import proof_slack
 from optim.rules.slot_assignment.groups import workers_of

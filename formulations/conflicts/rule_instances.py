@@ -211,7 +211,7 @@ def atoms_of(instance: Instance) -> Atoms:
 
 def _lists(instance: Instance) -> tuple[Ids, ...]:
     """Tasks with the same list of allowed nodes and the same operator; misfits by themselves."""
-    from optim.kernels.room import placing_room, restriction_kinds
+    from optim.kernels.place_rules import placing_room, restriction_kinds
 
     kinds, sets = restriction_kinds(instance)
     room, load = placing_room(instance), instance.tasks.load

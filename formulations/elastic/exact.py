@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from formulations.column_generation.problem import PatternProblem
     from formulations.elastic.problem import EoaProblem, Goal, Settings, SharedLink
     from optim.format.tables import Bools, Floats, Ints
-    from optim.rules.node_count import NodeCount
+    from optim.rules.budget import NodeCount
 
 
 SMALL = 1500

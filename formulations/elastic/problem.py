@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from optim.figures.measures import internode_of, node_loads
-from optim.kernels.place_rules import place_rules
-from optim.kernels.room import link_room, most_of, placing_floor, placing_masks, placing_room
+from optim.kernels.place_rules import (
+    link_room,
+    most_of,
+    place_rules,
+    placing_floor,
+    placing_masks,
+    placing_room,
+)
 from optim.rules import budgets
 from optim.solvers import LinearSolution, solve_linear
 from optim.solvers.inprocess import solve_small_milp

@@ -28,9 +28,8 @@ import numpy as np
 from formulations.column_generation.integer import Backend
 from formulations.column_generation.pricing import TreePricer
 from formulations.column_generation.problem import Clock, make_problem
-from formulations.model_driven.items import ROOM, ROUNDING
 from formulations.model_driven.performance_model import FULL
-from formulations.model_driven.slots import Slot, slots_alone, slots_holding
+from formulations.model_driven.slots import ROOM, ROUNDING, Slot, slots_alone, slots_holding
 from optim.solvers import LIMITED_WORK, solve_linear
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.linear_model import LinearModel
@@ -41,9 +40,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.model_driven.items import Items
     from formulations.model_driven.performance_model import Counts
-    from formulations.model_driven.slots import Machines, Slot
+    from formulations.model_driven.slots import Items, Machines, Slot
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
     from optim.methods.registry import Request

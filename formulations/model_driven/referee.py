@@ -36,10 +36,9 @@ import numpy as np
 from formulations.model_driven.allocate import cores_of
 from formulations.model_driven.performance_model import FULL, Bundles, count_bundles, rates_of
 from optim.errors import InvalidInput, Problem
-from optim.referee.evaluate import PlanKind
-from optim.referee.result import Evaluation
+from optim.figures.measures import slack
+from optim.referee import Evaluation, PlanKind
 from optim.rules.base import Violation
-from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

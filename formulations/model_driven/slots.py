@@ -3,21 +3,281 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.model_driven.items import ROOM, ROUNDING
-from formulations.model_driven.performance_model import FULL
+from formulations.model_driven.performance_model import FULL, performance_models
+from optim.errors import InvalidInput, Problem
 from optim.format.plan import ThreadPlacement
+from optim.kernels.place_rules import placing_slack
+from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formulations.model_driven.allocate import Allocation
-    from formulations.model_driven.items import Items
     from formulations.model_driven.performance_model import Counts
+    from optim.format.instance import Instance
     from optim.format.plan import AcquiredNode
+    from optim.format.tables import Bools, Floats
+
+# What `slots-milp` packs: bundles as an allocation formed them, or single threads.
+#
+# A *class* is a set of equal items of one task: its full bundles, its last bundle, or all of its
+# threads. Sizes are percent of a slot. A single thread is booked as if it were measured alone,
+# and never with less than its share of any measured thread count, so that a slot that keeps the
+# booking keeps the model as well.
+#
+# Whether items go into a number of slots, decided by search; compiled.
+#
+# Items are placed one after the other, class by class, each in every open slot with the room or
+# in the next empty one. Of equal items a later one stands in no earlier slot, of slots with the
+# same room left only the first is tried.
+
+NO, YES, UNKNOWN = 0, 1, 2
+
+
+@helper
+def _fits(free, size, slot, c):  # type: ignore[no-untyped-def]
+    room = True
+    for r in range(size.shape[1]):
+        room = room and size[c, r] <= free[slot, r]
+    return room
+
+
+@helper
+def _same_room_before(free, slot):  # type: ignore[no-untyped-def]
+    """Whether an earlier slot has exactly the same room left."""
+    for other in range(slot):
+        same = True
+        for r in range(free.shape[1]):
+            if free[other, r] != free[slot, r]:
+                same = False
+        if same:
+            return True
+    return False
+
+
+@helper
+def _next_slot(free, size, c, begin, end):  # type: ignore[no-untyped-def]
+    """First slot from `begin` on, before `end`, that takes an item of class c; -1 for none."""
+    for slot in range(begin, end):
+        if _fits(free, size, slot, c) and not _same_room_before(free, slot):
+            return slot
+    return -1
+
+
+@kernel
+def pack(content, size, room, slots, most_steps):  # type: ignore[no-untyped-def]
+    """Place a content's items into slots.
+
+    Parameters
+    ----------
+    content
+        (C,) items of each class, the class of the largest items first.
+    size, room
+        (C, R) size of an item; what a slot offers of each resource.
+    slots
+        How many there are.
+    most_steps
+        Placements after which the search gives up.
+
+    Returns
+    -------
+    tuple
+        Whether they fit, and the slot of each item, class after class.
+    """
+    items = content.sum()
+    klass = np.zeros(items, np.int64)
+    i = 0
+    for c in range(len(content)):
+        for _ in range(content[c]):
+            klass[i] = c
+            i += 1
+    at = np.full(items, -1, np.int64)
+    if items == 0:
+        return YES, at
+    if slots <= 0:
+        return NO, at
+    free = np.full((slots, size.shape[1]), room)
+    opened = np.zeros(items + 1, np.int64)
+    depth, steps = 0, 0
+    while True:
+        c = klass[depth]
+        if at[depth] >= 0:  # back here: take the item out again
+            for r in range(size.shape[1]):
+                free[at[depth], r] += size[c, r]
+            begin = at[depth] + 1
+        else:
+            begin = at[depth - 1] if depth > 0 and klass[depth - 1] == c else 0
+        at[depth] = _next_slot(free, size, c, begin, min(opened[depth] + 1, slots))
+        if at[depth] < 0:
+            depth -= 1
+            if depth < 0:
+                return NO, at
+            continue
+        for r in range(size.shape[1]):
+            free[at[depth], r] -= size[c, r]
+        opened[depth + 1] = max(opened[depth], at[depth] + 1)
+        depth += 1
+        if depth == items:
+            return YES, at
+        steps += 1
+        if steps > most_steps:
+            return UNKNOWN, at
+
+
+@kernel(steps=lambda contents: 20 * len(contents))
+def which_pack(contents, alone, size, room, slots, most_steps):  # type: ignore[no-untyped-def]
+    """Answer for many contents; `alone` marks the classes whose items take a slot each.
+
+    Returns
+    -------
+    ndarray
+        (P,) NO, YES or UNKNOWN.
+    """
+    verdict = np.zeros(len(contents), np.int8)
+    rest = np.zeros(contents.shape[1], np.int64)
+    for p in range(len(contents)):
+        left = slots
+        for c in range(contents.shape[1]):
+            rest[c] = 0 if alone[c] else contents[p, c]
+            if alone[c]:
+                left -= contents[p, c]
+        verdict[p] = NO if left < 0 else pack(rest, size, room, left, most_steps)[0]
+    return verdict
+
+
+ROUNDING = float(placing_slack(FULL))
+"""By how much a sum of sizes may exceed a slot."""
+
+ROOM = FULL + ROUNDING
+"""What every slot offers of CPU and memory, rounding allowed for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """C classes of equal items.
+
+    Attributes
+    ----------
+    operator, threads, count
+        (C,) task, threads of one item, number of items.
+    cpu, memory
+        (C,) size of one item, percent of a slot.
+    exclusive
+        (C,) whether an item takes a slot of its own (a full bundle).
+    """
+
+    operator: Counts
+    threads: Counts
+    count: Counts
+    cpu: Floats
+    memory: Floats
+    exclusive: Bools
+
+    @property
+    def num_exclusive(self) -> int:
+        """Items that take a slot of their own."""
+        return int(self.count[self.exclusive].sum())
+
+    def sizes(self, *, pooled: bool) -> Floats:
+        """(C, R) what an item needs of a slot: CPU and memory, or memory where cores are pooled."""
+        columns = (self.memory,) if pooled else (self.cpu, self.memory)
+        return np.stack(columns, axis=1)
+
+    def threads_of_tasks(self, num_tasks: int) -> Floats:
+        """(O,) threads of all items of each task."""
+        return np.bincount(self.operator, self.count * self.threads, num_tasks).astype(np.float64)
+
+    def only(self, keep: Bools | Counts) -> Items:
+        """Return the classes that a mask or an index array names."""
+        return Items(**{name: part[keep] for name, part in vars(self).items()})
+
+    def bound(self, *, pooled: bool = False) -> int:
+        """Slots that CPU and memory need in sum; full bundles count as whole slots.
+
+        With pooled cores CPU does not count: a machine may have more cores than slots in use.
+        """
+        shared = ~self.exclusive
+        totals = (self.count[shared] @ self.sizes(pooled=pooled)[shared]).tolist()
+        # every slot has the rounding, not all of them together
+        rest = max(int(np.ceil(total / ROOM - 1e-9)) for total in totals)
+        return max(1, self.num_exclusive + rest)
+
+
+def make_items(instance: Instance, allocation: Allocation, kind: str) -> Items:
+    """List the classes of an allocation; `kind` is ``bundles`` or ``threads``.
+
+    Raises
+    ------
+    InvalidInput
+        An item needs more than a slot, or threads are asked for where one was not measured.
+    """
+    rows: list[tuple[int, int, int, float, float, bool]] = []
+    if kind == "threads":
+        cpu, memory = _single_sizes(instance, allocation)
+        for o, count in enumerate(allocation.threads.tolist()):
+            rows.append((o, 1, count, float(cpu[o]), float(memory[o]), False))
+    else:
+        for o, count in enumerate(allocation.full_bundles.tolist()):
+            if count:
+                rows.append((o, int(allocation.bundle_threads[o]), count, FULL, FULL, True))
+            rest = int(allocation.rest_threads[o])
+            if rest:
+                size = float(allocation.rest_cpu[o]), float(allocation.rest_memory[o])
+                rows.append((o, rest, 1, *size, False))
+    items = Items(
+        operator=np.array([row[0] for row in rows], dtype=np.int64),
+        threads=np.array([row[1] for row in rows], dtype=np.int64),
+        count=np.array([row[2] for row in rows], dtype=np.int64),
+        cpu=np.array([row[3] for row in rows], dtype=np.float64),
+        memory=np.array([row[4] for row in rows], dtype=np.float64),
+        exclusive=np.array([row[5] for row in rows], dtype=np.bool_),
+    )
+    _check_fit(instance, items)
+    return items
+
+
+def _single_sizes(instance: Instance, allocation: Allocation) -> tuple[Floats, Floats]:
+    models = performance_models(instance)
+    problems = [
+        Problem(
+            f"models.{model.name}",
+            None,
+            f"has no point for 1 thread, which {operator}'s threads are booked by",
+            "measure 1 thread, or use --option items=bundles",
+        )
+        for operator, model in zip(instance.operators.ids, models, strict=True)
+        if not model.has_single
+    ]
+    if problems:
+        raise InvalidInput(problems)
+    cpu = [float((model.cpus / model.threads).max()) for model in models]
+    memory = [float((model.memories / model.threads).max()) for model in models]
+    return np.array(cpu), np.array(memory)
+
+
+def _check_fit(instance: Instance, items: Items) -> None:
+    problems = []
+    for c, o in enumerate(items.operator.tolist()):
+        for name, size in (("CPU", items.cpu[c]), ("memory", items.memory[c])):
+            if size > FULL + ROUNDING:
+                threads = "a thread" if items.threads[c] == 1 else f"{items.threads[c]} threads"
+                problems.append(
+                    Problem(
+                        f"operators[{o}]",
+                        instance.operators.ids[o],
+                        f"needs {size:.6g} % of a slot's {name} for {threads} that must stand "
+                        "together; no slot holds that",
+                        "measure fewer threads, or use the other allocation",
+                    )
+                )
+    if problems:
+        raise InvalidInput(problems)
+
 
 Slot = dict[int, int]
 """Class to number of items."""

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from formulations.rebalancing.problem import Watch, to_take_off
-from optim.figures.measures import node_loads
+from optim.figures.measures import node_loads, slack
 from optim.format.tables import APART
 from optim.util.compiled import helper, kernel
-from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

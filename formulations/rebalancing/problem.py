@@ -22,8 +22,15 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.load import LOAD_DISTANCE
 from optim.figures.measures import node_loads
-from optim.kernels.place_rules import no_rules, place_rules
-from optim.kernels.room import distance_room, most_of, placing_floor, placing_room, placing_slack
+from optim.kernels.place_rules import (
+    distance_room,
+    most_of,
+    no_rules,
+    place_rules,
+    placing_floor,
+    placing_room,
+    placing_slack,
+)
 from optim.rules import COPIES, budgets, counts_moves
 from optim.rules.budget import Budget
 

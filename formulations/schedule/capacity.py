@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.figures.measures import link_loads, node_loads
+from optim.figures.measures import TOLERANCE, link_loads, node_loads, slack
 from optim.format.tables import APART, TOGETHER
 from optim.rules import (
     COUNTING,
@@ -29,7 +29,6 @@ from optim.rules import (
 )
 from optim.rules.placement import Placement
 from optim.rules.sets import places_of
-from optim.util.tolerance import TOLERANCE, slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,7 +19,7 @@ import numpy as np
 from formulations.schedule.capacity import Between, Blocked, Move, Room, Step, Waiting, taken_back
 from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.format.tables import APART
-from optim.referee.evaluate import check_belongs
+from optim.referee import check_belongs
 from optim.rules import LINKS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from formulations.column_generation.integer import pattern_model
 from formulations.column_generation.pricing import ListPricer
 from formulations.column_generation.problem import Clock, TableRows, joined
 from formulations.column_generation.search import improved
-from formulations.storm.columns import StateListing, WorkerRows
+from formulations.storm.problem import StateListing, WorkerRows
 from formulations.storm.search import FirstPlan
 from formulations.storm.split import MOST_STEPS, Splitter, spread_workers
 from optim.solvers import solve_linear
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from formulations.column_generation.client import Incumbent
     from formulations.column_generation.integer import Backend
     from formulations.column_generation.problem import Pool
-    from formulations.storm.columns import States
-    from formulations.storm.problem import StormProblem
+    from formulations.storm.problem import States, StormProblem
 
     Integers = NDArray[np.int64]
     from optim.methods.registry import Request

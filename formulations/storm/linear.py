@@ -47,10 +47,9 @@ from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from formulations.task_allocation.model import SCALED_TOTAL, build, solve_exactly
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import imc_gain_of, internode_of, slot_places
-from optim.kernels.place_rules import slot_rules
-from optim.kernels.room import slot_room
+from optim.kernels.place_rules import slot_room, slot_rules
 from optim.methods.registry import Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules import kept_by, most_restarts
 from optim.rules.slot_assignment import assign_slots
 from optim.rules.slot_assignment.groups import Worker, workers_of

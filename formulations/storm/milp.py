@@ -6,7 +6,7 @@ within their capacity. Traffic between nodes comes first, of the plans that are 
 with least traffic between slots is taken (section 3.2.1).
 
 By default all vectors of counts of interchangeable executors that a node may hold are listed, and
-chosen from by column generation (`formulations.storm.columns`); neither equal executors, nor equal
+chosen from by column generation (`formulations.storm.problem`); neither equal executors, nor equal
 nodes, nor workers can be exchanged for each other there. Where there are too many of these, slots
 have capacities, or limits are set that only the linearised form (`formulations.storm.linear`)
 knows, that is solved.
@@ -30,7 +30,7 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
 from optim.methods.reduce import emptied_or_any, lowered
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Level, Termination
+from optim.referee import Level, Termination
 from optim.rules import limits_set, rules_of
 from optim.rules.base import Form
 from optim.solvers.mps import PosedModel
@@ -136,7 +136,7 @@ def _why_not_patterns(
     instance: Instance, jobs: StormJobs, problem: StormProblem, request: Request
 ) -> str | None:
     """Say why patterns cannot be listed; ``None`` when they can."""
-    from formulations.storm.columns import MAX_TOPOLOGIES
+    from formulations.storm.problem import MAX_TOPOLOGIES
 
     form = request.options["form"]
     # without the numbers, which are in the solver's units
@@ -171,8 +171,8 @@ def _by_patterns(
     from formulations.column_generation.client import OPTIMAL, Incumbent
     from formulations.column_generation.integer import Backend
     from formulations.column_generation.problem import Clock
-    from formulations.storm.columns import list_states
     from formulations.storm.exact import StormClient, best_workers
+    from formulations.storm.problem import list_states
     from formulations.storm.split import place, spread_workers
     from optim.kernels.classes import counts_of
 

@@ -14,8 +14,8 @@ from formulations.storm.split import in_order, split_all, transported
 from formulations.task_allocation.common import relabelled
 from optim.figures.measures import imc_gain_of
 from optim.kernels.classes import node_classes
-from optim.kernels.room import at_the_edge
-from optim.referee.evaluate import evaluate_indices
+from optim.kernels.place_rules import at_the_edge
+from optim.referee import evaluate_indices
 from optim.rules import most_restarts
 from optim.rules.slot_assignment import assign_slots
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
     from formulations.column_generation.problem import Rows
-    from formulations.storm.columns import States
-    from formulations.storm.problem import StormProblem
+    from formulations.storm.problem import States, StormProblem
 
     Floats = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.storm.columns import inner_gain, strides
+from formulations.storm.problem import inner_gain, strides
 from optim.kernels.classes import deal, matched, staying_order
-from optim.kernels.room import slot_room
+from optim.kernels.place_rules import slot_room
 from optim.rules.slot_assignment.groups import flow
 from optim.util.compiled import helper, kernel
 

@@ -24,13 +24,21 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.figure import in_units
 from optim.kernels.classes import TaskGroups, node_classes, task_groups
-from optim.kernels.guard import NOBODY, broken, enter, make_guard, may_enter, pays
-from optim.kernels.place_rules import no_rules, place_rules
-from optim.kernels.room import move_budgets
+from optim.kernels.place_rules import (
+    NOBODY,
+    broken,
+    enter,
+    make_guard,
+    may_enter,
+    move_budgets,
+    no_rules,
+    pays,
+    place_rules,
+)
 from optim.kernels.state import NOWHERE
 from optim.methods.reduce import emptied_or_any, lowered
 from optim.methods.registry import Method, Outcome
-from optim.referee.result import Level, Termination
+from optim.referee import Level, Termination
 from optim.rules import RULES, is_feasible, rules_of
 from optim.rules.base import MEASURED, Form
 from optim.rules.placement import Placement

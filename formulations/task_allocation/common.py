@@ -9,7 +9,7 @@ import numpy as np
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import Placement
 from optim.kernels.first_fit import packings
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import Form, rules_of
 from optim.rules.base import LOADS, OF_MOVES
 

@@ -41,11 +41,10 @@ from formulations.task_allocation.model import (
 from optim.errors import Problem, SolverError, UnsuitableMethod
 from optim.figures.catalogue import find_objective
 from optim.figures.figure import in_units
-from optim.kernels.place_rules import place_rules
-from optim.kernels.room import placing_masks
+from optim.kernels.place_rules import place_rules, placing_masks
 from optim.methods.reduce import emptied_or_any, without_slots
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Level, Termination
+from optim.referee import Level, Termination
 from optim.rules import Form, kept_by
 from optim.rules.placement import Placement
 from optim.solvers import solve_linear

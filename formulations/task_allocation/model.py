@@ -32,19 +32,17 @@ from formulations.model_rows import (
     add_staying,
     check_products,
 )
-from optim.figures.measures import node_loads
+from optim.figures.measures import node_loads, over, slack
 from optim.format.tables import SPREAD
 from optim.format.traffic import TaskPairs
 from optim.kernels.classes import node_classes
-from optim.kernels.place_rules import place_rules
-from optim.kernels.room import placing_floor, placing_masks, placing_room
+from optim.kernels.place_rules import place_rules, placing_floor, placing_masks, placing_room
 from optim.rules import broken, budgets, undecided
 from optim.rules.base import known_as_home
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
 from optim.solvers import solve_kept
 from optim.solvers.linear_model import LinearModel
-from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

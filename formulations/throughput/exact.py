@@ -15,29 +15,34 @@ from formulations.column_generation.driver import MOST_WHOLE, SAME, Bottleneck
 from formulations.column_generation.driver import warm_up as warm_up_patterns
 from formulations.column_generation.integer import Backend
 from formulations.column_generation.problem import Clock, Pool, TableRows
-from formulations.throughput.common import (
+from formulations.throughput.problem import (
     FULL,
     KNOWN_FORMS,
     MOVES,
+    NEVER,
     NODES,
     STARTS,
+    Grouped,
+    Listed,
     check_moves,
     counted,
     emptied_first,
     finished,
     fullest_last,
     good_starts,
+    grouped,
     least_load,
+    list_patterns,
+    load_of,
     rate_at,
     traffic_level,
 )
-from formulations.throughput.problem import NEVER, Grouped, Listed, grouped, list_patterns, load_of
 from optim.errors import Problem, UnsuitableMethod
+from optim.figures.load import without_measured
 from optim.figures.measures import imc_gain_of
-from optim.figures.rate import without_measured
 from optim.kernels.classes import counts_of, deal
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import Form
 from optim.rules.capacity import refuse_local_first
 from optim.util.compiled import warming
@@ -50,7 +55,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Request
-    from optim.referee.result import Evaluation, Level
+    from optim.referee import Evaluation, Level
 
 
 _TRAFFIC_SECONDS = 5.0
@@ -226,7 +231,7 @@ def bottleneck(
 
 # What is asked of a rate that is given: the fewest moves, or the fewest nodes, that carry it.
 #
-# Capacities and links are limits then (`optim.figures.rate.carrying` writes the rate into them).
+# Capacities and links are limits then (`optim.figures.load.carrying` writes the rate into them).
 
 
 def _keeping(

@@ -33,28 +33,30 @@ from formulations.model_rows import (
     check_products,
 )
 from formulations.task_allocation.common import relabelled
-from formulations.throughput.common import (
+from formulations.throughput.exact import FULL, check_moves
+from formulations.throughput.problem import (
     KNOWN_FORMS,
     MOVES,
+    NEVER,
     NODES,
     STARTS,
+    Places,
     counted,
     emptied_first,
     finished,
     fullest_last,
     good_starts,
     least_load,
+    load_of,
+    places_of,
     rate_at,
 )
-from formulations.throughput.exact import FULL, check_moves
-from formulations.throughput.problem import NEVER, Places, load_of, places_of
-from optim.figures.rate import without_measured
+from optim.figures.load import without_measured
 from optim.kernels.classes import node_classes
-from optim.kernels.place_rules import place_rules
-from optim.kernels.room import placing_floor, placing_masks, placing_room
+from optim.kernels.place_rules import place_rules, placing_floor, placing_masks, placing_room
 from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules import broken, budgets, moving_at_most
 from optim.rules.base import Form
 from optim.rules.placement import Placement

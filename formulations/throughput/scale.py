@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.throughput.scale_bound import Offer, PartsBound
-from formulations.throughput.scale_boxes import Boxes, BoxSearch
+from formulations.throughput.scale_bound import Boxes, BoxSearch, Offer, PartsBound
 from formulations.throughput.scale_counts import Counts, anneal, counts_of, everywhere, plain_reason
 from optim.errors import InvalidInput, Problem, RefereeRefused, StreamplaceError, meant
 from optim.figures.measures import imc_gain_of, migrated_tasks
@@ -32,18 +31,17 @@ from optim.format.parallelism import (
 )
 from optim.format.plan import Plan
 from optim.kernels.classes import matched
-from optim.kernels.draws import seeded
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate
 from optim.rules import CAPACITY, LINKS, fewest_nodes, using_at_most
 from optim.rules.placement import Placement
+from optim.util.compiled import seeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from optim.format.tables import Floats
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
 
 Bounds = tuple[float | None, float | None, float | None]
 """Proven of cost, tasks and traffic inside, each among plans that are best on those before it."""

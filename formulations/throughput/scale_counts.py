@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.throughput.problem import places_of
-from optim.figures.rate import carrying
+from optim.figures.load import carrying
 from optim.format.parallelism import bounds_of, key_groups_of, largest_share, shares
-from optim.kernels.draws import accepts, draw
-from optim.kernels.room import placing_masks, placing_room
+from optim.kernels.place_rules import placing_masks, placing_room
 from optim.rules import Form, limits_set, node_counts, rules_of
-from optim.util.compiled import kernel
+from optim.util.compiled import accepts, draw, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heuristics.elastic.gma import board_of
-from optim.kernels.room import placing_masks
+from optim.kernels.place_rules import placing_masks
 from optim.methods.registry import Method, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import MEASURED, Form
 
 if TYPE_CHECKING:

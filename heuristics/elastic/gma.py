@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.figures.measures import node_loads
-from optim.format.demand import topological_order
-from optim.kernels.room import placing_masks, placing_room
+from optim.figures.measures import node_loads, slack
+from optim.format.traffic import topological_order
+from optim.kernels.place_rules import placing_masks, placing_room
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import LOADS, Form
 from optim.util.compiled import helper, inlined, kernel
-from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

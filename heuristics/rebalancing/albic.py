@@ -31,9 +31,9 @@ from heuristics.rebalancing.albic_sets import (
 )
 from optim.errors import SolverError
 from optim.figures.measures import imc_gain_of
-from optim.kernels.room import distance_room
+from optim.kernels.place_rules import distance_room
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -40,7 +40,7 @@ from formulations.rebalancing.bound import (
 from formulations.rebalancing.problem import Watch, balance_problem
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Level, Termination
+from optim.referee import Level, Termination
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 from optim.util.progress import ProgressRecorder

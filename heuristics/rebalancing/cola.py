@@ -17,9 +17,9 @@ from formulations.rebalancing.problem import ListScheduler
 from heuristics.rebalancing.albic_sets import balanced_parts
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import imc_gain_of, load_distance_of
-from optim.kernels.room import distance_room
+from optim.kernels.place_rules import distance_room
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import LOADS, Form
 
 if TYPE_CHECKING:

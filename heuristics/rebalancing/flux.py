@@ -23,7 +23,7 @@ from formulations.rebalancing.balance.kernel import (
 from formulations.rebalancing.balance.search import fixed_part, state_of
 from formulations.rebalancing.problem import balance_problem, writable
 from optim.methods.registry import Method, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import LOADS, Form
 from optim.util.compiled import helper, kernel, warming
 

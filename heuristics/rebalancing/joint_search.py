@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.joint import search as joint_search
 from formulations.rebalancing.joint.milp import METHOD as JOINT_MILP
-from formulations.rebalancing.joint.model import collocation_bound
-from formulations.rebalancing.joint.problem import prepare
+from formulations.rebalancing.joint.problem import collocation_bound, prepare
 from formulations.rebalancing.joint.search import Effort, find
 from formulations.rebalancing.problem import not_emptied
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Level, Termination
+from optim.referee import Level, Termination
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from formulations.rebalancing.bound import impossible
 from formulations.rebalancing.problem import balance_problem
 from optim.errors import InvalidInput, Problem
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import Form
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 
 from formulations.storm.problem import scheduled_jobs
 from optim.methods.registry import Method, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import MEASURED, Form
 
 if TYPE_CHECKING:

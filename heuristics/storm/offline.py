@@ -23,9 +23,9 @@ import numpy as np
 from formulations.storm.problem import scheduled_jobs
 from heuristics.storm.even import nodes_to_use, slot_limits, slots_within_reach, take_slots
 from optim.errors import Problem, UnsuitableMethod
-from optim.format.demand import find_cycle
+from optim.format.traffic import find_cycle
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import MEASURED, Form
 
 if TYPE_CHECKING:

@@ -27,13 +27,13 @@ from formulations.storm.problem import scheduled_jobs
 from heuristics.storm.even import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.storm.offline import ALPHA, NODE_SPREAD
 from heuristics.task_allocation.groups import stable_descending
-from optim.kernels.room import placing_room
+from optim.figures.measures import slack
+from optim.kernels.place_rules import placing_room
 from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import Form
 from optim.util.compiled import helper, inlined, kernel
-from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.kernels.descent import drawn
-from optim.kernels.draws import accepts, draw, seeded
-from optim.kernels.guard import NOBODY, affords, enter, may_enter, pays
+from optim.kernels.place_rules import NOBODY, affords, enter, may_enter, pays
+from optim.kernels.repair import two_tasks
 from optim.kernels.state import NOWHERE, fits, fits_instead, pair_rate, state_of
-from optim.kernels.warm import two_tasks
-from optim.util.compiled import helper, kernel, warming
+from optim.util.compiled import accepts, draw, helper, kernel, seeded, warming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +62,7 @@ def anneal(state, tasks, proposals, hot, cold, random):
     hot, cold
         First and last temperature, in units of traffic.
     random
-        Of the proposals (`optim.kernels.draws.seeded`); changes in place.
+        Of the proposals (`optim.util.compiled.seeded`); changes in place.
 
     Returns
     -------
@@ -257,7 +256,7 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
     hot, cold
         First and last temperature, in units of traffic.
     random
-        (1,) of its generator (`optim.kernels.draws.seeded`); changes in place.
+        (1,) of its generator (`optim.util.compiled.seeded`); changes in place.
 
     Returns
     -------

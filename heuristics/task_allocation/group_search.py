@@ -108,7 +108,7 @@ def _starts(instance: Instance, incumbent: Incumbent) -> list[Ints]:
 def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
     """Repair what was given or topDown's partial plan; ``None`` when that fails."""
     from optim.kernels.repair import repair
-    from optim.kernels.warm import warm_up as warm_up_repair
+    from optim.kernels.repair import warm_up as warm_up_repair
 
     incumbent.warm(warm_up_repair)
     candidates = [*incumbent.given_starts()]

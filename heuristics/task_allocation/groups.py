@@ -21,9 +21,9 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem
 from optim.format.traffic import MAX_PAIRS
-from optim.kernels.room import placing_room, restriction_kinds
+from optim.kernels.place_rules import placing_room, restriction_kinds
 from optim.methods.registry import Option, Outcome, Request
-from optim.referee.result import Termination
+from optim.referee import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class GroupedJob:
     nodes
         (M,) the nodes that may be used (leaving ones are not); all node indices below count these.
     room
-        (M, R) what may be placed on each (`optim.kernels.room.placing_room`).
+        (M, R) what may be placed on each (`optim.kernels.place_rules.placing_room`).
     allowed
         (G, M) where each group may go, or shape (0, 0) for everywhere.
     edge_u, edge_v, edge_rate

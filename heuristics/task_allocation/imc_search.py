@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.reduce import lowered
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules import limits_set, rules_of
 from optim.rules.base import LOADS, OF_MOVES, Form
 
@@ -112,7 +112,7 @@ def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
         warm_up_rows,
         warm_up_table,
     )
-    from optim.kernels.warm import warm_up
+    from optim.kernels.repair import warm_up
 
     incumbent.warm(warm_up, warm_up_table if by_table(instance) else warm_up_rows)
     # by table the annealing finds more in the time that a descent along long rows takes

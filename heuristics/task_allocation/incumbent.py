@@ -8,8 +8,7 @@ import numpy as np
 
 from optim.figures.measures import imc_gain_of
 from optim.methods.registry import Outcome
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from optim.rules import MENDED
 from optim.util.progress import ProgressRecorder
 

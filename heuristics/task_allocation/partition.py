@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import Problem, UnsuitableMethod
-from optim.kernels.room import placing_room
+from optim.kernels.place_rules import placing_room
 from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome, Request
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.util.process import c_stdout_silenced
 
@@ -41,7 +41,7 @@ _ENTRIES = 1_600_000
 def run(instance: Instance, request: Request) -> Outcome:
     """Partition, repair, descend; keep the best of several cuts."""
     from optim.figures.measures import imc_gain_of
-    from optim.kernels.warm import warm_up
+    from optim.kernels.repair import warm_up
 
     request, compiling = request.warmed(warm_up)
     began = time.perf_counter()

@@ -11,14 +11,13 @@ from heuristics.annealing import FORMS, Annealing, warm_up_walk
 from optim.figures.catalogue import find_objective
 from optim.figures.figure import in_units
 from optim.kernels.first_fit import packings
+from optim.kernels.place_rules import placing_masks
 from optim.kernels.plan_state import SEARCHED
 from optim.kernels.repair import repair
-from optim.kernels.room import placing_masks
 from optim.methods.choose import is_suitable
 from optim.methods.registry import Method, Option, Outcome, get_method
 from optim.methods.run import one_start
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from optim.figures.catalogue import find_objective
-from optim.referee.result import Termination
+from optim.referee import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 _SAME = 1e-6
 """Gap of a certified bound from a claimed one up to which the certificate carries the claim."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from optim.format.demand import derived_load, same, stream_rate, tuple_rates
 from optim.format.document import MAX_TASKS
 from optim.format.tables import (
     APART,
@@ -33,6 +32,7 @@ from optim.format.tables import (
     TrafficTable,
     VmType,
 )
+from optim.format.traffic import derived_load, same, stream_rate, tuple_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, meant
 from optim.format.instance import Instance
-from optim.options import number_of
+from optim.plugins import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

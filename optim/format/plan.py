@@ -13,8 +13,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem
-from optim.format.document import Amount, Count, Identifier, Positive, SmallCount, Text
-from optim.format.read import parse_json, refuse_other_kind, validate
+from optim.format.document import (
+    Amount,
+    Count,
+    Identifier,
+    Positive,
+    SmallCount,
+    Text,
+    parse_json,
+    refuse_other_kind,
+    validate,
+)
 from optim.format.tables import NO_INDEX
 from optim.util.files import read_bytes, write_atomic
 

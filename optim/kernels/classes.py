@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optim.kernels.room import placing_floor, placing_masks, placing_room
+from optim.kernels.place_rules import placing_floor, placing_masks, placing_room
 from optim.rules import node_keys, task_keys
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TaskGroups:
     load
         (G, R) load of one task.
     kind
-        (G,) kind of restriction, as `optim.kernels.room.restriction_kinds` numbers them.
+        (G,) kind of restriction, as `optim.kernels.place_rules.restriction_kinds` numbers them.
     """
 
     group: Ints
@@ -107,7 +107,7 @@ class NodeClasses:
         Nodes of each class, ascending, in CSR form.
     room, floor
         (K, R) load that may and that must be placed on a node (`inf` and `-inf` for none), the
-        tolerance of `optim.kernels.room` included.
+        tolerance of `optim.kernels.place_rules` included.
     target
         (kinds, K) whether tasks of a kind of restriction may be placed there.
     """

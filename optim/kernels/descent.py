@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optim.kernels.guard import NOBODY, affords, may_enter, pays
+from optim.kernels.place_rules import NOBODY, affords, may_enter, pays
 from optim.kernels.state import (
     NOWHERE,
     clear,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from optim.kernels.room import placing_masks, placing_room
+from optim.kernels.place_rules import placing_masks, placing_room
 from optim.kernels.state import NOWHERE, fits
 from optim.util.compiled import helper, kernel
 

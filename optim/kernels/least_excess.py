@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.kernels.place_rules import counted_floor, counted_loads, placing_masks
 from optim.kernels.repair import repair
-from optim.kernels.room import counted_floor, counted_loads, placing_masks
-from optim.rules import broken, budgets
-from optim.rules.excess import excess_of, rounding_of, worsened
+from optim.rules import broken, budgets, excess_of, rounding_of, worsened
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:

@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.figures.rate import heaviest_first, saturating_room, spare_room
-from optim.kernels.draws import draw, uniform
-from optim.kernels.guard import LISTED, RULE, SIZE, TOGETHER, make_guard
-from optim.kernels.guard import STARTS as SET_STARTS
-from optim.kernels.place_rules import place_rules
-from optim.kernels.room import (
+from optim.figures.load import heaviest_first, saturating_room, spare_room
+from optim.kernels.place_rules import (
+    LISTED,
+    RULE,
+    SIZE,
+    TOGETHER,
     counted_floor,
     counted_loads,
     distance_room,
     link_room,
+    make_guard,
     move_budgets,
+    place_rules,
     placing_masks,
 )
-from optim.util.compiled import helper
+from optim.kernels.place_rules import STARTS as SET_STARTS
+from optim.util.compiled import draw, helper, uniform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +36,7 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.traffic import FullBlock, LocalBlock
-    from optim.kernels.guard import Guard
-    from optim.kernels.place_rules import PlaceRules
+    from optim.kernels.place_rules import Guard, PlaceRules
 
     Whole = NDArray[np.int64]
     Real = NDArray[np.float64]

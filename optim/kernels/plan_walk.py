@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optim.kernels.draws import accepts
-from optim.kernels.guard import broken, enter, pays, relevant
+from optim.kernels.place_rules import broken, enter, pays, relevant
 from optim.kernels.plan_state import MOST_TASKS, propose
+from optim.util.compiled import accepts
 
 from optim.kernels.plan_state import (  # isort: skip
     AFTER, AGGREGATES, ALL_CROSSING, ALL_TRAFFIC, ALL_WEIGHT, AMOUNT, AROUND, AROUND_STARTS,

@@ -20,9 +20,13 @@ from optim.figures.measures import entered_leaving
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.descent import exchange, may_come, may_exchange, may_leave
 from optim.kernels.first_fit import packings, task_sizes
-from optim.kernels.guard import overdrawn
-from optim.kernels.place_rules import PlaceRules, on_chosen_nodes, place_rules
-from optim.kernels.room import placing_masks
+from optim.kernels.place_rules import (
+    PlaceRules,
+    on_chosen_nodes,
+    overdrawn,
+    place_rules,
+    placing_masks,
+)
 from optim.kernels.state import (
     NOWHERE,
     clear,
@@ -33,9 +37,9 @@ from optim.kernels.state import (
     put,
     take,
 )
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import MENDED, budgets, inflow_limits
-from optim.util.compiled import helper, kernel
+from optim.util.compiled import helper, kernel, warming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -736,3 +740,37 @@ def _scale(state: State) -> Floats:
     total = state.load.sum(axis=0)
     scale: NDArray[np.float64] = np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0)
     return scale
+
+
+# Compiling the kernels ahead of the clock.
+
+
+def two_tasks() -> Instance:
+    """Return an instance that is quickly done."""
+    from optim.format.instance import Instance
+
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "warm-up",
+            "resources": ["cpu"],
+            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
+            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
+            "traffic": [["a", "b", 1]],
+        }
+    )
+
+
+@warming
+def warm_up() -> None:
+    """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
+    from optim.kernels.descent import descend
+    from optim.kernels.state import state_of
+
+    instance = two_tasks()
+    everything_on_one = np.zeros(2, dtype=np.int32)
+    repair(instance, everything_on_one)
+    state = state_of(instance, everything_on_one)
+    relieve(state, np.ones(1), True)
+    place_rest(state, np.arange(2), np.ones(1), True)
+    descend(state, np.arange(2), 1, 1e-9)

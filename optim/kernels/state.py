@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.kernels.guard import enter, make_guard, pays
-from optim.kernels.place_rules import place_rules
-from optim.kernels.room import counted_floor, counted_loads, move_budgets, placing_masks
+from optim.kernels.place_rules import (
+    counted_floor,
+    counted_loads,
+    enter,
+    make_guard,
+    move_budgets,
+    pays,
+    place_rules,
+    placing_masks,
+)
 from optim.util.compiled import helper, inlined
 
 if TYPE_CHECKING:
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.kernels.guard import Guard
+    from optim.kernels.place_rules import Guard
 
     Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 

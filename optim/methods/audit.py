@@ -12,7 +12,7 @@ from optim.errors import RefereeRefused, SolverError
 from optim.figures.catalogue import find_objective, is_objective
 from optim.figures.measures import migrated_tasks, moved_tasks
 from optim.format.plan import Plan
-from optim.kernels.room import at_the_edge
+from optim.kernels.place_rules import at_the_edge
 from optim.kernels.undo import (
     enough_for,
     exchanged_back,
@@ -24,8 +24,15 @@ from optim.kernels.undo import (
 )
 from optim.methods.reduce import needed
 from optim.methods.registry import BEFORE, Incumbent, versions_of
-from optim.referee.evaluate import evaluate_indices, plan_kind
-from optim.referee.result import Level, Move, Result, Termination, WarmStart
+from optim.referee import (
+    Level,
+    Move,
+    Result,
+    Termination,
+    WarmStart,
+    evaluate_indices,
+    plan_kind,
+)
 from optim.rules import broken, kept_by
 from optim.rules.placement import Placement
 
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Method, Outcome, Request, Start
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
     from optim.rules.base import Violation
 
 _CLAIM_RELATIVE = 1e-6

@@ -13,9 +13,8 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.catalogue import find_objective
-from optim.figures.load import LOAD_DISTANCE
-from optim.figures.rate import carrying
-from optim.format.demand import find_cycle
+from optim.figures.load import LOAD_DISTANCE, carrying
+from optim.format.traffic import find_cycle
 from optim.methods.reduce import lowered, slots_count_tasks
 from optim.methods.registry import NEEDS, get_method, method_names
 from optim.rules import SLOTS, budgets, limits_set, rules_of, without_limits

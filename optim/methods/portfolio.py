@@ -20,7 +20,7 @@ from optim.errors import InvalidInput, SolverError, UnsuitableMethod
 from optim.figures.catalogue import find_objective
 from optim.methods.choose import Choice, choices
 from optim.methods.registry import get_method
-from optim.referee.result import Result, Termination
+from optim.referee import Result, Termination
 from optim.util.process import Forked, may_fork
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.figures.catalogue import find_objective
+from optim.figures.measures import slack
 from optim.format.tables import APART, SPREAD, TOGETHER
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules import (
     BUDGETS,
     MAX_LOAD_DISTANCE,
@@ -44,7 +45,6 @@ from optim.rules import (
     without_limits,
 )
 from optim.rules.capacity import proof_slack
-from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
     from optim.methods.registry import Outcome, Request
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
     from optim.rules.base import Rule
 
     Run = Callable[[Instance, Request], Outcome]

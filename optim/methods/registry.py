@@ -14,8 +14,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from optim.options import Option, read_options
-from optim.plugins import REFERENCE, Plugins
+from optim.plugins import REFERENCE, Option, Plugins, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from optim.format.plan import Plan, ThreadPlacement
     from optim.format.tables import Ints
     from optim.methods.reduce import Scale
-    from optim.referee.result import Evaluation, Level, Termination
+    from optim.referee import Evaluation, Level, Termination
     from optim.rules import Form
     from optim.rules.base import Violation
     from optim.solvers.mps import PosedModel
@@ -363,7 +362,7 @@ class Outcome:
     levels
         Further lexicographic levels.
     notes, trace, times, solver
-        As in `optim.referee.result.Result`.
+        As in `optim.referee.Result`.
     warm_start_accepted
         Whether the solver took the start; ``None`` when unknown or there was none.
     reasons

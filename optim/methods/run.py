@@ -29,11 +29,10 @@ from optim.methods.reduce import (
     without_misfits,
 )
 from optim.methods.registry import Method, Outcome, Request, get_method
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from optim.rules import hopeless, most_restarts, node_counts, reassigned_rules
 from optim.rules.placement import Placement
-from optim.util import compilation
+from optim.util import progress
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def run_method(
     reasons = hopeless(objective.binding(instance))
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
-    began, compiled = time.perf_counter(), compilation.seconds()
+    began, compiled = time.perf_counter(), progress.seconds()
     view = view_of(method, instance)
     asked = view.request(method, request, objective)
     starter = _starter(method, instance, request)
@@ -182,7 +181,7 @@ def run_method(
     view.outcome(outcome, find_objective(outcome.objective or method.objective))
     settle_assumptions(method, instance, outcome)
     _take_starts(method, asked, outcome)
-    compiled = compilation.seconds() - compiled  # what no warm-up foresaw, too
+    compiled = progress.seconds() - compiled  # what no warm-up foresaw, too
     if compiled > outcome.times.get("compile", 0.0):
         outcome.times["compile"] = compiled
     spent = time.perf_counter() - began - outcome.times.get("compile", 0.0)
@@ -246,12 +245,12 @@ def _run(method: Method, instance: Instance, request: Request) -> Outcome:
 
     Small instances begin without them, and need them after all where their time gets long.
     """
-    began, before = time.perf_counter(), compilation.seconds()
+    began, before = time.perf_counter(), progress.seconds()
     outcome = method.run(instance, request)
     _check_indices(method, instance, outcome)
     foreseen = outcome.times.get("compile", 0.0)
     spent = time.perf_counter() - began - foreseen
-    compiled = compilation.seconds() - before - foreseen
+    compiled = progress.seconds() - before - foreseen
     limit = request.time_limit
     ended = outcome.termination in (Termination.INFEASIBLE, Termination.INTERRUPTED)
     if (

@@ -46,8 +46,7 @@ from optim.methods.violated_start import (
     first_level,
     no_more_than,
 )
-from optim.referee.evaluate import check_belongs, evaluate_indices
-from optim.referee.result import Result, Termination
+from optim.referee import Result, Termination, check_belongs, evaluate_indices
 from optim.rules import MAX_LOAD, without_limits
 from optim.solvers import SOLVERS, capabilities
 from optim.util.compiled import by_size

@@ -4,7 +4,7 @@ Where the tasks of today break limits, and no plan within the budgets keeps them
 capacity of a resource on a node, a link, a number of tasks, a set, …) may stay as far over its
 limit as it is now, and no further. Two levels are minimised then, one after the other:
 
-1. the excess (`optim.rules.excess`), by descent, and exactly by a model where that is not too big;
+1. the excess (`optim.rules`), by descent, and exactly by a model where that is not too big;
 2. what was asked, by the method that was asked, on the instance with loosened limits. First with
    those of today: this bounds the objective, and where the plan has no more than the least excess
    it is the answer. Else with the limits that a plan of least excess needs; an exact method then
@@ -24,20 +24,22 @@ import numpy as np
 from optim.format.plan import Plan
 from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
-from optim.kernels.room import placing_masks
+from optim.kernels.place_rules import placing_masks
 from optim.methods.audit import FOR_EVERY_PLAN, moves_of
 from optim.methods.reduce import in_own_units, scaled, with_columns, with_set_columns
 from optim.methods.registry import from_above
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Level, Mending, Termination
-from optim.rules import broken, counts_moves, hopeless, undecided
-from optim.rules.excess import (
+from optim.referee import Level, Mending, Termination, evaluate_indices
+from optim.rules import (
     ROWS,
     RULE_OF,
+    broken,
+    counts_moves,
     excess_of,
+    hopeless,
     loosened,
     rounding_of,
     total_of,
+    undecided,
     worsened,
 )
 from optim.rules.placement import Placement
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
     from optim.methods.registry import Start
-    from optim.referee.result import Result
+    from optim.referee import Result
     from optim.rules.base import Violation
 
 MEND, REFUSE = "mend", "refuse"

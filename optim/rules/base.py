@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.util.tolerance import over, slack
+from optim.figures.measures import over, slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
-    from optim.rules.budget import Budget
-    from optim.rules.node_count import NodeCount
+    from optim.rules.budget import Budget, NodeCount
     from optim.rules.placement import Placement
 
 

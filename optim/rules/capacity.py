@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from optim.figures.measures import least_tasks
+from optim.figures.measures import least_tasks, over, slack
 from optim.rules.base import (
     Form,
     Limit,
@@ -37,7 +37,6 @@ from optim.rules.base import (
     violation,
     without_limit,
 )
-from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.figures.measures import slot_places, unknown_slots, workers_restarted
+from optim.figures.measures import over, slot_places, unknown_slots, workers_restarted
 from optim.rules.base import (
     Form,
     Rule,
@@ -31,7 +31,6 @@ from optim.rules.base import (
 from optim.rules.budget import forced_moves
 from optim.rules.sets import without_slot_sets
 from optim.rules.slot_assignment import assign_slots
-from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

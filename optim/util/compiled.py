@@ -9,8 +9,10 @@ small instances (`by_size`) a kernel runs as plain Python while its steps, which
 begins, take less than that. What counts is the number of steps, never a clock.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -26,7 +28,6 @@ from optim.util.process import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
 
 SMALL = 400
 """Tasks times nodes up to which kernels may run as plain Python."""
@@ -160,3 +161,43 @@ def warming(warm_up: Callable[[], object]) -> Callable[[], None]:
             done = True
 
     return once
+
+
+# One generator of random numbers for compiled searches, and one rule of what they accept.
+#
+# The generator is xorshift64* (S. Vigna, "An experimental exploration of Marsaglia's xorshift
+# generators, scrambled", ACM Trans. Math. Softw. 42 (2016), doi:10.1145/2845077); its state is an
+# array of one number, never 0, that goes on from call to call.
+
+_MOST = 1 << 30
+
+
+def seeded(seed: int) -> Any:
+    """Return a state of the generator, never 0."""
+    return np.random.default_rng(seed).integers(1, 2**64, 1, dtype=np.uint64, endpoint=False)
+
+
+@helper
+def draw(random, below):
+    """Return a random whole number of 0 … below − 1."""
+    x = random[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    random[0] = x
+    mixed = x * np.uint64(0x2545F4914F6CDD1D)
+    return np.int64((mixed >> np.uint64(33)) % np.uint64(below))
+
+
+@helper
+def uniform(random):
+    """Return a random number in (0, 1)."""
+    return (draw(random, _MOST) + 0.5) / _MOST
+
+
+@helper
+def accepts(random, worse, temperature):
+    """Whether a change is accepted that makes a placement worse by so much (S. Kirkpatrick, C. D.
+    Gelatt, M. P. Vecchi, "Optimization by simulated annealing", Science 220 (1983),
+    doi:10.1126/science.220.4598.671)."""
+    return worse <= 0.0 or uniform(random) < math.exp(-worse / temperature)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.util import compilation
+from optim.util import progress
 from optim.util.process import Held
 from optim.util.store import Lock
 
@@ -63,11 +63,11 @@ class _Teller(event.Listener):
     """Passes numba's own event on; it does not fire for what is loaded from the cache."""
 
     def on_start(self, event: Any) -> None:
-        compilation.begin()
+        progress.begin()
 
     def on_end(self, event: Any) -> None:
         """Let another process compile what was interrupted; what is done is saved first."""
-        compilation.end()
+        progress.end()
         dispatcher = event.data["dispatcher"]
         files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
         if isinstance(files, _Kept) and tuple(event.data["args"]) not in dispatcher.overloads:
@@ -154,7 +154,7 @@ def _entry(function: Any, stamp: str) -> Any:
     try:
         compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # no folder that may be written
-        compilation.lose()
+        progress.lose()
         try:
             _own_folder()
             compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
@@ -201,7 +201,7 @@ class _Kept(IndexDataCacheFile):
         found = self._read(key)
         if found is not None:
             return found
-        with compilation.waiting():
+        with progress.waiting():
             waited = self._wait()
         if waited:  # meanwhile another process may have compiled it
             found = self._read(key)

@@ -9,7 +9,7 @@ import numpy as np
 from optim import evaluate
 from optim.errors import ExitCode, Problem
 from optim.format.tables import SET_RULES
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import SLOTS, budgets, hopeless, without_limits
 from streamplace.present.arguments import (
     add_ignore,
@@ -19,9 +19,8 @@ from streamplace.present.arguments import (
     load_instance,
     load_plan,
 )
-from streamplace.present.console import answer_console, problem_lines
 from streamplace.present.numbers import listed, number, percent, plural
-from streamplace.present.streams import print_json
+from streamplace.present.streams import answer_console, print_json, problem_lines
 from streamplace.present.tables import print_reasons, print_undrained, print_verdict, size_line
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from optim.format.instance import Instance
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
     from optim.rules.base import Violation
 
 EXAMPLES = """\

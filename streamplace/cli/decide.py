@@ -22,9 +22,8 @@ from streamplace.present.arguments import (
     seconds,
     whole,
 )
-from streamplace.present.console import printable
 from streamplace.present.numbers import plural
-from streamplace.present.streams import print_json
+from streamplace.present.streams import print_json, printable
 
 if TYPE_CHECKING:
     import argparse

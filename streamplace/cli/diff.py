@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim import Plan, evaluate
 from optim.errors import ExitCode, InvalidInput, Problem
-from optim.referee.evaluate import check_belongs, evaluate_indices
+from optim.referee import check_belongs, evaluate_indices
 from streamplace.present.arguments import add_instance, add_json, declare, load_instance, load_plan
-from streamplace.present.console import answer_console, printable
 from streamplace.present.numbers import number, plural
-from streamplace.present.streams import print_json
+from streamplace.present.streams import answer_console, print_json, printable
 from streamplace.present.tables import (
     figure,
     metric_table,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
 
 EXAMPLES = """\
 examples:

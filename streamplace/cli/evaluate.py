@@ -9,7 +9,7 @@ from optim.errors import ExitCode
 from optim.figures.catalogue import find_objective
 from optim.format.changes import altered
 from optim.format.parallelism import spoken_of
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import without_limits
 from streamplace.explain.what_if import Carried, add_what_if, carry, cases_of, print_carried, words
 from streamplace.present.arguments import (
@@ -20,8 +20,7 @@ from streamplace.present.arguments import (
     load_instance,
     load_plan,
 )
-from streamplace.present.console import answer_console
-from streamplace.present.streams import print_json
+from streamplace.present.streams import answer_console, print_json
 from streamplace.present.tables import print_measured, print_undrained, print_verdict, size_line
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
 
 EXAMPLES = """\
 examples:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from optim.errors import ExitCode
 from optim.format.changes import altered
-from optim.kernels.warm import warm_up
-from optim.methods.fixed_objective import aim_of, solve_pinned
+from optim.kernels.repair import warm_up
 from optim.methods.registry import Settings
-from optim.referee.evaluate import check_belongs
+from optim.referee import check_belongs
 from optim.rules import without_limits
 from streamplace.cli.result_text import departs_line
 from streamplace.explain.explanation import (
@@ -21,7 +20,15 @@ from streamplace.explain.explanation import (
     why_infeasible,
     why_plan,
 )
-from streamplace.explain.what_if import add_what_if, carry, cases_of, print_carried, words
+from streamplace.explain.what_if import (
+    add_what_if,
+    aim_of,
+    carry,
+    cases_of,
+    print_carried,
+    solve_pinned,
+    words,
+)
 from streamplace.present.arguments import (
     add_ignore,
     add_instance,
@@ -31,8 +38,7 @@ from streamplace.present.arguments import (
     load_plan,
     seconds,
 )
-from streamplace.present.console import answer_console
-from streamplace.present.streams import print_json
+from streamplace.present.streams import answer_console, print_json
 
 if TYPE_CHECKING:
     import argparse

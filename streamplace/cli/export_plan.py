@@ -19,8 +19,7 @@ from streamplace.present.arguments import (
     load_plan,
     one_document,
 )
-from streamplace.present.console import print_all
-from streamplace.present.streams import print_json
+from streamplace.present.streams import print_all, print_json
 
 if TYPE_CHECKING:
     import argparse

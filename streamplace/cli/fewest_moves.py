@@ -12,7 +12,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.figures.catalogue import find_objective
-from optim.figures.rate import carrying
+from optim.figures.load import carrying
 from optim.format.plan import Plan
 from optim.kernels.undo import fewer_moves, point_of
 from optim.methods.audit import moves_of
@@ -21,13 +21,12 @@ from optim.methods.portfolio import PORTFOLIO
 from optim.methods.reduce import may_be_rewritten, without_leaving
 from optim.methods.registry import get_method
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from optim.rules import broken, moving_at_most, without_limits
 from optim.rules.placement import Placement
 from streamplace.present.arguments import declare, share
-from streamplace.present.console import plain_table
 from streamplace.present.numbers import percent, plural
+from streamplace.present.streams import plain_table
 from streamplace.present.tables import figure
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.kernels.undo import Point
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 SOLVES = 8
 """Budgets of moves that a curve of the rate asks for, at most."""

@@ -17,8 +17,7 @@ from streamplace.present.arguments import (
     one_document,
     seconds,
 )
-from streamplace.present.console import print_all, printable
-from streamplace.present.streams import print_json
+from streamplace.present.streams import print_all, print_json, printable
 
 if TYPE_CHECKING:
     import argparse

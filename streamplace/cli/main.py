@@ -333,7 +333,7 @@ def _run(args: argparse.Namespace, debug: bool) -> int:
             args.method = name_of(args.method)
         return int(args.run(args))
     except StreamplaceError as error:
-        from streamplace.present.console import describe
+        from streamplace.present.streams import describe
 
         if debug:
             import traceback

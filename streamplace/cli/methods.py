@@ -9,8 +9,7 @@ from optim.figures.catalogue import find_objective
 from optim.methods.reduce import kept_lowered
 from optim.methods.registry import METHODS
 from streamplace.present.arguments import add_json, declare
-from streamplace.present.console import answer_console, load_all, plain_table
-from streamplace.present.streams import print_json
+from streamplace.present.streams import answer_console, load_all, plain_table, print_json
 
 if TYPE_CHECKING:
     import argparse

@@ -10,14 +10,12 @@ from rich.text import Text
 from optim.errors import StreamplaceError
 from optim.figures.catalogue import BY_NAME, find_objective
 from optim.methods.choose import choose_method
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from optim.rules import without_limits
 from optim.solvers.interface import SOLVERS, capabilities
 from streamplace.explain.what_if import words
-from streamplace.present.console import answer_console, name, plain_table, printable
 from streamplace.present.numbers import duration, listed, number, plural
-from streamplace.present.streams import print_json
+from streamplace.present.streams import answer_console, name, plain_table, print_json, printable
 from streamplace.present.tables import (
     figure,
     gap_text,
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
     from optim.format.changes import Change
     from optim.format.instance import Instance
-    from optim.referee.result import Evaluation, Result
+    from optim.referee import Evaluation, Result
     from streamplace.explain.explanation import Explanation
 
 _SHOWN_UNPLACED = 10

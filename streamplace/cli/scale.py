@@ -14,9 +14,14 @@ from streamplace.present.arguments import (
     positive,
     whole,
 )
-from streamplace.present.console import console_beside, plain_table, talk_console
 from streamplace.present.numbers import number
-from streamplace.present.streams import print_json, write_document
+from streamplace.present.streams import (
+    console_beside,
+    plain_table,
+    print_json,
+    talk_console,
+    write_document,
+)
 from streamplace.present.table import printable
 
 if TYPE_CHECKING:

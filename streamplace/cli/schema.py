@@ -28,7 +28,7 @@ from optim.errors import ExitCode
 from optim.figures.catalogue import FIGURES, Figures
 from optim.format.document import INSTANCE_ADAPTER, published
 from optim.format.plan import PLAN_ADAPTER, PlanDocument
-from optim.referee.result import Termination
+from optim.referee import Termination
 from streamplace.execute.batches import STEPS_ADAPTER
 from streamplace.present.arguments import declare
 from streamplace.present.streams import print_json
@@ -632,3 +632,26 @@ def run(args: argparse.Namespace) -> int:
     """Print a JSON Schema (draft 2020-12)."""
     print_json(schema(args.what))
     return int(ExitCode.OK)
+
+
+# The list of figures for the documentation: `python -m streamplace.cli.schema`.
+
+_UNITS = {
+    "multiple": "multiple of the present rate", "resource": "first resource", "count": "number",
+    "flag": "true or false", "table": "one each",
+}  # fmt: skip
+"""Of kinds of figures, where they are called otherwise."""
+
+
+def figure_list() -> str:
+    """Return the lines of ``docs/figures.md``, a figure each: its unit, its sense, what it is."""
+    lines = []
+    for figure in FIGURES:
+        sense = f"; **{figure.sense}**" if figure.sense else ""
+        unit = _UNITS.get(figure.unit, figure.unit)
+        lines.append(f"- `{figure.name}` ({unit}{sense}): {figure.words}\n")
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    print(figure_list(), end="")

@@ -14,13 +14,12 @@ from optim.certificates import grade
 from optim.errors import ExitCode, InvalidInput, Problem, SolverError, raise_any
 from optim.figures.catalogue import find_objective
 from optim.format.changes import altered
-from optim.methods.fixed_objective import Course, aim_of, course_of, follow
 from optim.methods.registry import OWN, Settings, get_method, method_names
 from optim.methods.solve import goal_of, solve
-from optim.referee.result import Termination
-from optim.util.compilation import is_kept, watching
+from optim.referee import Termination
 from optim.util.files import behind_links, is_special, read_bytes, write_atomic
 from optim.util.process import processor_seconds
+from optim.util.progress import is_kept, watching
 from streamplace.cli.fewest_moves import (
     FURTHER,
     Asking,
@@ -32,7 +31,15 @@ from streamplace.cli.fewest_moves import (
     print_curve,
 )
 from streamplace.cli.result_text import print_cases, print_result
-from streamplace.explain.what_if import add_what_if, cases_of, the_case
+from streamplace.explain.what_if import (
+    Course,
+    add_what_if,
+    aim_of,
+    cases_of,
+    course_of,
+    follow,
+    the_case,
+)
 from streamplace.present.arguments import (
     STDIN,
     add_ignore,
@@ -48,10 +55,15 @@ from streamplace.present.arguments import (
     seconds,
     whole,
 )
-from streamplace.present.console import console_beside, talk_console
-from streamplace.present.status_line import ProgressLine
-from streamplace.present.streams import STDOUT, print_json, stopped_by_signals, write_document
-from streamplace.present.tables import size_line, unit_of
+from streamplace.present.streams import (
+    STDOUT,
+    console_beside,
+    print_json,
+    stopped_by_signals,
+    talk_console,
+    write_document,
+)
+from streamplace.present.tables import ProgressLine, size_line, unit_of
 
 if TYPE_CHECKING:
     import argparse
@@ -60,10 +72,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from optim.format.instance import Instance
-    from optim.methods.fixed_objective import Aim
     from optim.methods.registry import Method
-    from optim.referee.result import Result
+    from optim.referee import Result
     from optim.util.progress import Progress
+    from streamplace.explain.what_if import Aim
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"

@@ -19,9 +19,8 @@ from streamplace.present.arguments import (
     load_plan,
     one_document,
 )
-from streamplace.present.console import console_beside
 from streamplace.present.numbers import duration, number, plural
-from streamplace.present.streams import STDOUT, print_json, write_document
+from streamplace.present.streams import STDOUT, console_beside, print_json, write_document
 
 if TYPE_CHECKING:
     import argparse

@@ -118,14 +118,14 @@ def _solve(name: str) -> tuple[bool, float, bool]:
         Whether any suits it, the seconds, and whether what was compiled is there for others.
     """
     from optim.methods.registry import get_method
-    from optim.util import compilation, compiled
+    from optim.util import compiled, progress
 
     compiled.SMALL = -1
     began = time.perf_counter()
     taken = [_takes(name, instance, None) for instance in _small()]
     for objective in get_method(name).objectives[1:]:
         any(_takes(name, instance, objective) for instance in _small())
-    return any(taken), time.perf_counter() - began, compilation.is_kept()
+    return any(taken), time.perf_counter() - began, progress.is_kept()
 
 
 def _takes(name: str, instance: Instance, objective: str | None) -> bool:

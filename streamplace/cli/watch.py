@@ -22,8 +22,7 @@ from streamplace.present.arguments import (
     declare,
     seconds,
 )
-from streamplace.present.console import printable
-from streamplace.present.streams import print_json
+from streamplace.present.streams import print_json, printable
 
 if TYPE_CHECKING:
     import argparse

@@ -17,7 +17,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
-from optim.options import Option
+from optim.plugins import Option
 from optim.rules.capacity import refuse_local_first
 from streamplace.clusters.exchange.declarations import Exporter, Importer, Ledger, Places, Request
 from streamplace.clusters.exchange.pages import is_whole

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import ExitCode, InvalidInput, Problem, StreamplaceError, meant
-from optim.format.read import parse_json, refuse_other_kind, validate
-from optim.options import read_options
+from optim.format.document import parse_json, refuse_other_kind, validate
+from optim.plugins import read_options
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Lock, Store
 from streamplace.clusters.exchange.declarations import EXPORTERS, Ledger, Places

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.format.document import parse_json
 from optim.format.plan import Plan
-from optim.format.read import parse_json
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Lock, Records
 from streamplace.clusters.exchange.sources import export_plan, import_instance

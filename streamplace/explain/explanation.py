@@ -18,13 +18,13 @@ from formulations.conflicts.remedies import (
 from formulations.conflicts.rule_instances import atoms_of
 from optim import solve
 from optim.figures.catalogue import find_objective
-from optim.figures.measures import moved_tasks, slot_places, workers_restarted
+from optim.figures.measures import moved_tasks, slack, slot_places, workers_restarted
 from optim.format.html import figure, page
 from optim.format.tables import APART, SPREAD
-from optim.kernels.warm import warm_up
+from optim.kernels.repair import warm_up
 from optim.methods.registry import get_method, method_names
 from optim.methods.solve import without_plan
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import (
     BUDGETS,
     LIMITS,
@@ -38,9 +38,8 @@ from optim.rules import (
 )
 from optim.rules.placement import Placement
 from optim.rules.sets import places_of
-from optim.util.tolerance import slack
-from streamplace.present.console import name, plain_table, printable
 from streamplace.present.numbers import number, percent, quantity
+from streamplace.present.streams import name, plain_table, printable
 from streamplace.present.tables import figure as figure_text
 from streamplace.present.tables import (
     gap_text,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints, SetTable
     from optim.methods.registry import Settings
-    from optim.referee.result import Evaluation, Result
+    from optim.referee import Evaluation, Result
     from streamplace.explain.what_if import Carried
 
 _AT_ONCE = 1.0

@@ -13,17 +13,23 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import distance_of_loads
-from streamplace.policies.deployment import CostModel, Deployment, crossing_load, node_loads
-from streamplace.policies.nodes import Cluster, on_cluster
+from streamplace.policies.nodes import (
+    Cluster,
+    CostModel,
+    Deployment,
+    crossing_load,
+    node_loads,
+    on_cluster,
+)
+from streamplace.policies.parallelism import NoScaling, ScalingDecision, ScalingView
 from streamplace.policies.policy import Added, Decision, Policy, remembered
-from streamplace.policies.scaling import NoScaling, ScalingDecision, ScalingView
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools
+    from streamplace.policies.parallelism import ScalingRule
     from streamplace.policies.planners import Planner
     from streamplace.policies.policy import Planned, State
-    from streamplace.policies.scaling import ScalingRule
 
 _NEVER = 1_000_000
 _LISTS = ("marked", "recalled", "released")

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from optim.figures.catalogue import find_objective
-from optim.format.read import parse_json
-from optim.rules.excess import excess_of, rounding_of, worsened
+from optim.format.document import parse_json
+from optim.rules import excess_of, rounding_of, worsened
 from optim.util.files import read_bytes, write_atomic
 from optim.util.store import Lock
 from streamplace.policies.policy import Decision, Policy, judged, remembered
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.referee.result import Evaluation
-    from streamplace.policies.deployment import Deployment
+    from optim.referee import Evaluation
+    from streamplace.policies.nodes import Deployment
     from streamplace.policies.policy import State
 
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import StreamplaceError
 from optim.methods.choose import check_suitable
 from optim.methods.registry import get_method
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import limits_set, without_limits
-from streamplace.policies.deployment import Deployment
+from streamplace.policies.nodes import Deployment
 from streamplace.policies.policy import Planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from optim.format.instance import Instance
-    from optim.referee.result import Result
+    from optim.referee import Result
 
     Memory = Mapping[str, Any]
 

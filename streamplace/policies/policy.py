@@ -18,15 +18,15 @@ from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.figures.catalogue import FIGURES
 from optim.format.parallelism import spoken_of
 from optim.format.plan import Plan
-from optim.referee.evaluate import evaluate
-from streamplace.policies.deployment import Deployment
+from optim.referee import evaluate
+from streamplace.policies.nodes import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from optim.format.instance import Instance
-    from optim.options import Option
-    from optim.referee.result import Evaluation
+    from optim.plugins import Option
+    from optim.referee import Evaluation
 
 State = dict[str, Any]
 """What a policy remembers: JSON values; ``{}`` before the first decision."""

@@ -9,18 +9,17 @@ from optim.errors import InvalidInput, Problem, meant
 from optim.figures.catalogue import find_objective
 from optim.methods.choose import aim
 from optim.methods.registry import get_method, method_names
-from optim.options import Option, read_options
-from optim.plugins import Plugins
+from optim.plugins import Option, Plugins, read_options
 from streamplace.policies.algorithm1 import Algorithm1
-from streamplace.policies.deployment import CostModel
+from streamplace.policies.nodes import CostModel
+from streamplace.policies.parallelism import OPTIONS, NoScaling, ScalingChoice
 from streamplace.policies.planners import ByMethod, Planner, Static
 from streamplace.policies.policy import Policy, PolicyFactory, Registered
-from streamplace.policies.scaling import OPTIONS, NoScaling, ScalingChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from streamplace.policies.scaling import ScalingRule
+    from streamplace.policies.parallelism import ScalingRule
 
 T = TypeVar("T")
 

@@ -34,12 +34,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
+from optim.figures.load import SUSTAINABLE_RATE
 from optim.figures.measures import node_loads
-from optim.figures.rate import SUSTAINABLE_RATE
-from optim.options import Option
-from optim.referee.evaluate import evaluate_indices
-from optim.rules.excess import worsened
-from streamplace.policies.deployment import Deployment, collocated_traffic
+from optim.plugins import Option
+from optim.referee import evaluate_indices
+from optim.rules import worsened
+from streamplace.policies.nodes import Deployment, collocated_traffic
 from streamplace.policies.planners import Trigger
 from streamplace.policies.policy import remembered
 from streamplace.policies.registry import triggering

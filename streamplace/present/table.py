@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rich.text import Text
 
 from streamplace.present import numbers
-from streamplace.present.console import plain_table
+from streamplace.present.streams import plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

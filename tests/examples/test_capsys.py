@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optim import Instance
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 
 if TYPE_CHECKING:
     from pathlib import Path

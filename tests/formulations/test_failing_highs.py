@@ -13,7 +13,7 @@ import scipy.optimize
 
 from experiments.generators import generate
 from formulations.rebalancing.balance.model import prune_moves
-from formulations.rebalancing.joint.model import all_places, build_joint, columns_of
+from formulations.rebalancing.joint.problem import all_places, build_joint, columns_of
 from formulations.rebalancing.joint.search import relax, solve_kernel
 from optim import solve
 from tests.formulations.rebalancing.balance.cases import varied_problem

@@ -17,7 +17,7 @@ import pytest
 from experiments.generators import KINDS
 from optim import plugins
 from optim.errors import InvalidInput
-from optim.kernels.warm import two_tasks
+from optim.kernels.repair import two_tasks
 from optim.methods.registry import METHODS, name_of
 from optim.methods.solve import solve
 from optim.plugins import Plugins

@@ -8,7 +8,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem, raise_any
-from optim.format.read import Fault, check, validate
+from optim.format.document import Fault, check, validate
 
 
 def even(value: int) -> int:

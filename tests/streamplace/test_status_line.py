@@ -7,7 +7,7 @@ import io
 import pytest
 
 from experiments.replay.run import Teller
-from streamplace.present.status_line import StatusLine
+from streamplace.present.tables import StatusLine
 from tests.streamplace.cli.test_progress_line import Terminal
 
 

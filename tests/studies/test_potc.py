@@ -8,7 +8,7 @@ import pytest
 from experiments.replay.run import Setting
 from experiments.studies.potc import Potc, candidates, deploy, merge_loads, split_loads
 from optim.format.instance import Instance
-from streamplace.policies.scaling import ScalingDecision
+from streamplace.policies.parallelism import ScalingDecision
 from tests.experiments.replay.cases import recording
 from tests.experiments.replay.test_framework import ToldRule, play
 from tests.heuristics.rebalancing.cases import case

@@ -230,7 +230,7 @@ def method_asker(method: Method | str, limit: float, **options: Any) -> Asker:
     def work(instance: Instance, objective: str, found: Asked, _: float) -> None:
         from optim import solve
         from optim.certificates.grade import affordable
-        from optim.referee.result import Termination
+        from optim.referee import Termination
 
         optimised = isinstance(method, str) or objective in method.objectives
         began = time.perf_counter()

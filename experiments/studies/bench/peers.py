@@ -25,7 +25,7 @@ from experiments.studies.bench.cases import read
 from experiments.studies.bench.scores import judged, scores, summary
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.catalogue import OBJECTIVES
-from optim.kernels.room import placing_room
+from optim.kernels.place_rules import placing_room
 from optim.util.process import processor_seconds
 from optim.util.store import Records
 from streamplace.present.table import markdown

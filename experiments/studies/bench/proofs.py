@@ -29,7 +29,7 @@ from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from optim import Instance, Plan
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 
 CERTIFICATES = Path(__file__).with_name("certificates")

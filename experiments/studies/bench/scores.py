@@ -20,7 +20,7 @@ from optim.errors import InvalidInput, StreamplaceError
 from optim.figures.catalogue import OBJECTIVES
 from optim.format.plan import PLAN_FORMAT
 from optim.methods.audit import broken_by
-from optim.referee.evaluate import check_belongs, evaluate_indices
+from optim.referee import check_belongs, evaluate_indices
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from experiments.studies.bench.cases import Case
     from optim import Evaluation, Instance
     from optim.figures.figure import Figure
-    from optim.referee.result import Result
+    from optim.referee import Result
     from optim.rules.base import Violation
 
     Found = tuple[float, Evaluation, Plan]

@@ -17,11 +17,11 @@ from experiments.studies.bench.answers import guarded
 from experiments.studies.bench.scores import Point
 from formulations.task_allocation.model import build
 from optim import Plan
+from optim.figures.load import carrying
 from optim.figures.measures import node_loads
-from optim.figures.rate import carrying
 from optim.methods.registry import get_method
 from optim.methods.run import view_of
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.solvers import capabilities, solve_linear
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from optim.errors import InvalidInput, Problem
-from optim.format.document import INSTANCE_FORMAT
-from optim.format.read import Fault
-from optim.options import Option
+from optim.format.document import INSTANCE_FORMAT, Fault
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import Importer, Request
 from streamplace.clusters.exchange.pages import (
     MaybeNumber,

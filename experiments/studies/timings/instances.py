@@ -27,7 +27,7 @@ from optim.figures.catalogue import OBJECTIVES
 if TYPE_CHECKING:
     from experiments.studies.timings.registry import Rows
     from formulations.rebalancing.problem import BalanceProblem
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 STREAMS, NODES = 4, 1_000
 

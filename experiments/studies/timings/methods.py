@@ -35,11 +35,11 @@ from optim import Instance, Plan, evaluate, solve
 from optim.errors import StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.kernels.classes import node_classes, task_groups
-from optim.kernels.warm import warm_up
+from optim.kernels.repair import warm_up
 from optim.methods.choose import check_suitable
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import get_method, method_names
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.solvers import SOLVERS, capabilities, solve_linear
 from streamplace.clusters.exchange.sources import import_instance
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from experiments.studies.timings.registry import Rows
     from optim.figures.figure import Figure
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SEED = 1

@@ -44,7 +44,7 @@ from optim.util.process import processor_seconds
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 Rows = Iterable[Sequence[object]]
 

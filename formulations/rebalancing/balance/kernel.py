@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optim.kernels.draws import draw
-from optim.kernels.guard import (
+from optim.kernels.place_rules import (
     Guard,
     affords,
     enter,
@@ -31,8 +30,8 @@ from optim.kernels.guard import (
     may_exchange,
     relief_of,
 )
-from optim.kernels.guard import broken as rules_broken
-from optim.util.compiled import helper, inlined, kernel
+from optim.kernels.place_rules import broken as rules_broken
+from optim.util.compiled import draw, helper, inlined, kernel
 
 #: What a search remembers from slice to slice, by index.
 BEST, STEP, FAILED, LEVEL = 0, 1, 2, 3

@@ -52,7 +52,7 @@ from formulations.rebalancing.problem import (
 from optim.errors import InvalidInput, Problem, SolverError, UnsuitableMethod
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Level, Termination
+from optim.referee import Level, Termination
 from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.solvers import LIMITED_WORK, LinearTermination, solve_kept, solve_linear
 from optim.solvers.mps import PosedModel
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
 
     Rank = Callable[[Any, Evaluation], tuple[float, ...] | None]
     from collections.abc import Callable, Sequence

@@ -19,8 +19,7 @@ from formulations.rebalancing.balance.model import build_moves
 from formulations.rebalancing.bound import forced_moves_bound
 from formulations.rebalancing.problem import Watch, kept_off, writable
 from optim.format.tables import APART
-from optim.kernels.guard import make_guard
-from optim.kernels.place_rules import nodes_of_parts
+from optim.kernels.place_rules import make_guard, nodes_of_parts
 from optim.solvers.inprocess import solve_small_milp
 from optim.util.compiled import warming
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.balance.kernel import Fixed, State
     from formulations.rebalancing.balance.model import Settings
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
-    from optim.kernels.guard import Guard
+    from optim.kernels.place_rules import Guard
 
 
 #: Levels that one search may try, and how many may fail in a row.

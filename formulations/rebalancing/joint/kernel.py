@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.rebalancing.balance.kernel import breach_of, carry, link, may_be, unlink
-from optim.kernels.draws import accepts, draw, uniform
-from optim.kernels.guard import Guard, broken, enter, overdrawn, pays, relevant
-from optim.util.compiled import helper, inlined, kernel
+from optim.kernels.place_rules import Guard, broken, enter, overdrawn, pays, relevant
+from optim.util.compiled import accepts, draw, helper, inlined, kernel, uniform
 
 #: Most key groups that one proposal moves, those sent home for the budget included.
 LONGEST = 24

@@ -17,20 +17,21 @@ from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.model import add_cuts, cuts_of
 from formulations.rebalancing.joint import search as joint_search
-from formulations.rebalancing.joint.model import (
+from formulations.rebalancing.joint.problem import (
     JointAim,
     JointGoal,
+    Prepared,
     all_places,
     build_joint,
     collocation_bound,
     columns_of,
+    prepare,
 )
-from formulations.rebalancing.joint.problem import Prepared, prepare
 from formulations.rebalancing.joint.search import KERNELS, Effort, find
 from formulations.rebalancing.problem import Solving, binding_names, none_within, not_emptied
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
-from optim.referee.result import Level, Termination
+from optim.referee import Level, Termination
 from optim.rules.base import Form
 from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
 from optim.solvers.interface import refuse_continuous
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formulations.rebalancing.balance.model import Cut
-    from formulations.rebalancing.joint.model import JointModel
-    from formulations.rebalancing.joint.problem import JointProblem
+    from formulations.rebalancing.joint.problem import JointModel, JointProblem
     from formulations.rebalancing.joint.search import Known
     from formulations.rebalancing.problem import Floats, Ints
     from optim.format.instance import Instance

@@ -1,8 +1,8 @@
-"""The joint problem on plain arrays: collocation under a cap on the load distance.
+"""The joint problem on plain arrays and its linear model: collocation, load distance capped.
 
-`joint-milp` and `joint-search` read it: maximise the traffic between key groups on one node, within
-the budgets, capacities and allowed sets of a `BalanceProblem`, with the load distance at most a
-cap. Where nodes are leaving, the load left on them may be capped too.
+`joint-milp` and `joint-search` read it: maximise the traffic between key groups on one node,
+within the budgets, capacities and allowed sets of a `BalanceProblem`, with the load distance at
+most a cap. Where nodes are leaving, the load left on them may be capped too.
 """
 
 from __future__ import annotations
@@ -11,22 +11,46 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from formulations.model_rows import (
+    Placing,
+    add_at_most,
+    add_budgets,
+    add_capacity,
+    add_load_distance,
+    add_rule_rows,
+)
+from formulations.rebalancing.balance.model import (
+    add_forced_moves_rows,
+    add_left,
+    add_resource_rows,
+)
 from formulations.rebalancing.balance.search import LARGE, search_balance
-from formulations.rebalancing.bound import cannot_be_emptied, forced_moves_bound, impossible
-from formulations.rebalancing.problem import Watch, balance_problem, emptied, not_emptied
-from optim.kernels.room import placing_slack
+from formulations.rebalancing.bound import (
+    cannot_be_emptied,
+    forced_moves_bound,
+    impossible,
+    most_worth,
+)
+from formulations.rebalancing.problem import ROUNDING, Watch, balance_problem, emptied, not_emptied
+from optim.errors import InvalidInput, Problem
+from optim.kernels.place_rules import placing_slack
+from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from formulations.model_rows import RuleRows
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
-    from optim.referee.result import Evaluation
+    from optim.referee import Evaluation
+
+JointGoal = Literal["traffic", "left", "weighted"]
+
 
 #: Pairs with less than this share of the typical rate are no part of the backbone.
 WEAK = 0.1
@@ -333,3 +357,446 @@ def _balance_first(
         f"max_load_distance {cap * made.unit:g} {proof} within the budget: "
         f"{closest * made.unit:.6g} takes its place"
     )
+
+
+# The joint model: collocated traffic as a linear objective beside the rows of ALBIC's MILP.
+#
+# A key group with at most one partner needs no product: it moves alone (one column a node) or is
+# somewhere together with its partner (one column a node for the pair, which moves both), and at
+# most one of these is chosen. So the usual case, one-to-one pairs, has one row a key group
+# instead of two a pair and node. A key group with several partners has a column a node, and each
+# of its pairs is on a node only if it is.
+#
+# Where a few pairs carry much and very many a little each, as one-to-one beside full
+# partitioning, a model of all pairs is too large and its relaxation too loose to say which moves
+# are worth trying. The backbone has the strong pairs only. What the others win by a move goes
+# into the objective of that move: at most what the key group has with those at home on that node,
+# and half of its largest rates with as many others as the budget lets move besides (the other
+# half goes with them). So the relaxation over all places still bounds the whole problem.
+#
+# How much traffic a budget of moves can collocate at most, without a solver or loads: a pair that
+# is apart comes together only if one of its key groups moves. So the traffic collocated in the
+# end is at most what is collocated now and the pairs apart that the moved key groups have. Each
+# pair whose key groups have no other partner is one item (it costs at least one move). Every
+# other key group is one item, worth at most all its pairs apart, and at most what it has with the
+# key groups at home on one other node (those that stay there) and half of its largest pairs with
+# as many others as the budget lets move besides (the other half is counted with them). The best
+# items the budget can pay are then an upper bound: by count the largest ones, by cost a
+# fractional knapsack.
+
+
+@dataclass(frozen=True)
+class JointAim:
+    """What one solve maximises.
+
+    Attributes
+    ----------
+    goal
+        ``traffic``; ``left`` (minus the load on leaving nodes); ``weighted`` (w1·traffic − w2·d).
+    weights
+        (w1, w2), read for ``weighted`` only.
+    min_traffic
+        What an earlier level reached.
+    """
+
+    goal: JointGoal = "traffic"
+    weights: tuple[float, float] = (1.0, 0.0)
+    min_traffic: float = -np.inf
+
+
+@dataclass(frozen=True)
+class JointModel:
+    """A built model.
+
+    Attributes
+    ----------
+    problem, columns, model
+        What is modelled, and how.
+    placing
+        Columns that put a key group on another node than its home; a pair's may be there twice.
+    distance
+        Column of d, -1 where there is none.
+    rules
+        Rows and columns of the rules that count key groups on places.
+    """
+
+    problem: JointProblem
+    columns: Columns
+    model: LinearModel
+    placing: Placing
+    distance: int
+    rules: RuleRows
+
+    def read(self, x: Floats) -> Ints:
+        """Return the placement a solution vector stands for."""
+        return self.placing.read(x)
+
+    def write(self, placement: Ints) -> Floats | None:
+        """Return the solution vector of a placement; ``None`` when a place of it is no column."""
+        problem, columns = self.problem, self.columns
+        x = np.zeros(self.model.num_variables)
+        u, v = problem.source[columns.pair], problem.target[columns.pair]
+        together = (placement[u] == columns.pair_node) & (placement[v] == columns.pair_node)
+        x[len(columns.task) :][: len(columns.pair)][together] = 1.0
+        single = problem.degree <= 1
+        covered = np.zeros(problem.balance.num_tasks, dtype=np.bool_)
+        covered[u[together]] = covered[v[together]] = True
+        covered &= single
+        alone = (placement[columns.task] == columns.node) & ~covered[columns.task]
+        x[: len(columns.task)][alone] = 1.0
+        if self.distance >= 0:
+            x[self.distance] = problem.balance.levels(placement).distance
+        self.rules.complete(x, placement)
+        return x if np.array_equal(self.read(x), placement) else None
+
+
+def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = None) -> JointModel:
+    """Build the model over some columns; of the whole problem where these are all there are."""
+    aim = aim or JointAim()
+    balance = problem.balance
+    worth = problem.rate[columns.pair]
+    if aim.goal == "weighted":
+        worth = aim.weights[0] * worth
+    elif aim.goal == "left":
+        worth = np.zeros(len(worth))
+    model = LinearModel("joint", sense="max")
+    of = {"task": columns.task, "node": columns.node}
+    y = model.add_variables("move", len(columns.task), upper=1.0, integer=True, of=of)
+    w = model.add_variables(
+        "together", len(columns.pair), upper=1.0, integer=True, objective=worth,
+        of=_of_pairs(problem, columns, np.arange(len(columns.pair))),
+    )  # fmt: skip
+    placing = _placing(problem, columns, y.indices, w.indices)
+    _add_once(model, problem, columns, y.indices, w.indices)
+    _add_products(model, problem, columns, y.indices, w.indices)
+    add_budgets(model, placing, balance.rules, balance.budgets)
+    distance = _add_load_rows(model, problem, placing, aim)
+    add_resource_rows(model, balance, placing)
+    add_forced_moves_rows(model, balance, placing, problem.cap)
+    add_left(model, balance, placing, problem.most_left, -1.0 if aim.goal == "left" else 0.0)
+    if np.isfinite(aim.min_traffic):
+        rate = problem.rate[columns.pair]
+        model.add_rows("traffic", aim.min_traffic, np.inf, 0, w.indices, rate, num_rows=1)
+    rules = add_rule_rows(model, balance.rules, placing.where)
+    return JointModel(problem, columns, model, placing, distance, rules)
+
+
+def _of_pairs(problem: JointProblem, columns: Columns, some: Ints) -> dict[str, Ints]:
+    """Say of which key groups and node some columns of pairs are."""
+    pair = columns.pair[some]
+    ends = {"task": problem.source[pair], "other": problem.target[pair]}
+    return {**ends, "node": columns.pair_node[some]}
+
+
+def _placing(problem: JointProblem, columns: Columns, y: Ints, w: Ints) -> Placing:
+    """Return who goes where by which column."""
+    home, single = problem.balance.home, problem.degree <= 1
+    column, task, node = [y], [columns.task], [columns.node]
+    for end in (problem.source[columns.pair], problem.target[columns.pair]):
+        moves = single[end] & (home[end] != columns.pair_node)
+        column.append(w[moves])
+        task.append(end[moves])
+        node.append(columns.pair_node[moves])
+    return Placing(
+        np.concatenate(column), np.concatenate(task), np.concatenate(node), home,
+        problem.balance.num_nodes,
+    )  # fmt: skip
+
+
+def _add_once(
+    model: LinearModel, problem: JointProblem, columns: Columns, y: Ints, w: Ints
+) -> None:
+    """Every key group moves at most once, alone or with its partner; exactly once where it must."""
+    terms: list[Any] = [(columns.task, y, 1.0)]
+    for end in (problem.source[columns.pair], problem.target[columns.pair]):
+        alone = problem.degree[end] <= 1
+        terms.append((end[alone], w[alone], 1.0))
+    least, tasks = np.where(problem.balance.must_move, 1.0, -np.inf), problem.balance.num_tasks
+    model.add_sum("once", least, 1.0, tasks, *terms, of={"task": np.arange(tasks)})
+
+
+def _add_products(
+    model: LinearModel, problem: JointProblem, columns: Columns, y: Ints, w: Ints
+) -> None:
+    """A pair is on a node only if its key groups with several partners are there."""
+    balance = problem.balance
+    key = columns.task * balance.num_nodes + columns.node
+    order = np.argsort(key, kind="stable")
+    first = np.searchsorted(key[order], np.arange(balance.num_tasks) * balance.num_nodes)
+    first = np.append(first, len(key))
+    ends = (problem.source[columns.pair], problem.target[columns.pair])
+    for name, end in zip(("source", "target"), ends, strict=True):
+        many = problem.degree[end] > 1
+        # w_p,i ≤ x_k,i for each end k with several partners: x is a column where k has to come,
+        # and 1 − Σ of its columns where it is at home
+        at_home = many & (balance.home[end] == columns.pair_node)
+        away = np.flatnonzero(many & ~at_home)
+        wanted = end[away] * balance.num_nodes + columns.pair_node[away]
+        column = y[order[np.searchsorted(key[order], wanted)]] if len(away) else away
+        of = _of_pairs(problem, columns, away)
+        add_at_most(model, f"{name}_there", w[away], column, of)
+        stay = np.flatnonzero(at_home)
+        counts = first[end[stay] + 1] - first[end[stay]]
+        rows = np.repeat(np.arange(len(stay)), counts)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        cols = y[order[np.repeat(first[end[stay]], counts) + within]]
+        model.add_sum(
+            f"{name}_stays", -np.inf, 1.0, len(stay), (np.arange(len(stay)), w[stay], 1.0),
+            (rows, cols, 1.0), of=_of_pairs(problem, columns, stay),
+        )  # fmt: skip
+
+
+def _add_load_rows(
+    model: LinearModel, problem: JointProblem, placing: Placing, aim: JointAim
+) -> int:
+    """Every node within its share ± the cap, or ± d ≤ cap where d is weighted; return d's column.
+
+    Leaving nodes are bounded above only.
+    """
+    balance = problem.balance
+    cap, share = balance.most_distance, balance.share - balance.background
+    if aim.goal != "weighted":
+        if np.isfinite(cap):
+            lower = np.where(balance.leaving, -np.inf, share - cap)[:, None]
+            upper = (share + cap)[:, None]
+            add_capacity(model, placing, balance.load[:, None], lower, upper, "load")
+        return -1
+    roof = float(balance.load.sum() + balance.base_load.max() + balance.share.max())
+    d = model.add_variables(
+        "load_distance", 1, upper=min(cap, roof), objective=-aim.weights[1]
+    ).start
+    add_load_distance(model, placing, balance.load, share, balance.leaving, (d,))
+    return d
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """Strong and weak pairs of a problem, apart.
+
+    Attributes
+    ----------
+    problem
+        With the strong pairs only.
+    rest
+        With the weak ones only; ``None`` where every pair counts as strong.
+    """
+
+    problem: JointProblem
+    rest: JointProblem | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every pair is in it."""
+        return self.rest is None
+
+    @cached_property
+    def moving(self) -> Floats:
+        """(T, N) the most that weak pairs win when a key group moves to a node."""
+        assert self.rest is not None
+        rest, apart = self.rest, self.rest.apart
+        tasks, nodes = rest.balance.num_tasks, rest.balance.num_nodes
+        ends = rest.source[apart], rest.target[apart]
+        task, partner = np.concatenate(ends), np.concatenate(ends[::-1])
+        rate = np.concatenate([rest.rate[apart], rest.rate[apart]])
+        at_home = np.bincount(task * nodes + rest.balance.home[partner], rate, tasks * nodes)
+        # half of the rates to those that move along: the other half counts for them
+        along = 0.5 * largest_rates(task, rate, most_moves(rest) - 1, tasks)
+        moving: Floats = at_home.reshape(tasks, nodes) + along[:, None]
+        return moving
+
+    def build(self, columns: Columns, aim: JointAim) -> JointModel:
+        """Build the model over some columns; over all of them its relaxation bounds the whole."""
+        built = build_joint(self.problem, columns, aim)
+        if self.rest is not None and aim.goal == "traffic":
+            placing = built.placing
+            worth = self.moving[placing.task, placing.node]
+            now = float(self.rest.rate[~self.rest.apart].sum())
+            built.model.set_objective(placing.column, worth, offset=now)
+        return built
+
+
+def backbone_of(problem: JointProblem) -> Backbone:
+    """Return the backbone; the problem itself where that is not dense, or its backbone is too."""
+    if problem.is_dense and not problem.backbone.all():
+        strong = problem.part(problem.backbone)
+        if not strong.is_dense:
+            return Backbone(strong, problem.part(~problem.backbone))
+    return Backbone(problem)
+
+
+#: Masks and models beyond these sizes are refused: they would need tens of gigabytes.
+MAX_PLACES, MAX_COLUMNS = 200_000_000, 6_000_000
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Binaries of the model.
+
+    Attributes
+    ----------
+    task, node
+        (M,) a key group moves to a node. For a key group with at most one partner: without it.
+    pair, pair_node
+        (W,) both key groups of a pair are on a node.
+    """
+
+    task: Ints
+    node: Ints
+    pair: Ints
+    pair_node: Ints
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self.task) + len(self.pair)
+
+
+def all_places(balance: BalanceProblem) -> Bools:
+    """Return (T, N) where each key group may be.
+
+    Raises
+    ------
+    InvalidInput
+        Too many.
+    """
+    if balance.num_tasks * balance.num_nodes > MAX_PLACES:
+        raise _too_large(balance.num_tasks * balance.num_nodes, "key groups × nodes")
+    return balance.may_be_rows(np.arange(balance.num_tasks))
+
+
+def pruned_places(problem: JointProblem, spread: int, also: tuple[Ints, ...] = ()) -> Bools:
+    """Return (T, N) places worth trying: home, partners' homes, and from full to empty nodes.
+
+    Parameters
+    ----------
+    problem
+        What is placed.
+    spread
+        Key groups of the `spread` most loaded nodes, of leaving nodes and those that must move may
+        go to the `spread` least loaded nodes; those of nodes above the cap always, to all below it
+        among these.
+    also
+        Placements whose places are stored too.
+    """
+    balance = problem.balance
+    t, home = np.arange(balance.num_tasks), balance.home
+    mask = np.zeros((balance.num_tasks, balance.num_nodes), dtype=np.bool_)
+    mask[t, home] = True
+    mask[problem.source, home[problem.target]] = True
+    mask[problem.target, home[problem.source]] = True
+    deviation = balance.base_load - balance.share
+    order = np.argsort(deviation, kind="stable")
+    full = np.zeros(balance.num_nodes, dtype=np.bool_)
+    full[order[::-1][:spread]] = True
+    # nodes that give: the fullest, leaving ones, and those above the cap
+    full |= balance.leaving | (deviation > problem.cap)
+    staying = order[~balance.leaving[order]]
+    empty = np.unique(
+        np.concatenate([staying[:spread], staying[deviation[staying] < -problem.cap]])
+    )
+    from_full = np.flatnonzero(full[home] | balance.must_move)
+    mask[np.ix_(from_full, empty)] = True
+    for placement in also:
+        mask[t, placement] = True
+    return mask & all_places(balance)
+
+
+def columns_of(problem: JointProblem, places: Bools) -> Columns:
+    """Return the columns for key groups that may be at `places`.
+
+    Raises
+    ------
+    InvalidInput
+        Too many columns.
+    """
+    moves = places.copy()
+    moves[np.arange(len(moves)), problem.balance.home] = False
+    count = int(moves.sum())
+    if count + problem.num_pairs * places.shape[1] > MAX_COLUMNS:
+        count += _count_pairs(problem, places)
+        if count > MAX_COLUMNS:
+            raise _too_large(count, "columns")
+    task, node = np.nonzero(moves)
+    pair, pair_node = np.nonzero(places[problem.source] & places[problem.target])
+    return Columns(task, node, pair, pair_node)
+
+
+def _count_pairs(problem: JointProblem, places: Bools) -> int:
+    total, step = 0, 100_000
+    for begin in range(0, problem.num_pairs, step):
+        part = slice(begin, begin + step)
+        total += int((places[problem.source[part]] & places[problem.target[part]]).sum())
+    return total
+
+
+def _too_large(number: int, what: str) -> InvalidInput:
+    return InvalidInput(
+        Problem(
+            "joint-milp",
+            f"{number:,} {what}",
+            "is too large for the model",
+            "use joint-search",
+        )
+    )
+
+
+def collocation_bound(problem: JointProblem) -> float:
+    """Return traffic that no placement within the budgets of `problem` can exceed.
+
+    Capacities, allowed sets and the load distance are not read, which only weakens the bound.
+    """
+    balance = problem.balance
+    # what is together now stays so at best; the rest is a knapsack of items
+    now = float(problem.rate[~problem.apart].sum())
+    worth, price = _items(problem, most_moves(problem))
+    best = float(worth.sum())
+    if balance.most_moved is not None:
+        best = min(best, float(np.sort(worth)[::-1][: balance.most_moved].sum()))
+    for taken, most in zip(price.T, balance.budget.tolist(), strict=True):
+        best = min(best, float(most_worth(worth, taken, np.array([most]))[0]))
+    return min(now + best, problem.total) * (1.0 + ROUNDING)
+
+
+def most_moves(problem: JointProblem) -> int:
+    """Return how many key groups the budgets let move at most."""
+    most = problem.balance.most_moved
+    return problem.balance.num_tasks if most is None else most
+
+
+def _items(problem: JointProblem, most: int) -> tuple[Floats, Floats]:
+    """Return worth of each item, and least price by budget, when `most` key groups may move."""
+    apart, balance = problem.apart, problem.balance
+    u, v, rate = problem.source[apart], problem.target[apart], problem.rate[apart]
+    alone = (problem.degree[u] == 1) & (problem.degree[v] == 1)
+    price = balance.least(balance.price)
+    task = np.concatenate([u[~alone], v[~alone]])
+    home = balance.home[np.concatenate([v[~alone], u[~alone]])]
+    rates = np.concatenate([rate[~alone], rate[~alone]])
+    many = np.bincount(task, rates, balance.num_tasks)
+    joined = _best_home(task, home, rates, balance.num_tasks)
+    joined += 0.5 * largest_rates(task, rates, most - 1, balance.num_tasks)
+    some = np.flatnonzero(many > 0)
+    worth = np.concatenate([rate[alone], np.minimum(many, joined)[some]])
+    return worth, np.concatenate([np.minimum(price[u], price[v])[alone], price[some]])
+
+
+def _best_home(task: Ints, home: Ints, rate: Floats, num_tasks: int) -> Floats:
+    """Return (T,) the most rate that each key group has with those at home on one node."""
+    best = np.zeros(num_tasks)
+    if len(task) == 0:
+        return best
+    order = np.lexsort((home, task))
+    task, home, rate = task[order], home[order], rate[order]
+    begins = np.flatnonzero(np.append(True, (task[1:] != task[:-1]) | (home[1:] != home[:-1])))
+    np.maximum.at(best, task[begins], np.add.reduceat(rate, begins))
+    return best
+
+
+def largest_rates(task: Ints, rate: Floats, number: int, num_tasks: int) -> Floats:
+    """Return (T,) the sum of the `number` largest rates of each key group."""
+    order = np.lexsort((-rate, task))
+    task, rate = task[order], rate[order]
+    counts = np.bincount(task, minlength=num_tasks)
+    rank = np.arange(len(task)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = rank < number
+    total: Floats = np.bincount(task[kept], rate[kept], num_tasks).astype(np.float64)
+    return total

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.balance.search import TRIES, Portfolio, changing_part
-from formulations.rebalancing.joint.model import (
+from formulations.rebalancing.joint.problem import (
     JointAim,
     all_places,
     backbone_of,
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formulations.rebalancing.joint.kernel import Arcs, JointFixed
-    from formulations.rebalancing.joint.model import JointModel
-    from formulations.rebalancing.joint.problem import JointProblem
+    from formulations.rebalancing.joint.problem import JointModel, JointProblem
     from formulations.rebalancing.problem import Floats, Ints
 
 

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.figures.measures import slack as slack_of
 from optim.figures.measures import unknown_slots
 from optim.rules.sets import without_slot_sets
 from optim.rules.slot_assignment.groups import Groups, Restarts, Units, at_once, spread
 from optim.rules.slot_assignment.search import Least, ToSpread, part_mixed, widened
-from optim.util.tolerance import slack as slack_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

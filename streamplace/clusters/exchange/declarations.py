@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from optim.errors import InvalidInput, Problem, raise_any
-from optim.options import Option
-from optim.plugins import Plugins
-from streamplace.present.console import printable
+from optim.plugins import Option, Plugins
 from streamplace.present.numbers import listed, plural
+from streamplace.present.streams import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

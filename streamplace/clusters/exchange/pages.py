@@ -19,8 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from optim.format.document import MAX_NUMBER
-from optim.format.read import Fault, check
+from optim.format.document import MAX_NUMBER, Fault, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

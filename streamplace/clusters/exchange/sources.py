@@ -18,11 +18,11 @@ from queue import Empty, Queue
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
+from optim.format.document import parse_json
 from optim.format.instance import Instance
 from optim.format.parallelism import spoken_of
 from optim.format.plan import PLAN_FORMAT, Plan
-from optim.format.read import parse_json
-from optim.options import number_of, read_options
+from optim.plugins import number_of, read_options
 from optim.rules import NUMBERS
 from optim.util.files import read_bytes, write_atomic
 from optim.util.process import collection_paused

@@ -22,9 +22,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem, problems_in
-from optim.format.document import PositiveCount
+from optim.format.document import PositiveCount, parse_json, validate
 from optim.format.plan import Plan
-from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
 from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places, places_of_plan
 from streamplace.clusters.exchange.sources import MAX_SOURCE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from optim.options import Option
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import COSTS, Importer, Ledger, Request
 from streamplace.clusters.exchange.sources import WebClient, address_in, saved_documents
 from streamplace.clusters.flink.fetch import Cluster, share_processors, warn_of_waiting

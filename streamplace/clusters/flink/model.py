@@ -16,8 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem, problems_in
-from optim.format.document import INSTANCE_FORMAT
-from optim.format.read import parse_json, validate
+from optim.format.document import INSTANCE_FORMAT, parse_json, validate
 from streamplace.clusters.exchange.declarations import Ledger, weigh
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.flink.pages import ENDED, MEAN, MOST_SUBTASKS, RUNNING

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import PlainValidator
 
 from optim.errors import InvalidInput, Problem
-from optim.format.read import Fault
-from optim.options import Option
+from optim.format.document import Fault
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import (
     Amount,

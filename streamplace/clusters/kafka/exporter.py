@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.figures.measures import migrated_tasks, node_loads
-from optim.format.read import parse_json
-from optim.options import Option
+from optim.format.document import parse_json
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.kafka.cluster import (

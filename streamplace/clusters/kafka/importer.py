@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from optim.errors import InvalidInput, Problem
-from optim.options import Option
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.sources import read_text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import PlainValidator
 
 from optim.errors import problems_in
-from optim.format.read import Fault, parse_json
+from optim.format.document import Fault, parse_json
 from streamplace.clusters.exchange.pages import (
     Amount,
     MaybeNumber,

@@ -25,8 +25,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from optim.errors import InvalidInput, Problem
-from optim.format.read import parse_json
-from optim.options import Option
+from optim.format.document import parse_json
+from optim.plugins import Option
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
 from optim.rules.slots import SLOTS

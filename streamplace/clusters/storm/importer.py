@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from optim.errors import InvalidInput, Problem
-from optim.options import Option
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import COSTS, Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import (

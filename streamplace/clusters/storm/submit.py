@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, problems_in
-from optim.format.read import parse_json
+from optim.format.document import parse_json
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.storm.nimbus import PLACEMENT, PREVIOUS, SCHEDULER, name_of

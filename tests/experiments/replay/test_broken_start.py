@@ -10,8 +10,8 @@ import pytest
 from experiments.replay.run import ReplayOptions, run_replay
 from optim import InvalidInput
 from streamplace import InstanceBuilder
+from streamplace.policies.parallelism import ScalingChoice
 from streamplace.policies.registry import read_policy
-from streamplace.policies.scaling import ScalingChoice
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,11 +12,11 @@ from experiments.replay.run import Setting, _moving_load, first_state, step
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from streamplace.policies.algorithm1 import Algorithm1, may_leave
-from streamplace.policies.deployment import CostModel, Deployment
+from streamplace.policies.nodes import CostModel, Deployment
+from streamplace.policies.parallelism import NoScaling, ScalingDecision, ScalingView
 from streamplace.policies.planners import Planner, Static
 from streamplace.policies.policy import Planned
 from streamplace.policies.registry import read_planner, read_policy
-from streamplace.policies.scaling import NoScaling, ScalingDecision, ScalingView
 from tests.experiments.replay.cases import recording
 from tests.heuristics.rebalancing.cases import case
 

@@ -21,8 +21,8 @@ from experiments.replay.periods import day_periods
 from experiments.replay.run import COLUMNS, ReplayFolder, ReplayOptions, run_replay, step
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.rules import BUDGETS
-from streamplace.policies.deployment import CostModel
-from streamplace.policies.scaling import ScalingChoice
+from streamplace.policies.nodes import CostModel
+from streamplace.policies.parallelism import ScalingChoice
 from tests.experiments.replay.cases import recording
 
 DAY: dict[str, Any] = {"nodes": 4, "key_groups": 5, "operators": 2, "periods": 6}

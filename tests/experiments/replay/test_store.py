@@ -12,8 +12,7 @@ import pytest
 
 from experiments.replay.run import COLUMNS, Progressed, ReplayFolder, State
 from optim.errors import InvalidInput
-from streamplace.policies.deployment import Deployment
-from streamplace.policies.nodes import Cluster
+from streamplace.policies.nodes import Cluster, Deployment
 
 CLUSTER = Cluster(("n0", "added-2"), (0, 0), (True, False))
 WHOLE = Deployment.whole([1, 0, 1])

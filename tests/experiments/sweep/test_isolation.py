@@ -17,7 +17,7 @@ import pytest
 
 from experiments.sweep import isolation
 from experiments.sweep.isolation import IsolatedCaller, Outcome, Stopped
-from optim.util import compilation
+from optim.util import progress
 
 GIB = 1 << 30
 state: dict[str, int] = {"calls": 0}
@@ -271,13 +271,13 @@ def test_a_zip_that_the_caller_has_open_can_be_read(
 def compile_for(seconds: float, *then: float) -> str:
     """Compile, as kernels do; kernels are compiled within others, and one waits for another."""
     for pause in (seconds, *then):
-        compilation.begin()
-        compilation.begin()
-        with compilation.waiting():
+        progress.begin()
+        progress.begin()
+        with progress.waiting():
             time.sleep(pause)
-        compilation.end()
-        compilation.end()
-        with compilation.waiting():
+        progress.end()
+        progress.end()
+        with progress.waiting():
             time.sleep(pause)
     return "done"
 

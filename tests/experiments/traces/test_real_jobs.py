@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.studies.papers import find_figures
-from experiments.studies.papers.albic_real import replays
+from experiments.studies.papers.albic_real import runs
 from streamplace.policies.registry import read_policy
 
 
@@ -47,7 +47,7 @@ def test_the_table_and_what_is_said() -> None:
 def test_every_policy_can_be_read() -> None:
     from optim.methods.registry import method_names
 
-    with Path(replays.__file__).with_name("figures.toml").open("rb") as file:
+    with Path(runs.__file__).with_name("figures.toml").open("rb") as file:
         figures = tomllib.load(file)["figure"]
     assert [one["name"] for one in figures] == ["control", "fig-12", "fig-13", "fig-14"]
     for one in figures:
@@ -59,18 +59,18 @@ def test_every_policy_can_be_read() -> None:
 def test_the_edits_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(replays, "EDITS_A_PERIOD", 500)
+    monkeypatch.setattr(runs, "EDITS_A_PERIOD", 500)
     tables = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        path = replays.write_edits(tmp_path / name, reduced=True)["edits"]
+        path = runs.write_edits(tmp_path / name, reduced=True)["edits"]
         tables.append(pq.read_table(path))
     assert tables[0].equals(tables[1])
     frame = tables[0].to_pandas()
-    period = (frame["seconds"] - frame["seconds"].min()) // replays.PERIOD_SECONDS
-    assert period.nunique() == replays.PERIODS_REDUCED
+    period = (frame["seconds"] - frame["seconds"].min()) // runs.PERIOD_SECONDS
+    assert period.nunique() == runs.PERIODS_REDUCED
     popular = frame["article"].value_counts(normalize=True)
-    assert popular.iloc[0] > 20 / replays.ARTICLES
+    assert popular.iloc[0] > 20 / runs.ARTICLES
 
 
 def test_edits_are_written_whole_or_not_at_all(
@@ -78,7 +78,7 @@ def test_edits_are_written_whole_or_not_at_all(
 ) -> None:
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(replays, "EDITS_A_PERIOD", 500)
+    monkeypatch.setattr(runs, "EDITS_A_PERIOD", 500)
     write = pq.write_table
 
     def killed(table: object, where: object) -> None:
@@ -88,8 +88,8 @@ def test_edits_are_written_whole_or_not_at_all(
     with monkeypatch.context() as patched:
         patched.setattr(pq, "write_table", killed)
         with pytest.raises(KeyboardInterrupt):
-            replays.write_edits(tmp_path, reduced=True)
+            runs.write_edits(tmp_path, reduced=True)
     assert list(tmp_path.iterdir()) == []
-    path = replays.write_edits(tmp_path, reduced=True)["edits"]
+    path = runs.write_edits(tmp_path, reduced=True)["edits"]
     assert [p.name for p in tmp_path.iterdir()] == ["edits.parquet"]
     assert pq.read_table(path).num_rows > 0

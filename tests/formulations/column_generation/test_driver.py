@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from formulations.column_generation import client, driver, integer, prove
+from formulations.column_generation import client, driver, integer
 from formulations.column_generation.client import Client, Incumbent
 from formulations.column_generation.integer import Backend
 from formulations.column_generation.pricing import TreePricer
@@ -44,14 +44,14 @@ def take_way(patch: pytest.MonkeyPatch, way: str) -> None:
     if way != "table":
         patch.setattr(integer, "MOST_CELLS", 0)
     if way in ("filters", "stages"):
-        patch.setattr(prove, "SHORT_PATTERNS", 0)
+        patch.setattr(driver, "SHORT_PATTERNS", 0)
         patch.setattr(Client, "stages", (3, 6, 12, 24))
-        patch.setattr(prove, "FEW", 3)
+        patch.setattr(driver, "FEW", 3)
         patch.setattr(client, "improved", lambda *_: None)
     if way == "stages":
-        patch.setattr(prove, "filter_passes", lambda survivors, price: ())
+        patch.setattr(driver, "filter_passes", lambda survivors, price: ())
     if way == "memory":
-        patch.setattr(prove, "MOST_COUNTS", 60)
+        patch.setattr(driver, "MOST_COUNTS", 60)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -137,7 +137,7 @@ def test_a_bound_is_in_hand_whenever_it_is_stopped() -> None:
     best = 8.1517 / problem.scale
     for budget in (1, 100, 10_000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(prove, "MOST_COUNTS", 400)
+            patch.setattr(driver, "MOST_COUNTS", 400)
             incumbent = solved(problem, budget=budget)
         assert best - 1e-6 <= incumbent.bound < np.inf
 

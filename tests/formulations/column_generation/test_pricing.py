@@ -10,7 +10,7 @@ from hypothesis import given
 
 from formulations.column_generation.pricing import CellPricer, TreePricer
 from formulations.column_generation.problem import Clock, CountRows, PatternProblem
-from optim.rules.node_count import NodeCount
+from optim.rules.budget import NodeCount
 from tests.formulations.column_generation.make import (
     all_patterns,
     random_problem,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from optim.format.instance import Instance
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Evaluation
+from optim.referee import Evaluation, evaluate_indices
 from tests.formulations.task_allocation.cases import places
 
 

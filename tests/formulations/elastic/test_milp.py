@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from formulations.column_generation.integer import pattern_model
 from formulations.column_generation.pricing import TableListing
 from formulations.elastic.exact import LevelRows, columns_of, costs, pool_of
-from formulations.elastic.linear import build as build_products
 from formulations.elastic.milp import METHOD
+from formulations.elastic.milp import build as build_products
 from formulations.elastic.problem import eoa_problem, value_of
 from optim import Instance, InvalidInput, Plan, solve
 from optim.errors import UnsuitableMethod
 from optim.methods.registry import Request
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Result
+from optim.referee import Result, evaluate_indices
 from optim.rules import hopeless
 from tests.formulations.elastic.cases import (
     best,
@@ -427,7 +426,7 @@ def test_too_many_sets_take_the_compact_form_or_are_refused(
     assert "products form" in value(two_nodes()).notes
     with pytest.raises(UnsuitableMethod, match="form=products"):
         value(two_nodes(), form="patterns")
-    monkeypatch.setattr("formulations.elastic.linear.MOST_PRODUCTS", 8)
+    monkeypatch.setattr("formulations.elastic.milp.MOST_PRODUCTS", 8)
     with pytest.raises(UnsuitableMethod, match=r"9 products.*gma"):
         value(two_nodes(), form="products")
 

@@ -9,7 +9,7 @@ import numpy as np
 from formulations.model_driven.allocate import acquire, cores_of
 
 if TYPE_CHECKING:
-    from formulations.model_driven.items import Items
+    from formulations.model_driven.slots import Items
     from optim import Instance
 
 FULL = 100 + 1e-7

@@ -10,8 +10,7 @@ import pytest
 
 from formulations.model_driven import fewest
 from formulations.model_driven.fewest import Fewest, SolverCalls, prove_fewest
-from formulations.model_driven.items import Items
-from formulations.model_driven.slots import fits
+from formulations.model_driven.slots import Items, fits
 from optim.methods.registry import Request
 from optim.solvers import LIMITED_WORK
 from optim.solvers.interface import SolveTask

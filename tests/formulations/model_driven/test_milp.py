@@ -10,10 +10,9 @@ import pytest
 
 from experiments.generators import generate
 from formulations.column_generation import driver
-from formulations.model_driven import fewest, machines, milp
+from formulations.model_driven import fewest, milp
 from formulations.model_driven.allocate import allocate
-from formulations.model_driven.items import Items, make_items
-from formulations.model_driven.slots import first_fit
+from formulations.model_driven.slots import Items, first_fit, make_items
 from optim import Instance, InvalidInput, evaluate, get_method, solve
 from tests.formulations.model_driven.brute_force import fewest_and_least
 from tests.formulations.model_driven.model_cases import WAITS, model_instance, points
@@ -30,7 +29,7 @@ def fits(items: Items, classes: list[int]) -> bool:
 
 
 def small(seed: int, rate: float | None = None) -> Instance:
-    """One to four tasks, models of one to three measured points, one or two types of machines."""
+    """One to four tasks, models of one to three measured points, one or two types of milp."""
     rng = np.random.default_rng(seed)
     models = {}
     for m in range(int(rng.integers(1, 4))):
@@ -202,7 +201,7 @@ def test_traffic_is_no_more_than_that_of_any_dealing() -> None:
 
 
 def test_too_many_products_leave_the_traffic_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "MOST_CLASSES", 0)  # else the patterns prove it
+    monkeypatch.setattr(milp, "MOST_CLASSES", 0)  # else the patterns prove it
     made = generate("micro_dag", shape="linear", rate=200)
     monkeypatch.setattr("formulations.model_driven.milp.MOST_PRODUCTS", 3)
     result = solve(made, "slots-milp")
@@ -217,7 +216,7 @@ def test_the_plain_model_proves_what_the_patterns_leave(
 ) -> None:
     made = small(seed, rate=4.0)
     expected = solve(made, "slots-milp", cpu=cpu)
-    monkeypatch.setattr(machines, "MOST_CLASSES", 0)
+    monkeypatch.setattr(milp, "MOST_CLASSES", 0)
     monkeypatch.setattr(fewest, "_MOST_LISTED", 0)
     monkeypatch.setattr(fewest, "_generate", lambda *_: np.zeros((0, 1), dtype=np.int64))
     monkeypatch.setattr(fewest, "_least", lambda *_, **__: NO_ANSWER)
@@ -244,7 +243,7 @@ PLACES: list[tuple[Any, str]] = [
     (milp, "family_starts"),
     (milp, "place_on_machines"),
     (driver, "prove"),
-    (machines, "which_pack"),
+    (milp, "which_pack"),
     (fewest, "_add_products"),
 ]
 

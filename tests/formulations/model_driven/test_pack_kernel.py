@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.model_driven.items import NO, UNKNOWN, YES, pack, which_pack
+from formulations.model_driven.slots import NO, UNKNOWN, YES, pack, which_pack
 
 SIZES = st.integers(0, 70)
 ROWS = st.lists(st.tuples(st.integers(0, 3), SIZES, SIZES), min_size=1, max_size=3)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from optim.format.instance import Instance
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.kernels.rule_cases import random_sets
 
 

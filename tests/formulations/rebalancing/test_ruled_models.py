@@ -9,13 +9,13 @@ import pytest
 
 from formulations.rebalancing.balance.model import build_full, build_moves
 from formulations.rebalancing.bound import forced_moves_bound
-from formulations.rebalancing.joint.model import (
+from formulations.rebalancing.joint.problem import (
     all_places,
     build_joint,
     collocation_bound,
     columns_of,
+    joint_problem,
 )
-from formulations.rebalancing.joint.problem import joint_problem
 from formulations.rebalancing.problem import balance_problem
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel

@@ -8,8 +8,14 @@ import pytest
 from experiments.generators import generate
 from formulations.column_generation.problem import of_nodes
 from formulations.column_generation.search import feasible
-from formulations.storm.columns import States, WorkerRows, list_states
-from formulations.storm.problem import StormProblem, make_problem, storm_jobs
+from formulations.storm.problem import (
+    States,
+    StormProblem,
+    WorkerRows,
+    list_states,
+    make_problem,
+    storm_jobs,
+)
 from formulations.storm.search import FirstPlan
 from optim.format.instance import Instance
 from optim.kernels.classes import counts_of

@@ -13,17 +13,15 @@ from experiments.generators import generate
 from formulations.column_generation.client import Client
 from formulations.column_generation.problem import Clock
 from formulations.storm import exact, milp, split
-from formulations.storm.columns import list_states
 from formulations.storm.exact import StormClient
 from formulations.storm.milp import METHOD
-from formulations.storm.problem import StormProblem, make_problem, storm_jobs
+from formulations.storm.problem import StormProblem, list_states, make_problem, storm_jobs
 from formulations.storm.split import Splitter
 from optim.errors import UnsuitableMethod
 from optim.format.instance import Instance
 from optim.methods.registry import Request
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate, evaluate_indices
-from optim.referee.result import Result
+from optim.referee import Result, evaluate, evaluate_indices
 from tests.formulations.storm.cases import brute_force, random_cluster
 from tests.heuristics.storm.clusters import chain
 from tests.optim.make import instance

@@ -11,7 +11,7 @@ from formulations.storm.split import greedy_split
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate, evaluate_indices
+from optim.referee import evaluate, evaluate_indices
 from tests.formulations.storm.cases import brute_force
 from tests.optim.make import instance
 

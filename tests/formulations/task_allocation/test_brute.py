@@ -14,7 +14,7 @@ from formulations.task_allocation.brute import least_assignments, next_better
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
 from optim.kernels.classes import node_classes, task_groups
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.util.compiled import Kernel
 from tests.formulations.task_allocation.cases import random_instance, seeds
 from tests.optim.make import instance, nodes

@@ -8,7 +8,7 @@ from formulations.task_allocation.brute import JUDGED, best_by_figure
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
 from optim.methods.registry import Request
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.make import instance, nodes
 
 

@@ -16,15 +16,15 @@ from formulations.task_allocation.model import build
 from heuristics.annealing import levels_of
 from optim import Instance, InvalidInput, UnsuitableMethod, solve
 from optim.figures.catalogue import find_objective
-from optim.kernels.draws import seeded
 from optim.kernels.plan_state import INSIDE, NODE, TASKS, state_of
 from optim.kernels.plan_walk import TOLD, walk
 from optim.methods.choose import choices
 from optim.methods.reduce import AS_FULL, lowered
 from optim.methods.registry import get_method
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules import is_feasible, limits_set, without_limits
 from optim.rules.placement import Placement
+from optim.util.compiled import seeded
 from tests.formulations.storm.cases import random_cluster
 from tests.slowly import slowly
 

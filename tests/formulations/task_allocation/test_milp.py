@@ -11,7 +11,7 @@ from formulations.task_allocation.milp import build
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
 from optim.kernels.classes import node_classes
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.formulations.task_allocation.cases import places, random_instance, seeds
 from tests.optim.make import instance, nodes
 

@@ -14,7 +14,7 @@ from formulations.task_allocation.model import CONTINUOUS, LINEAR, NONLINEAR, Ex
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.methods.registry import get_method
-from optim.referee.result import Termination
+from optim.referee import Termination
 from optim.rules import limits_set, without_limits
 from optim.rules.placement import Placement
 from tests.fuzz.generate import generate

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from optim import Instance
-from optim.figures.rate import without_measured
+from optim.figures.load import without_measured
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.throughput.common import least_load
-from formulations.throughput.problem import load_of
+from formulations.throughput.problem import least_load, load_of
 from optim import Instance
 from tests.formulations.throughput.small import best_of, small
 

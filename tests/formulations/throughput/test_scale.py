@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from formulations.throughput.scale import Scaling, scale
-from formulations.throughput.scale_bound import Offer, PartsBound
-from formulations.throughput.scale_boxes import BoxSearch
+from formulations.throughput.scale_bound import BoxSearch, Offer, PartsBound
 from formulations.throughput.scale_counts import counts_of
 from optim import Instance, Plan, evaluate
+from optim.figures.load import carrying
 from optim.figures.measures import imc_gain_of
-from optim.figures.rate import carrying
 from optim.format.changes import Change, altered
 from optim.format.parallelism import at_parallelism, bounds_of
 from optim.rules import broken

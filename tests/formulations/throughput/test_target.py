@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from optim import Instance, InvalidInput, UnsuitableMethod, evaluate, solve
+from optim.figures.load import after_loss, carrying
 from optim.figures.measures import migrated_tasks
-from optim.figures.rate import after_loss, carrying
 from optim.rules import broken
 from optim.rules.placement import Placement
 from streamplace.cli.main import main

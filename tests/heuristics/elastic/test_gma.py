@@ -10,7 +10,7 @@ from heuristics.elastic.gma import Allocation, board_of, task_order
 from optim import Instance, InvalidInput, solve
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import node_loads
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.formulations.elastic.cases import random_document
 from tests.formulations.task_allocation.cases import seeds
 from tests.optim.make import nodes

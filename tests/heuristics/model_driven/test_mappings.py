@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from experiments.generators import generate
 from optim import Instance, InvalidInput, Plan, UnsuitableMethod, evaluate, solve
-from optim.referee.result import Result
+from optim.referee import Result
 from tests.formulations.model_driven.model_cases import COMPUTES, WAITS, model_instance, points
 
 METHODS = [f"{a}+{m}" for a in ("lsa", "mba") for m in ("dsm", "rsm", "sam")]

@@ -17,7 +17,7 @@ from experiments.generators import generate
 from formulations.model_driven.allocate import allocate
 from formulations.model_driven.referee import predict
 from optim import Instance, solve
-from optim.referee.result import Result
+from optim.referee import Result
 
 PUBLISHED = json.loads(Path(__file__).with_name("published.json").read_text())
 

@@ -25,7 +25,7 @@ from heuristics.rebalancing.albic_sets import (
 )
 from optim.format.instance import Instance
 from optim.methods.registry import Request
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.heuristics.rebalancing.cases import case, random_case
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from formulations.rebalancing.problem import balance_problem
 from heuristics.rebalancing.albic_sets import Units
 from optim import Instance, solve
-from optim.referee.result import Termination
+from optim.referee import Termination
 from tests.heuristics.rebalancing.cases import case
 
 

@@ -12,7 +12,7 @@ from formulations.rebalancing.balance import search as balance_search
 from heuristics.rebalancing.balance_search import METHOD
 from optim import solve
 from optim.methods.registry import Request
-from optim.referee.result import Termination
+from optim.referee import Termination
 from tests.heuristics.rebalancing.cases import case
 
 

@@ -14,7 +14,7 @@ from heuristics.rebalancing.cola import METHOD, run
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.methods.registry import Request
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import without_limits
 from tests.heuristics.rebalancing.cases import case, random_case
 from tests.optim.make import instance as small

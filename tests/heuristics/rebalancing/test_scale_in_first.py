@@ -14,8 +14,7 @@ from heuristics.rebalancing.scale_in_first import METHOD, run, spread_evenly
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.methods.registry import Request
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from tests.heuristics.rebalancing.cases import case, random_case
 
 

@@ -18,8 +18,8 @@ from heuristics.task_allocation.annealing import (
 )
 from optim.figures.measures import imc_gain_of
 from optim.kernels.descent import descend
-from optim.kernels.draws import seeded
 from optim.kernels.state import state_of
+from optim.util.compiled import seeded
 from tests.optim.kernels.cases import placements, problems
 from tests.optim.kernels.test_descent import rules
 from tests.optim.kernels.test_state import check

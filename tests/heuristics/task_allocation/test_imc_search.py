@@ -16,8 +16,7 @@ from optim.format.instance import Instance
 from optim.kernels.first_fit import packings
 from optim.methods.registry import Outcome, Request
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 from tests.optim.kernels.cases import best_by_brute_force, placements, problems
 
 

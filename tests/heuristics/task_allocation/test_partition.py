@@ -22,7 +22,7 @@ from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
 from optim.kernels.first_fit import packings
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.kernels.cases import best_by_brute_force, problems
 from tests.optim.make import instance as small
 from tests.optim.make import nodes

@@ -13,15 +13,15 @@ from heuristics.annealing import levels_of
 from heuristics.task_allocation import plan_search
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import find_objective
-from optim.kernels.draws import seeded
+from optim.kernels.place_rules import placing_masks
 from optim.kernels.plan_state import LEFT, MEAN, NODE, SEARCHED, PlanState, state_of
 from optim.kernels.plan_walk import TOLD, measure, walk
-from optim.kernels.room import placing_masks
 from optim.methods.choose import is_suitable
 from optim.methods.registry import get_method
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import limits_set, without_limits
 from optim.rules.placement import Placement
+from optim.util.compiled import seeded
 from tests.fuzz.generate import generate
 from tests.fuzz.newer import PROBES
 

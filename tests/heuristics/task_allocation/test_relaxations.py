@@ -18,7 +18,7 @@ from heuristics.task_allocation.top_down import place_groups
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.heuristics.task_allocation.test_top_down import job
 
 

@@ -15,7 +15,7 @@ from heuristics.task_allocation.task_pairs import uneven_pairs
 from optim import solve
 from optim.format.instance import Instance
 from optim.methods.registry import Request
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.heuristics.task_allocation import literal
 from tests.heuristics.task_allocation.test_top_down import figure_2, job, jobs
 from tests.optim.kernels.cases import problems

@@ -15,7 +15,7 @@ from optim.errors import InvalidInput
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.heuristics.task_allocation import literal
 from tests.optim.kernels.cases import problems
 from tests.optim.make import nodes

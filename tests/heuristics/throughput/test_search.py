@@ -12,7 +12,7 @@ from heuristics.annealing import Annealing, levels_of
 from heuristics.throughput import starts_of
 from optim import Instance, Plan, UnsuitableMethod, solve
 from optim.figures.catalogue import find_objective
-from optim.figures.rate import without_measured
+from optim.figures.load import without_measured
 from optim.kernels.plan_state import state_of
 from optim.methods.choose import check_suitable, choices, is_suitable
 from optim.methods.registry import Request, get_method

@@ -14,7 +14,7 @@ from optim.certificates import grade, write
 from optim.certificates.grade import affordable, insisted
 
 if TYPE_CHECKING:
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 
 def test_only_long_solves_are_certified_unasked(repository: Path) -> None:

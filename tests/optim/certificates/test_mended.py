@@ -14,7 +14,7 @@ import pytest
 from optim import Instance, solve
 from optim.certificates import check
 from optim.certificates.grade import claims, insisted
-from optim.referee.result import Termination
+from optim.referee import Termination
 from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.mended import examine, solved

@@ -17,10 +17,9 @@ from optim.errors import InvalidInput
 from optim.figures.catalogue import FIGURES, OBJECTIVES, Figures, figures_of, find_objective
 from optim.figures.figure import Figure
 from optim.methods.reduce import without_leaving
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Evaluation
+from optim.referee import Evaluation, evaluate_indices
 from optim.rules.placement import Placement
-from streamplace.cli.figure_table import figure_list
+from streamplace.cli.schema import figure_list
 from streamplace.present.tables import metric_table
 from tests.optim.make import instance
 

@@ -10,7 +10,7 @@ import pytest
 from optim.errors import InvalidInput
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.figure import in_units
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules.placement import Placement
 from tests.optim.make import instance
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Evaluation
+from optim.referee import Evaluation, evaluate_indices
 from tests.optim.make import instance, nodes
 
 TASKS = ("a/0", "a/1", "b/0", "b/1")

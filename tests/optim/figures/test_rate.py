@@ -10,7 +10,7 @@ import pytest
 
 from optim import InvalidInput, Plan, evaluate, solve
 from optim.figures.measures import node_loads
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.make import document, instance, nodes
 
 APART = [0, 0, 1, 1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optim import Instance
-from optim.format.demand import find_cycle, topological_order
+from optim.format.traffic import find_cycle, topological_order
 from tests.optim.make import instance
 
 

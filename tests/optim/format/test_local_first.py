@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optim.errors import InvalidInput
-from optim.figures.traffic import INTERSLOT_TRAFFIC
+from optim.figures.catalogue import INTERSLOT_TRAFFIC
 from optim.format.instance import Instance
 from optim.rules import limits_set, without_limits
 from optim.rules.placement import Placement

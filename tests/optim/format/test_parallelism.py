@@ -12,7 +12,7 @@ import pytest
 
 from optim import Instance, InvalidInput, Plan, evaluate
 from optim.format.parallelism import at_parallelism, largest_share, shares, spoken_of, why_fixed
-from optim.referee.evaluate import check_belongs
+from optim.referee import check_belongs
 from streamplace.cli.main import main
 
 

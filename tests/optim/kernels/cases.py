@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 
 
 @st.composite

@@ -11,7 +11,7 @@ from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
 from optim.kernels.descent import descend
 from optim.kernels.state import state_of
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.kernels.cases import placements, problems
 from tests.optim.kernels.test_state import check
 from tests.optim.make import instance as small

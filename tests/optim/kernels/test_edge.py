@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from optim.format.instance import Instance
-from optim.kernels.room import at_the_edge
+from optim.kernels.place_rules import at_the_edge
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.make import instance
 
 OVER = 0.99975e-9  # of 1e-9

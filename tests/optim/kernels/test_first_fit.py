@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from optim.format.instance import Instance
 from optim.kernels.first_fit import first_fit_decreasing, packings, task_sizes
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.kernels.cases import problems
 from tests.optim.make import instance as small
 from tests.optim.make import nodes

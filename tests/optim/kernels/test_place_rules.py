@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from optim.figures.measures import migrated_tasks
-from optim.kernels.guard import broken, enter, make_guard, may_enter, relief_of
-from optim.kernels.place_rules import place_rules
+from optim.kernels.place_rules import broken, enter, make_guard, may_enter, place_rules, relief_of
 from optim.rules import EXCLUSIVE_NODES, MAX_INFLOW, SETS
 from optim.rules.placement import Placement
 from tests.optim.kernels.rule_cases import ruled_instance

@@ -11,7 +11,7 @@ from optim.figures.measures import imc_gain_of, moved_tasks
 from optim.format.instance import Instance
 from optim.kernels.first_fit import packings
 from optim.kernels.repair import repair
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import MENDED
 from tests.optim.kernels.cases import best_by_brute_force, placements, problems
 from tests.optim.kernels.rule_cases import ruled_instance

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from optim.format.instance import Instance
-from optim.kernels.room import placing_floor, placing_room, slot_room
+from optim.kernels.place_rules import placing_floor, placing_room, slot_room
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.make import instance
 
 HERE = np.zeros(1, dtype=np.int32)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from optim.figures.measures import imc_gain_of, moved_tasks, node_loads
 from optim.format.instance import Instance
-from optim.kernels.room import placing_floor, placing_room
+from optim.kernels.place_rules import placing_floor, placing_room
 from optim.kernels.state import State, connection, connections, pair_rate, put, state_of, take
 from tests.optim.kernels.cases import placements, problems
 

@@ -12,8 +12,7 @@ from optim.errors import SolverError
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.audit import check_bound, check_claim
 from optim.methods.registry import Method, Outcome
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Evaluation, Termination
+from optim.referee import Evaluation, Termination, evaluate_indices
 
 
 def apart(unit: float) -> Instance:

@@ -9,7 +9,7 @@ import pytest
 from optim import Instance, InvalidInput, UnsuitableMethod, solve
 from optim.methods import choose
 from optim.methods.registry import Outcome, all_methods
-from optim.referee.result import Termination
+from optim.referee import Termination
 from tests.optim.make import instance, nodes
 from tests.optim.methods.test_solve import Maker, fake, placed
 

@@ -12,7 +12,7 @@ from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.methods.registry import Outcome, Request, all_methods, get_method
 from optim.methods.solve import NONE
-from optim.referee.result import Termination
+from optim.referee import Termination
 
 COLD = tuple(method.name for method in all_methods() if method.cold)
 SMALL = {

@@ -10,8 +10,7 @@ import pytest
 
 from optim import Instance, solve
 from optim.methods.portfolio import PORTFOLIO
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 
 
 def submitted(loads: list[float], nodes: int = 3, **more: Any) -> Instance:

@@ -10,7 +10,7 @@ from optim import Instance, solve
 from optim.errors import InvalidInput
 from optim.methods.choose import aim
 from optim.methods.registry import get_method
-from optim.options import Option
+from optim.plugins import Option
 from tests.optim.make import instance, nodes
 
 

@@ -13,7 +13,7 @@ from optim.errors import SolverError
 from optim.methods import portfolio
 from optim.methods.choose import Choice
 from optim.methods.registry import Settings
-from optim.referee.result import Termination
+from optim.referee import Termination
 
 
 @pytest.fixture

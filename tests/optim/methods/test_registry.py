@@ -22,7 +22,7 @@ from optim.methods.registry import (
     get_method,
     method_names,
 )
-from optim.referee.result import Termination
+from optim.referee import Termination
 from tests.conftest import Plug
 from tests.optim.make import instance
 

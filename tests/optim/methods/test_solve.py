@@ -18,8 +18,8 @@ from optim.format.instance import Instance
 from optim.methods.reduce import emptied
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
 from optim.methods.run import _limit as run_limit
-from optim.referee.result import Termination
-from optim.util import compilation
+from optim.referee import Termination
+from optim.util import progress
 from tests.formulations.model_driven.model_cases import WAITS, model_instance
 from tests.optim.make import instance, nodes
 
@@ -114,7 +114,7 @@ def test_time_that_was_spent_on_compiling_is_had_again(
     fake: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, left = [0.0], []
-    monkeypatch.setattr(compilation, "seconds", lambda: clock[0])
+    monkeypatch.setattr(progress, "seconds", lambda: clock[0])
 
     def run(made: Instance, request: Request) -> Outcome:
         remaining = request.remaining()

@@ -279,7 +279,7 @@ def test_brute_force_with_ceilings_sees_a_share_of_the_wrong_resource(
 ) -> None:
     seed, methods = 4000040, ["balance-milp"]
     assert told_wrong(seed, methods, EVERY) == []
-    monkeypatch.setattr("optim.rules.excess._resource", lambda *_: 0)
+    monkeypatch.setattr("optim.rules._resource", lambda *_: 0)
     wrong = {finding.kind for finding in told_wrong(seed, methods, EVERY)}
     assert "mend-figure" in wrong
 

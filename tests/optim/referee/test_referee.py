@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from optim import InvalidInput, Plan, evaluate
 from optim.format.instance import Instance
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.make import instance, nodes
 
 

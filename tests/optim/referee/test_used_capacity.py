@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optim.figures.catalogue import OBJECTIVES
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from tests.optim.make import instance
 
 

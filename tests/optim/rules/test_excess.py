@@ -7,9 +7,8 @@ import pytest
 
 from optim import Instance, evaluate
 from optim.format.plan import Plan
-from optim.rules import broken
+from optim.rules import broken, excess_of, loosened, worsened
 from optim.rules.base import Violation
-from optim.rules.excess import excess_of, loosened, worsened
 from optim.rules.placement import Placement
 from streamplace import InstanceBuilder
 

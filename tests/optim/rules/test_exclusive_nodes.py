@@ -11,8 +11,16 @@ import pytest
 from formulations.conflicts.excess import least_excess
 from optim import InvalidInput, solve
 from optim.format.instance import Instance
-from optim.rules import broken, hopeless, limits_set, node_counts, without_limits
-from optim.rules.excess import excess_of, loosened, worsened
+from optim.rules import (
+    broken,
+    excess_of,
+    hopeless,
+    limits_set,
+    loosened,
+    node_counts,
+    without_limits,
+    worsened,
+)
 from optim.rules.placement import Placement
 from tests.optim.make import document, instance
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optim.format.instance import Instance
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import hopeless
 from tests.optim.make import instance
 

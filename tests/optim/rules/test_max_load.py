@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optim import Instance, InvalidInput, evaluate, solve
-from optim.figures.rate import carrying, without_measured
+from optim.figures.load import carrying, without_measured
 from optim.format.builder import InstanceBuilder
 from optim.format.changes import Change, altered
 from optim.methods.reduce import scale_of, scaled

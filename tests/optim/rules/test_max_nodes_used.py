@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optim import Instance, InvalidInput, solve
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import hopeless
 from streamplace.explain.explanation import clash_line, why_infeasible
 

@@ -13,7 +13,7 @@ import pytest
 from optim import Instance, UnsuitableMethod, solve
 from optim.errors import InvalidInput
 from optim.figures.measures import workers_restarted
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.rules import broken, hopeless
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots

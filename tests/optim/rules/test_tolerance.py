@@ -12,9 +12,9 @@ import pytest
 
 from optim import solve
 from optim.certificates import check
+from optim.figures.measures import TOLERANCE, over
 from optim.format.instance import Instance
-from optim.referee.evaluate import evaluate_indices
-from optim.util.tolerance import TOLERANCE, over
+from optim.referee import evaluate_indices
 from streamplace.cli.main import main
 from tests.optim.make import instance
 

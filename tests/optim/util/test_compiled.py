@@ -44,7 +44,7 @@ def run(x):
     return step(x) * 10
 """
 CALL = """
-from optim.util.compilation import watching
+from optim.util.progress import watching
 from kernels_of_test import run
 watched = []
 with watching(watched.append):
@@ -182,10 +182,10 @@ def test_where_nothing_may_be_written_it_is_known_that_nothing_is_kept(
 ) -> None:
     write_modules(tmp_path)
     kept = (
-        "from optim.util import compilation\nheld = []\n"
-        "look = lambda begins: begins and held.append(compilation.is_kept())\n"
-        "compilation._watchers.append(look)\n"
-        "import atexit\natexit.register(lambda: print(sorted(set(held)), compilation.is_kept()))\n"
+        "from optim.util import progress\nheld = []\n"
+        "look = lambda begins: begins and held.append(progress.is_kept())\n"
+        "progress._watchers.append(look)\n"
+        "import atexit\natexit.register(lambda: print(sorted(set(held)), progress.is_kept()))\n"
     )
     (tmp_path / "tmp").mkdir()
     nowhere = {"TMPDIR": str(tmp_path / "tmp")}
@@ -224,11 +224,11 @@ def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Pa
 def test_waiting_for_another_process_counts_as_compiling(tmp_path: Path, repository: Path) -> None:
     write_modules(tmp_path)
     before = (
-        "import time\nfrom optim.util import compilation, store\n"
+        "import time\nfrom optim.util import progress, store\n"
         "def acquire(self, seconds=0):\n    time.sleep(0.2)\n    return True\n"
         "store.Lock.acquire = acquire\nimport kernels_of_test as k\n"
         "from optim.util import compiled\nk.run.compiled._cache._cache_file.load(('nothing', 1))\n"
-        "assert compilation.seconds() >= 0.2, compilation.seconds()\n"
+        "assert progress.seconds() >= 0.2, progress.seconds()\n"
     )
     assert call(tmp_path, repository, before)[0] == "20"
 

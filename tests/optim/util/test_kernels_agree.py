@@ -24,11 +24,10 @@ from heuristics.task_allocation.annealing import anneal
 from optim import solve
 from optim.errors import StreamplaceError
 from optim.format.instance import Instance
-from optim.kernels.draws import seeded
 from optim.kernels.repair import adopt
 from optim.kernels.state import state_of
 from optim.util import compiled
-from optim.util.compiled import Kernel
+from optim.util.compiled import Kernel, seeded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,10 +14,10 @@ import numpy as np
 
 from optim import Instance, StreamplaceError, solve
 from optim.format.changes import Change, altered
-from optim.methods.fixed_objective import aim_of, solve_pinned
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import Settings
 from streamplace.cli.fewest_moves import Asking, curve_of, fewest_within
+from streamplace.explain.what_if import aim_of, solve_pinned
 from tests.fuzz.brute import Space
 from tests.fuzz.reading import Reading
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.util import compilation
+from optim.util import progress
 from streamplace.cli import solve, warm
 from tests.command import run_command
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture(params=[True, False], ids=["kept", "nowhere"])
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether there is a folder for what is compiled."""
-    monkeypatch.setattr(compilation, "_homeless", [not request.param])
+    monkeypatch.setattr(progress, "_homeless", [not request.param])
     return bool(request.param)
 
 
@@ -28,8 +28,8 @@ def test_a_run_says_what_helps(
     follow = solve.follow
 
     def compiling(*args: Any, **keywords: Any) -> Any:
-        compilation.begin()
-        compilation.end()
+        progress.begin()
+        progress.end()
         return follow(*args, **keywords)
 
     monkeypatch.setattr(solve, "follow", compiling)

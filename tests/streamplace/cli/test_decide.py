@@ -10,7 +10,7 @@ import pytest
 
 from optim.format.instance import Instance
 from optim.format.plan import Plan
-from optim.referee.evaluate import evaluate
+from optim.referee import evaluate
 from optim.util.store import Lock
 from tests.command import run_command
 from tests.heuristics.rebalancing.cases import case

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optim.options import Option
+from optim.plugins import Option
 from streamplace import Instance
 from tests.command import run_command
 

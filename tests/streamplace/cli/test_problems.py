@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
-from streamplace.present.console import SHOWN, describe, printable, problem_lines
+from streamplace.present.streams import SHOWN, describe, printable, problem_lines
 
 
 def test_one_problem_is_one_line() -> None:

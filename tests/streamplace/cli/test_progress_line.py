@@ -8,7 +8,7 @@ import pytest
 
 from optim.figures.catalogue import OBJECTIVES
 from optim.util.progress import Progress
-from streamplace.present.status_line import ProgressLine
+from streamplace.present.tables import ProgressLine
 
 GAIN = OBJECTIVES["imc_gain"]
 

@@ -199,15 +199,15 @@ def test_a_proof_is_told(method: str, streamplace: Run, instance_file: Path) -> 
 def test_the_current_placement_is_evaluated_once(
     streamplace: Run, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from optim.referee import evaluate
+    import optim.referee
 
-    judged, figures_of = list[Any](), evaluate.figures_of
+    judged, figures_of = list[Any](), optim.referee.figures_of
 
     def counting(placement: Any, asked: str) -> Any:
         judged.append(placement)
         return figures_of(placement, asked)
 
-    monkeypatch.setattr(evaluate, "figures_of", counting)
+    monkeypatch.setattr(optim.referee, "figures_of", counting)
     streamplace("solve", str(repository / "examples/capsys-q1.json"), "--method", "balance-milp")
     current = [p for p in judged if (p.node == p.instance.tasks.node).all()]
     assert len(current) == 1

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from optim import Instance
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from streamplace.present.tables import (
     SHOWN_NODES,
     carries_line,

@@ -121,12 +121,10 @@ def test_what_a_move_more_buys_is_what_solving_with_it_gives(
 def test_a_plan_that_only_the_rules_gave_is_explained(
     job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from optim.methods import fixed_objective
+    from streamplace.explain import what_if
 
-    solve = fixed_objective.solve
-    monkeypatch.setattr(
-        fixed_objective, "solve", lambda *a, **k: replace(solve(*a, **k), plan=None)
-    )
+    solve = what_if.solve
+    monkeypatch.setattr(what_if, "solve", lambda *a, **k: replace(solve(*a, **k), plan=None))
     code, found = told(capsys, "explain", job)
     assert (code, found["feasible"], found["decided"]) == (0, True, True)
     assert found["plan_feasible"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from optim import Instance
 from optim.figures.catalogue import OBJECTIVES
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from streamplace.explain.explanation import worth_of_moves
 from tests.fuzz.generate import generate
 from tests.fuzz.product import known_fields

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
-from streamplace.policies.deployment import (
+from streamplace.policies.nodes import (
     CostModel,
     Deployment,
     collocated_traffic,

@@ -8,7 +8,7 @@ import pytest
 
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
-from optim.referee.evaluate import evaluate
+from optim.referee import evaluate
 from streamplace.policies.guard import Guarded
 from streamplace.policies.policy import Decision, decide
 from streamplace.policies.registry import read_policy

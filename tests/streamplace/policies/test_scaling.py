@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optim.errors import InvalidInput
-from streamplace.policies.scaling import (
+from streamplace.policies.parallelism import (
     NoScaling,
     ScalingChoice,
     ScalingDecision,
@@ -83,7 +83,7 @@ def test_rules_by_name() -> None:
     assert ScalingChoice().make() == NoScaling()
     made = ScalingChoice("utilisation", {"upper": "0.9", "min_nodes": "3"}).make()
     assert made == UtilisationThreshold(upper=0.9, min_nodes=3)
-    own = ScalingChoice("streamplace.policies.scaling:UtilisationThreshold", {"upper": 0.7})
+    own = ScalingChoice("streamplace.policies.parallelism:UtilisationThreshold", {"upper": 0.7})
     assert own.make() == UtilisationThreshold(upper=0.7)
 
 
@@ -95,8 +95,8 @@ def test_rules_by_name() -> None:
         ("utilisation", {"upper": "x"}, "is no number"),
         ("utilisation", {"target": "0.4"}, "must lie above lower"),
         ("magic", {}, "magic. cannot be loaded.*none, utilisation, or module:factory"),
-        ("streamplace.policies.scaling:Nothing", {}, "cannot be loaded: .* has no attribute"),
-        ("streamplace.policies.scaling:NoScaling", {"a": "1"}, "unexpected keyword"),
+        ("streamplace.policies.parallelism:Nothing", {}, "cannot be loaded: .* has no attribute"),
+        ("streamplace.policies.parallelism:NoScaling", {"a": "1"}, "unexpected keyword"),
     ],
 )
 def test_wrong_rules_are_refused(name: str, parameters: dict[str, str], message: str) -> None:

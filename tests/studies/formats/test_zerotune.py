@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optim.errors import InvalidInput
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from streamplace.clusters.exchange.sources import Imported, import_instance
 
 

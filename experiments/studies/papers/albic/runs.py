@@ -32,9 +32,9 @@ from optim.figures.measures import load_distance_of, node_loads
 from optim.format.instance import Instance
 from optim.solvers import solve_linear
 from optim.solvers.inprocess import solve_lp
-from streamplace.policies.deployment import CostModel
+from streamplace.policies.nodes import CostModel
+from streamplace.policies.parallelism import ScalingChoice, ScalingDecision
 from streamplace.policies.registry import read_policy
-from streamplace.policies.scaling import ScalingChoice, ScalingDecision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.rebalancing.problem import Floats
-    from optim.referee.result import Result
-    from streamplace.policies.scaling import ScalingView
+    from optim.referee import Result
+    from streamplace.policies.parallelism import ScalingView
 
 
 Row = dict[str, Any]

@@ -26,7 +26,7 @@ from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from optim.methods.registry import method_names
 from optim.util.files import write_atomic
-from streamplace.policies.deployment import CostModel
+from streamplace.policies.nodes import CostModel
 from streamplace.policies.registry import POLICIES
 
 if TYPE_CHECKING:

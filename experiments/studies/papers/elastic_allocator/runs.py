@@ -25,7 +25,7 @@ from experiments.generators import generate
 from experiments.studies.papers.tables import certified_of
 from heuristics.elastic.gma import Allocation, board_of, overloaded
 from optim import Instance, solve
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.tables import Floats
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 
 Row = dict[str, Any]

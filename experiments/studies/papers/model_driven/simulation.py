@@ -23,7 +23,7 @@ from formulations.model_driven.allocate import cores_of
 from formulations.model_driven.performance_model import performance_models
 from formulations.model_driven.referee import checked_bundles
 from optim.errors import InvalidInput, Problem
-from optim.format.demand import topological_order
+from optim.format.traffic import topological_order
 from optim.util.compiled import kernel
 
 if TYPE_CHECKING:

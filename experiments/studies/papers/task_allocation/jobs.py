@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
-from optim.options import Option
+from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import COSTS, LINKS
 
 if TYPE_CHECKING:

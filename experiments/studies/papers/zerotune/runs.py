@@ -15,13 +15,13 @@ import pandas as pd
 from experiments.studies.papers.tables import certified_of
 from optim import solve
 from optim.errors import InvalidInput, Problem
-from optim.referee.evaluate import evaluate_indices
+from optim.referee import evaluate_indices
 from optim.util.store import remembered
 from streamplace.clusters.exchange.sources import import_instance
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
-    from optim.referee.result import Result
+    from optim.referee import Result
 
 
 VARIABLE = "STREAMPLACE_ZEROTUNE"

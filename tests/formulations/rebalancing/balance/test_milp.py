@@ -10,8 +10,7 @@ import pytest
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.format.instance import Instance
 from optim.methods.solve import solve
-from optim.referee.evaluate import evaluate
-from optim.referee.result import Result, Termination
+from optim.referee import Result, Termination, evaluate
 from tests.optim.make import instance as small
 
 

@@ -12,7 +12,7 @@ from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.balance.model import Settings
 from formulations.rebalancing.balance.search import best_start, prepare_balance
 from optim import solve
-from optim.referee.result import Termination
+from optim.referee import Termination
 from tests.formulations.rebalancing.balance.cases import brute_force, random_problem
 from tests.heuristics.rebalancing.cases import case
 

@@ -11,8 +11,7 @@ import pytest
 from formulations.rebalancing.bound import impossible, least_spent
 from formulations.rebalancing.problem import balance_problem
 from optim import Instance, solve
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Termination
+from optim.referee import Termination, evaluate_indices
 
 OVERFULL: dict[str, Any] = {
     "format": "streamplace.instance/1",

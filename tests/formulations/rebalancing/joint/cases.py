@@ -103,7 +103,7 @@ def judged(instance: Instance) -> Iterator[tuple[float, float, float]]:
 
     By the referee's own figures; nothing may move onto a leaving node.
     """
-    from optim.referee.evaluate import evaluate_indices
+    from optim.referee import evaluate_indices
 
     leaving, home = instance.nodes.leaving, instance.tasks.node
     for chosen in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):

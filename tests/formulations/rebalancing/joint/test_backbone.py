@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
-from formulations.rebalancing.joint.model import (
+from formulations.rebalancing.joint.problem import (
     JointAim,
+    JointProblem,
     all_places,
     backbone_of,
     collocation_bound,
     columns_of,
+    joint_problem,
 )
-from formulations.rebalancing.joint.problem import JointProblem, joint_problem
 from formulations.rebalancing.joint.search import Effort, find, relax
 from formulations.rebalancing.problem import budgets_of
 from optim import solve

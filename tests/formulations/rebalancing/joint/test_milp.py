@@ -11,7 +11,7 @@ from optim.errors import UnsuitableMethod
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.solve import solve
-from optim.referee.result import Termination
+from optim.referee import Termination
 from tests.formulations.rebalancing.joint.cases import judged, random_instance
 
 SOLVERS = ("cbc", "highs", "scip", "cp-sat")

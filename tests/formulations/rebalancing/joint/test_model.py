@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.rebalancing.joint.model import (
+from formulations.rebalancing.joint.problem import (
     JointAim,
+    JointProblem,
     all_places,
     build_joint,
     collocation_bound,
     columns_of,
     pruned_places,
 )
-from formulations.rebalancing.joint.problem import JointProblem
 from formulations.rebalancing.joint.search import Effort, find, relax, rounded, solve_kernel
 from formulations.rebalancing.problem import budgets_of
 from optim.errors import InvalidInput
@@ -245,10 +245,10 @@ def test_dense_is_when_most_pairs_have_a_key_group_with_several_partners() -> No
 
 
 def test_too_large_a_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_PLACES", 3)
+    monkeypatch.setattr("formulations.rebalancing.joint.problem.MAX_PLACES", 3)
     with pytest.raises(InvalidInput, match="use joint-search"):
         all_places(varied_joint(0).balance)
-    monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_PLACES", 1000)
-    monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_COLUMNS", 3)
+    monkeypatch.setattr("formulations.rebalancing.joint.problem.MAX_PLACES", 1000)
+    monkeypatch.setattr("formulations.rebalancing.joint.problem.MAX_COLUMNS", 3)
     with pytest.raises(InvalidInput, match="columns"):
         whole(varied_joint(0))

@@ -1,1 +1,0 @@
-"""The referee: figures and verdicts from instance and plan alone, and what is made of claims."""
