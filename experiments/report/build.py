@@ -11,6 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from markupsafe import Markup
+from markupsafe import escape as html
 from rich.text import Text
 
 from experiments.report.database import define_views, read_results
@@ -432,6 +434,8 @@ def _clashes(key: str, instance: Instance, rules: tuple[Clash, ...]) -> Table:
 # -- what is written of a report: the page, Markdown, a folder of CSV files, the terminal ----------
 
 _DARKEST = 0.5
+_WHOLE = 24
+"""Characters of a text that is not broken into lines."""
 
 
 def to_html(report: Report) -> str:
@@ -443,9 +447,7 @@ def to_html(report: Report) -> str:
     )
     environment.filters |= {
         "listed_rows": _rows,
-        "shown": lambda cell, column: show(cell.value, column.kind),
-        "unit": lambda cell, column: unit(cell.value, column.kind),
-        "shade": _shade,
+        "cell": _cell,
         "breakable": _breakable,
         "data": lambda svg: f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}",
     }
@@ -454,6 +456,24 @@ def to_html(report: Report) -> str:
         for name in ("report.html.j2", "report.css")
     )
     return environment.from_string(template).render(report=report, style=style)
+
+
+def _cell(cell: Cell, column: Column) -> Markup:
+    """Return a cell of a page; no macro, as a page may have a hundred thousand."""
+    text, shade = show(cell.value, column.kind), _shade(cell)
+    of = [
+        column.kind,
+        "num" if column.numeric else "",
+        "best" if cell.best else "",
+        "none" if cell.value is None or text == "0" else "",
+        "whole" if column.kind == "text" and len(text) <= _WHOLE else "",
+    ]
+    parts = [f'<td class="{" ".join(filter(None, of))}"']
+    parts += [f' style="--shade:{shade}">' if shade else ">", html(text)]
+    measure = unit(cell.value, column.kind) if column.kind == "duration" else ""
+    parts += [f'<span class="unit">{html(measure)}</span>'] if measure else []
+    note = f'<span class="note">{html(cell.note)}</span>' if cell.note else ""
+    return Markup("".join([*parts, " " if note and text else "", note, "</td>"]))
 
 
 def _shade(cell: Cell) -> str:
