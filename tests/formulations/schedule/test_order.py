@@ -23,7 +23,7 @@ from tests.fuzz.product import known_fields
 COUNT = 100
 ENDS = (
     "max_migrations", "max_migration_cost", "max_migration_state", "max_inflow", "max_nodes_used",
-    "exclusive_nodes",
+    "exclusive_nodes", "max_workers_restarted",
 )  # fmt: skip
 
 
