@@ -468,6 +468,11 @@ class SecondLevel:
         instance, result = start.instance, best.result
         evaluation = evaluate_indices(instance, best.node, best.slot, figure.name)
         value, reference = evaluation.objective(figure.name), figure.reference_of(evaluation)
+        notes = self._why()
+        claim = np.nan if self.bound is None else self.bound
+        if value is not None and figure.beats_bound(value, claim, reference):
+            notes.append(f"bound {claim:.9g}, but a checked plan has {value:.9g}: not believed")
+            self.bound, self.assumes = None, ()
         gap = figure.gap(value, self.bound, reference)
         assert result.plan is not None
         plan = Plan.from_indices(given, best.node, best.slot, result.method, result.plan.versions)
@@ -475,7 +480,7 @@ class SecondLevel:
         if result is not self.first:
             levels = tuple(replace(level, bound=None) for level in levels)
         # the run knew plans of least excess alone
-        notes = (note for note in result.notes if FOR_EVERY_PLAN not in note)
+        notes[:0] = (note for note in result.notes if FOR_EVERY_PLAN not in note)
         return replace(
             result,
             instance_sha256=given.sha256,
@@ -490,7 +495,7 @@ class SecondLevel:
             objective_levels=(Level("excess", "min", best.excess, self._proved(best)), *levels),
             evaluation=evaluation,
             moves=moves_of(given, best.node),
-            notes=(*notes, *self._why()),
+            notes=tuple(notes),
             most_of_gain=None,
             reasons=(),
             mending=self._mending(best),

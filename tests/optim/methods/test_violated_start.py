@@ -12,6 +12,7 @@ import pytest
 
 from optim import Instance, InvalidInput, Plan, Result, solve
 from optim.methods.registry import Settings
+from optim.methods.violated_start import SecondLevel
 from optim.rules import slot_assignment
 from streamplace import InstanceBuilder
 from tests.command import run_command
@@ -503,7 +504,22 @@ def test_a_start_that_breaks_what_must_hold_is_not_taken_for_better(
         "operators": [{"id": "o", **({} if only else {"topology": "j"})}], **more,
     }  # fmt: skip
     apart = Plan("held", {"a": "n0", "b": "n1", "c": "n1", "d": "n1"})
-    result = solve(Instance.from_dict(document), method, warm_start=apart)
+    instance = Instance.from_dict(document)
+    result = solve(instance, method, warm_start=apart)
     assert result.plan is not None
     assert result.plan.assignment["c"] == "n0"
     assert result.objective_levels[0].value == pytest.approx(2 / 6)
+
+
+def test_a_bound_that_the_plan_beats_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = SecondLevel.solve
+
+    def too_high(self: SecondLevel, *, exact: bool) -> None:
+        whole(self, exact=exact)
+        assert self.bound is not None
+        self.bound += 1
+
+    monkeypatch.setattr(SecondLevel, "solve", too_high)
+    result = solve(crowded(), "balance-milp")
+    assert (result.bound, str(result.termination)) == (None, "iteration_limit")
+    assert any("not believed" in note for note in result.notes)
