@@ -15,3 +15,5 @@ from optim.referee import Termination as Termination
 from optim.referee import evaluate as evaluate
 from optim.referee import to_frames as to_frames
 from optim.rules.base import Violation as Violation
+
+def lazy(package: str) -> tuple: ...

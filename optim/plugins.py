@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
@@ -49,8 +50,6 @@ def entries(group: str) -> dict[str, Entry]:
     """Return a group's entries by name, sorted; of two packages ours keeps the name."""
     found = []
     names: dict[int, str] = {}  # `dist.name` reads the package's description anew each time
-    from importlib.metadata import entry_points  # dear to import, and `lazy` needs none
-
     for point in entry_points(group=group):
         dist = getattr(point, "dist", None)
         if dist is not None and id(dist) not in names:
@@ -439,37 +438,3 @@ def read_options(
     if problems:
         raise InvalidInput(problems)
     return typed
-
-
-# Public names of a package, loaded on first use and said once: in the package's stub.
-#
-# `__init__.pyi` imports the names, which is what type checkers and editors read; at run time
-# the same lines say where a name is loaded from. That is SPEC 1 of Scientific Python; its
-# `lazy_loader` reads no stub out of a zip, from which Spark's workers import.
-
-
-def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package whose stub names what it offers."""
-
-    @cache
-    def modules() -> dict[str, str]:
-        import ast
-
-        specification = sys.modules[package].__spec__
-        assert specification is not None
-        assert specification.origin is not None
-        loader: Any = specification.loader
-        stub = ast.parse(loader.get_data(specification.origin + "i"))
-        imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-        return {name.name: str(node.module) for node in imports for name in node.names}
-
-    def get(name: str) -> Any:
-        if name == "__all__":  # what `from … import *` asks for
-            return sorted(modules())
-        if name not in modules():
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(modules()[name]), name)
-        setattr(sys.modules[package], name, value)
-        return value
-
-    return get, lambda: sorted(modules())

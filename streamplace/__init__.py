@@ -20,7 +20,7 @@ from streamplace.packages import LIBRARY, claim
 
 claim(LIBRARY)
 
-from optim.plugins import lazy  # noqa: E402  (only now is it sure that this `optim` is ours)
+from optim import lazy  # noqa: E402  (only now is it sure that this `optim` is ours)
 
 _get, __dir__ = lazy(__name__)
 

@@ -123,7 +123,7 @@ def plug(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
         theirs = [EntryPoint(name, value or f"other_module:{name}", group) for name in things]
         for entry in theirs:
             vars(entry).update(dist=dist)
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [*own, *theirs])
+        monkeypatch.setattr(plugins, "entry_points", lambda **_: [*own, *theirs])
         plugins.entries.cache_clear()
 
     yield install

@@ -6,6 +6,6 @@ Everything is loaded on first use; only reading with Spark and running a sweep i
 names stand in ``__init__.pyi``.
 """
 
-from optim.plugins import lazy
+from optim import lazy
 
 __getattr__, __dir__ = lazy(__name__)

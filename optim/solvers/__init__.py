@@ -3,6 +3,6 @@
 The solvers' child processes import this package too, so that names are loaded on first use.
 """
 
-from optim.plugins import lazy
+from optim import lazy
 
 __getattr__, __dir__ = lazy(__name__)
