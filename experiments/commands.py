@@ -12,7 +12,7 @@ COMMANDS = tuple(
             "trace",
             "traces",
             "recorded events to instances, on Spark",
-            "experiments.traces.command:make",
+            "experiments.traces.class_archive:make",
         ),
         ("replay", "replay", "an adaptation policy over changing load"),
         ("model", "modelling", "performance models of tasks from trials"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.spark.session import JAVA_OPTIONS, class_archive, with_class_archive
-from experiments.traces import command as making
+from experiments.traces import class_archive as making
 from optim.errors import InvalidInput, Problem
 from streamplace.cli import warm
 from streamplace.cli.main import commands
