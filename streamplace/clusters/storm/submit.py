@@ -172,7 +172,8 @@ def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> Storm
     """Compare what runs with what was submitted so many seconds ago.
 
     While a topology is being moved none of its executors counts; Nimbus goes on reporting the last
-    report of one that has moved until it reports from its new worker.
+    report of one that has moved until it reports from its new worker. A worker that was killed soon
+    after its start leaves a report as young as that of a new one: it is the one known before.
     """
     busy = {one.name for one in nimbus.cluster().topologies or () if one.status == "REBALANCING"}
     rows: list[Misplaced] = []
@@ -187,7 +188,8 @@ def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> Storm
         up = {
             executor: uptime
             for executor, uptime in now.up.items()
-            if now.at[executor] == before.at[executor] or uptime <= elapsed + _REPORT
+            if now.at[executor] == before.at[executor]
+            or (uptime <= elapsed + _REPORT and uptime != before.up.get(executor))
         }
         rows += misplaced(name, planned, now._replace(up=up))
     return StormVerdict(count, count - len(rows), tuple(rows))

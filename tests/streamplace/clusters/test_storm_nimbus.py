@@ -248,8 +248,14 @@ def test_what_is_not_carried_out_in_time_is_told(fake: Fake, url: str) -> None:
     assert (verdict.planned, verdict.as_planned) == (6, 0)
 
 
-def test_the_report_of_the_worker_before_is_none_of_the_new_one(fake: Fake, url: str) -> None:
+@pytest.mark.parametrize("age", [None, 3])
+def test_the_report_of_the_worker_before_is_none_of_the_new_one(
+    fake: Fake, url: str, age: int | None
+) -> None:
     fake.has_reported = False
+    if age is not None:  # it was killed just after its start
+        fake.frozen = True
+        fake.started = dict.fromkeys(COMPONENTS, fake.clock - age)
     with Nimbus(url, 5.0) as nimbus:
         verdict = submit(nimbus, of_workers({"h3:6700": ALL_ON}))
     assert verdict.as_planned == 0
