@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from streamplace.clusters.storm.nimbus import Nimbus
 
 _LOOK_AGAIN = 1.0
-_REPORT = 5.0
-"""Seconds from one look at a topology that is being moved to the next, and by which the clocks of
-workers may be apart."""
+"""Seconds from one look at a topology that is being moved to the next."""
+_OLD_WORKERS = 20.0
+"""Seconds after which no worker of before a rebalance reports any more."""
 
 
 class Checked(NamedTuple):
@@ -160,39 +160,64 @@ def submit(
         nimbus.store(one.running.id, {PLACEMENT: one.planned.workers, PREVIOUS: before})
         nimbus.rebalance(one.name, len(one.planned.workers))
     began = time.monotonic()
+    watch = _Reports(checked)
     while True:
         elapsed = time.monotonic() - began
-        verdict = _look_again(nimbus, checked, elapsed)
+        verdict = watch.look(nimbus, elapsed)
         if verdict.holds or elapsed >= wait:
             return verdict
         sleep(min(wait - elapsed, _LOOK_AGAIN))
 
 
-def _look_again(nimbus: Nimbus, checked: list[Checked], elapsed: float) -> StormVerdict:
-    """Compare what runs with what was submitted so many seconds ago.
+class _Reports:
+    """Tells reports of new workers from those of the workers before, which Nimbus goes on showing.
 
-    While a topology is being moved none of its executors counts; Nimbus goes on reporting the last
-    report of one that has moved until it reports from its new worker. A worker that was killed soon
-    after its start leaves a report as young as that of a new one: it is the one known before.
+    A worker restarts whole, so an executor stays only where all of its worker do. The uptime of any
+    other is of its new worker once it is less than at the look before, or differs from it when no
+    old worker can be alive.
     """
-    busy = {one.name for one in nimbus.cluster().topologies or () if one.status == "REBALANCING"}
-    rows: list[Misplaced] = []
-    count = 0
-    for name, planned, before, *_ in checked:
-        count += len(planned.worker_of)
-        if name in busy:
-            nowhere = Running(before.id, before.component_of, before.at, {})
-            rows += misplaced(name, planned, nowhere)
-            continue
-        now = look(nimbus, name, planned)
-        up = {
-            executor: uptime
-            for executor, uptime in now.up.items()
-            if now.at[executor] == before.at[executor]
-            or (uptime <= elapsed + _REPORT and uptime != before.up.get(executor))
-        }
-        rows += misplaced(name, planned, now._replace(up=up))
-    return StormVerdict(count, count - len(rows), tuple(rows))
+
+    def __init__(self, checked: list[Checked]) -> None:
+        self._checked = checked
+        self._last = {one.name: dict(one.running.up) for one in checked}
+        self._new: dict[str, set[str]] = {one.name: _staying(one) for one in checked}
+
+    def look(self, nimbus: Nimbus, elapsed: float) -> StormVerdict:
+        """Compare what runs with what was submitted so many seconds ago.
+
+        While a topology is being moved none of its executors counts.
+        """
+        topologies = nimbus.cluster().topologies or ()
+        busy = {one.name for one in topologies if one.status == "REBALANCING"}
+        rows: list[Misplaced] = []
+        for name, planned, before, *_ in self._checked:
+            if name in busy:
+                now = before._replace(up={})
+            else:
+                now = look(nimbus, name, planned)
+                last, new = self._last[name], self._new[name]
+                late = elapsed > _OLD_WORKERS
+                new |= {e for e, up in now.up.items() if up < last.get(e, 0) or e not in last}
+                new |= {e for e, up in now.up.items() if late and up != last[e]}
+                self._last[name] = now.up
+                now = now._replace(up={e: up for e, up in now.up.items() if e in new})
+            rows += misplaced(name, planned, now)
+        count = sum(len(one.planned.worker_of) for one in self._checked)
+        return StormVerdict(count, count - len(rows), tuple(rows))
+
+
+def _staying(one: Checked) -> set[str]:
+    """Return the executors of workers that go on as they are."""
+    groups = {(place, port): set[str]() for place, port in one.running.at.values()}
+    for executor, at in one.running.at.items():
+        groups[at].add(executor)
+    stay = set[str]()
+    for worker, executors in one.planned.workers.items():
+        place, _, port = worker.rpartition(":")
+        at = one.running.at[executors[0]]
+        if at == (place, at[1] if port.startswith("+") else int(port)):
+            stay |= groups[at] if groups[at] == set(executors) else set()
+    return stay
 
 
 def previous(nimbus: Nimbus, name: str) -> StormPlacement:

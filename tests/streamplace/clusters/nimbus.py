@@ -201,14 +201,15 @@ class Fake:
         told = self.stored()
         if not self.carries_out:
             return
+        changed: dict[str, tuple[str, int]] = {}
         for worker, executors in told["streamplace.placement"].items():
             host, _, port = worker.rpartition(":")
             number = 6800 + int(port[1:]) if port.startswith("+") else int(port)
-            for executor in executors:
-                if self.at[executor] != (host, number):
-                    self.at[executor] = (host, number)
-                    if self.has_reported:  # else Nimbus has the report of the worker before
-                        self.started[executor] = self.clock
+            before = {name for name, at in self.at.items() if at == (host, number)}
+            changed |= {} if before == {*executors} else dict.fromkeys(executors, (host, number))
+        self.at |= changed
+        if self.has_reported:  # else Nimbus has the reports of the workers before
+            self.started |= dict.fromkeys(changed, self.clock)
 
     def _known(self, identity: str) -> None:
         if not any(identity == one.id for one in self.getClusterInfo().topologies):

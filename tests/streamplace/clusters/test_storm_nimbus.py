@@ -253,13 +253,31 @@ def test_the_report_of_the_worker_before_is_none_of_the_new_one(
     fake: Fake, url: str, age: int | None
 ) -> None:
     fake.has_reported = False
-    if age is not None:  # it was killed just after its start
+    if age is not None:  # it started just before
         fake.frozen = True
         fake.started = dict.fromkeys(COMPONENTS, fake.clock - age)
     with Nimbus(url, 5.0) as nimbus:
         verdict = submit(nimbus, of_workers({"h3:6700": ALL_ON}))
     assert verdict.as_planned == 0
     assert {one.running for one in verdict.differences} == {None}
+
+
+def test_a_worker_that_was_never_ended_counts_once_no_old_one_can_report(
+    fake: Fake, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The placement before the last, submitted again before its workers had ended."""
+    fake.has_reported = False
+    monkeypatch.setattr("streamplace.clusters.storm.submit._OLD_WORKERS", 0.0)
+    with Nimbus(url, 5.0) as nimbus:
+        assert submit(nimbus, of_workers({"h3:6700": ALL_ON}), wait=0.1).holds
+
+
+def test_a_worker_restarts_whole(fake: Fake, url: str) -> None:
+    fake.has_reported = False
+    workers = {"h1:6700": ["1-1", "4-4"], "h2:6700": ["2-2"], "h2:6701": ["3-3", "5-5", "6-6"]}
+    with Nimbus(url, 5.0) as nimbus:
+        verdict = submit(nimbus, of_workers(workers))
+    assert verdict.as_planned == 2  # those of h1
 
 
 @pytest.mark.parametrize(
