@@ -195,7 +195,7 @@ def test_infeasible_by_the_relaxation_is_explained() -> None:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(integer, "MOST_CELLS", 0)
-        result = solve(made, "imc-exact")
+        result = solve(made, "imc-exact", explain=30.0)
     assert result.termination == "infeasible"
     assert result.exit_code == 3
     reason = result.reasons[0]  # three of 5 (15 in all), two nodes of 8: one more than fit
