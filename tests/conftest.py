@@ -28,8 +28,8 @@ settings.register_profile("ci", derandomize=True, print_blob=True, **_COMMON)
 settings.register_profile("thorough", max_examples=1000, **_COMMON)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.load_profile(_PROFILE)
-_LEAST_EXAMPLES = 6
-_SEEDS = 3
+_LEAST_EXAMPLES = 5
+_SEEDS = 2
 
 # A shell without job control starts background jobs with Ctrl-C ignored, and children inherit that:
 # tests that interrupt a command would then wait for ever.
@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Draw less where time is short: the first seeds of each family, a tenth of the examples.
+    """Draw less where time is short: the first seeds of each family, a part of the examples.
 
     ``make test-all`` draws all. A family whose first seeds say too little is marked ``seeds(n)``;
     of one with further parameters, about twice as many members are drawn, and two seeds at least.
@@ -67,7 +67,7 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 def _draw_few_examples(item: pytest.Item) -> None:
     made = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
     if made is not None and "slow" not in item.keywords:
-        few = max(min(made.max_examples, _LEAST_EXAMPLES), made.max_examples // 10)
+        few = max(min(made.max_examples, _LEAST_EXAMPLES), made.max_examples // 15)
         item.obj._hypothesis_internal_use_settings = settings(made, max_examples=few)  # type: ignore[attr-defined]
 
 

@@ -170,7 +170,7 @@ def submit(
 
 
 class _Reports:
-    """Tells reports of new workers from those of the workers before, which Nimbus goes on showing.
+    """Separates reports of new workers from those before, which Nimbus goes on showing.
 
     A worker restarts whole, so an executor stays only where all of its worker do. The uptime of any
     other is of its new worker once it is less than at the look before, or differs from it when no

@@ -165,7 +165,7 @@ def test_random_folders_are_read_whole_or_refused(seed: int, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("multiline", [False, True])
+@pytest.mark.parametrize("multiline", [False, *slowly(True)])
 def test_csv_without_a_header_line(multiline: bool, tmp_path: Path) -> None:
     write(tmp_path / "e.csv", "".join(LINES))
     columns = {"at": "time", "user": "text", "page": "text", "size": "number"}
@@ -255,7 +255,7 @@ def test_no_sign_is_a_quote(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", *slowly("jsonl")])
 def test_no_column_is_read(ending: str, tmp_path: Path) -> None:
     constant = {"operator__0__key": "'k'", "operator__0__cost": 1, "operator__1__key": "'x'"}
     constant |= {"columns": {}, "time": "epoch(1)"}
@@ -320,7 +320,7 @@ def test_a_comma_before_the_fraction(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("multiline", [False, True])
+@pytest.mark.parametrize("multiline", [False, *slowly(True)])
 def test_quotes_after_a_backslash(multiline: bool, tmp_path: Path) -> None:
     line = r'2024-01-01T00:10:00Z,"ann \"the, one\"",a,1' + "\n"
     write(tmp_path / "e.csv", HEADER + line + LINES[1])
@@ -479,7 +479,7 @@ def test_bytes_that_are_no_text_are_told_wherever_they_are(line: bytes, tmp_path
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("zone", ["UTC", None])
+@pytest.mark.parametrize("zone", ["UTC", *slowly(None)])
 def test_moments_in_nanoseconds(zone: str | None, tmp_path: Path) -> None:
     moments = np.array(
         [
@@ -534,7 +534,7 @@ def test_files_that_differ_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", *slowly("jsonl")])
 def test_a_gz_that_ends_too_early_is_named(ending: str, tmp_path: Path) -> None:
     text = HEADER + LINES[0] * 9_000 if ending == "csv" else _json_lines() * 3_000
     packed = gzip.compress(text.encode())
