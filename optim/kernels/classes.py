@@ -89,6 +89,7 @@ class TaskGroups:
             receivers = np.bincount(self.group[block.targets], minlength=count)
             total += block.pair_rate * np.outer(senders, receivers)
         total = total + total.T
+        # n·m pairs of two classes, n·(n-1) ordered pairs within one
         size = self.sizes.astype(np.float64)
         pairs = np.outer(size, size) - np.diag(size)
         rates = np.divide(total, pairs, out=np.zeros_like(total), where=pairs > 0)
@@ -174,6 +175,7 @@ def node_classes(instance: Instance, also: Any = None) -> NodeClasses:
     room, floor = placing_room(instance), placing_floor(instance)
     # a node is like another if each kind of task may be on both or on neither
     bits = np.packbits(target, axis=0).T
+    # + 0.0 makes -0 into 0, whose bits are compared
     numbers = np.column_stack([room, floor]) + 0.0
     told = [_words(also, len(numbers)), _words(node_keys(instance), len(numbers))]
     keys = np.column_stack([numbers.view(np.uint64), bits.astype(np.uint64), *told])
@@ -211,6 +213,7 @@ def _rounded(values: Floats) -> Floats:
     exponent = np.zeros_like(values)
     np.log10(values, out=exponent, where=positive)
     unit = 10.0 ** (np.floor(exponent) - _DIGITS + 1)
+    # below 1e-308 the unit of the twelfth digit is 0
     rounded = positive & (unit > 0)  # numbers that have no such digits stay as they are
     unit = np.where(rounded, unit, 1.0)
     return np.where(rounded, np.round(values / unit) * unit, np.maximum(values, 0.0)) + 0.0
@@ -227,11 +230,13 @@ def _weights(rate: Floats) -> _Words:
     """Return two odd words for each rate; rates that differ by rounding only give the same."""
     bits = _rounded(np.asarray(rate, dtype=np.float64)).view(np.uint64)
     salts = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)
+    # odd words are invertible modulo 2^64: no rate erases a mark
     return _mixed(bits[..., None] ^ salts) | np.uint64(1)
 
 
 def _marks(count: int) -> _Words:
     """Two random words for each task."""
+    # a fixed seed: the same classes, and plans, in every run; 128 bits, so that none collide
     rng = np.random.default_rng(_SEED)
     return rng.integers(0, 2**64, size=(count, 2), dtype=np.uint64)
 
@@ -245,6 +250,7 @@ def _row_hashes(instance: Instance) -> _Words:
     for here, there in ((u, v), (v, u)):
         order = np.argsort(here, kind="stable")
         terms = weight[order] * marks[there[order]]
+        # sums modulo 2^64 of the entries of a row: the order of adding does not matter
         starts = np.flatnonzero(np.diff(here[order], prepend=-1))
         if len(starts):
             hashes[here[order][starts]] += np.add.reduceat(terms, starts, axis=0)
@@ -277,6 +283,7 @@ def _joined_neighbours(instance: Instance, keys: Any, rows: _Words, alike: Any) 
     """
     u, v, rate = _single_pairs(instance)
     marks, weight = _marks(instance.num_tasks), _weights(rate)
+    # u and v are alike where N(u) + w(uv)·mark(u) = N(v) + w(uv)·mark(v), N the hash of a row
     twins = (keys[u] == keys[v]).all(axis=1)
     twins &= (rows[u] + weight * marks[u] == rows[v] + weight * marks[v]).all(axis=1)
     if not twins.any():

@@ -75,6 +75,7 @@ def improve_task(state, task, weight, touched, dirty, least_gain):
         gain = weight[node] - here
         if node == source or gain <= least_gain or not state.target[state.kind[task], node]:
             continue
+        # some node draws the task: only then a swap, which is dearer to look for, can pay
         hopeful = True
         better = gain > best_gain or (gain == best_gain and node < best)
         if better and fits(state.load, state.room, task, node) and may_leave(state, task, node):
@@ -116,6 +117,8 @@ def best_swap(state, task, weight, touched, met, least_gain):
                 and fits_instead(state.load, state.room, task, other, node)
                 and fits_instead(state.load, state.room, other, task, source)
             ):
+                # gain(a) + gain(b) - 2 · rate(a, b): each gain counts the other where it was;
+                # the rate is looked up only where the swap pays without it
                 change = gain + drawn(state, other, source, node)
                 if change > best:
                     change -= 2.0 * pair_rate(state, task, other)

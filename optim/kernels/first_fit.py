@@ -36,6 +36,7 @@ def task_sizes(instance: Instance) -> Floats:
     returned.
     """
     room = instance.headroom[instance.open_nodes]
+    # size = max over r of load / mean room of the staying nodes that bind in r
     bounded = np.isfinite(room).any(axis=0) if len(room) else np.zeros(0, dtype=np.bool_)
     if not bounded.any():
         return instance.tasks.load[:, 0].copy()
@@ -118,6 +119,7 @@ def _pack(instance: Instance, size: Floats, rule: Rule, restricted_first: bool) 
 
 def _order(size: Floats, kind: Ints, target: NDArray[np.bool_], restricted_first: bool) -> Ints:
     choices = target.sum(axis=1)[kind] if restricted_first else np.zeros(len(kind))
+    # the last key counts most: few choices first, then the largest; like tasks one after the other
     return np.lexsort((kind, -size, choices)).astype(np.int32)
 
 
@@ -155,6 +157,7 @@ def pack(load, kind, target, room, order, rule, scale):
     node_of = np.full(load.shape[0], NOWHERE, np.int32)
     start, last = 0, NOWHERE
     for task in order:
+        # room only shrinks: what did not hold a task holds no equal one, so the scan goes on
         if rule != FIRST or last == NOWHERE or not _alike(load, kind, task, last):
             start = 0
         node = _choose(load, target[kind[task]], room, task, rule, scale, start)

@@ -271,6 +271,7 @@ def _swaps(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int],
     every = np.arange(instance.num_tasks)
     at, to = node[some], node
     # (task, other): by how much the first one's node has more load after they changed places
+    # swapped: + load of the other - own load
     change = rows.load[None, :, :] - rows.load[some][:, None, :]
     here, there = rows.used[at][:, None, :] + change, rows.used[to][None, :, :] - change
     before = rows.excess(rows.used, slice(None))
@@ -315,4 +316,5 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
             every = np.sort(np.concatenate([np.zeros(0), *takes]))[::-1]
             least = max(least, float(over.sum() - every[: min(counted)].sum()))
         found += least * float(weight[r]) if np.isfinite(least) else 0.0
+    # below what sums in another order give
     return found * (1 - 1e-9)

@@ -58,6 +58,7 @@ def distance_room(limit: float, due: Floats) -> float:
         (N,) of each node, its share of the mean load. The rows of a node are load ≤ due + limit and
         due ≤ load + limit: what stands in them is at least as large as the larger of the two.
     """
+    # the tolerance is of the larger of what stands in a row: the smallest row is the safe one
     least = max(limit, float(due.min(initial=np.inf))) if len(due) else limit
     return limit + LARGE_SUMS * float(placing_slack(least))
 
@@ -271,6 +272,7 @@ class PlaceRules:
         away: Bools = (self.home[task] >= 0) & (self.home[task] != node)
         if not self.has_copies:
             return away
+        # (task, node) as one sorted number, so that membership is a binary search
         key = np.asarray(task, np.int64) * len(self.most_in) + node
         at = np.minimum(np.searchsorted(self._copy_keys, key), len(self._copy_keys) - 1)
         return away & (self._copy_keys[at] != key)
@@ -281,6 +283,7 @@ class PlaceRules:
 
     def are_kept(self, placement: Indices) -> bool:
         """Whether a placement of all tasks keeps sets, inflow and counts of nodes."""
+        # in each row of nodes, 1 where a node counts
         if any(c.nodes(placement, len(self.most_in)).sum() > c.limit for c in self.counts):
             return False
         if self.bounds_inflow:
@@ -314,6 +317,7 @@ def place_rules(instance: Instance) -> PlaceRules:
     """Return the place rules of an instance."""
     t, n = instance.num_tasks, instance.num_nodes
     sets, tasks = instance.sets, instance.tasks
+    # a place of a set is its node, or its rack by number
     kinds = (np.arange(n), np.unique(instance.nodes.rack, return_inverse=True)[1])
     place = np.stack(kinds).astype(np.int64)[sets.by_rack.astype(np.int64)]
     copied = np.repeat(tasks.copied, np.diff(tasks.copies_indptr)).astype(np.int64)
@@ -430,6 +434,7 @@ def nodes_of_parts(
     tuple
         (T,) part of each task, and (P, N) nodes of each part; a node is of one part at most.
     """
+    # tasks of the same groups are alike; those that may share no node with the same ones are a part
     masks = np.array([tasks for count in counts for tasks in count.groups])
     example, alike = np.unique(masks, axis=1, return_index=True, return_inverse=True)[1:]
     apart = np.zeros((len(example), len(example)), dtype=np.bool_)
@@ -438,6 +443,7 @@ def nodes_of_parts(
         apart |= pair | pair.T
     part = np.unique(apart, axis=0, return_inverse=True)[1].reshape(-1)[alike.reshape(-1)]
     parts, n = int(part.max()) + 1, len(room)
+    # counts of one group limit the nodes of all parts that have tasks of it
     single = [count for count in counts if len(count.groups) == 1]
     of = np.zeros((len(single), parts), dtype=np.bool_)
     for row, count in zip(of, single, strict=True):
@@ -449,6 +455,7 @@ def nodes_of_parts(
     usable = (waiting > 0).astype(np.int64) @ may > 0
     there = np.zeros((parts, n), dtype=np.int64)
     np.add.at(there, (part[home >= 0], home[home >= 0]), 1)
+    # tasks of this part that are there now, less those of other parts
     drawn = 2 * there - there.sum(axis=0)
     chosen, reached = np.zeros((parts, n), dtype=np.bool_), np.zeros(parts)
     free = np.ones(n, dtype=np.bool_)
@@ -461,6 +468,7 @@ def nodes_of_parts(
         best = np.lexsort((-share[p, nodes], -drawn[p, nodes], -(waiting[p] @ may[:, nodes])))[0]
         node = int(nodes[best])
         chosen[p, node], free[node] = True, False
+        # 1 once the chosen nodes have room for all the load of the part
         reached[p] += share[p, node]
         waiting[p, may[:, node]] = 0
         left -= of[:, p]
@@ -666,6 +674,7 @@ def may_enter(guard, task, source, target, leaver):
         if after > before and after > g[g[BOUNDS] + 3 * c]:
             return False
     if pays(guard, task, target) > 0:
+        # who leaves the node in exchange makes room in its inflow
         freed = 0 if leaver == NOBODY else pays(guard, leaver, target)
         if g[g[INFLOW] + target] + 1 - freed > g[g[MOST_IN] + target]:
             return False
@@ -674,6 +683,7 @@ def may_enter(guard, task, source, target, leaver):
         row = s * g[NODES]
         to = g[g[PLACE] + row + target]
         of = -1 if source < 0 else g[g[PLACE] + row + source]
+        # the same rack, or both of the set: no count changes
         if of == to or (leaver != NOBODY and is_member(g, leaver, s)):
             continue  # the set's counts stay as they are
         there = g[g[TALLY] + row + to]
@@ -716,6 +726,7 @@ def enter(guard, task, source, target):
                 g[g[COUNTED] + c] += recounted(guard, c, task, source, NOBODY, -1)
             if target >= 0:
                 g[g[COUNTED] + c] += recounted(guard, c, task, target, NOBODY, 1)
+        # counts first, for `recounted` reads the tallies before the change
         for group in range(g[g[COUNTS] + 1]):
             inside = g[g[GROUPS] + group * (g[MOST_IN] - g[HOME]) + task]
             row = g[HELD] + group * g[NODES]
@@ -796,6 +807,7 @@ def broken_set(guard, s):
 @helper
 def relief_of(guard, task, source, target):
     """Return by how many tasks less the rules are broken once a task goes; negative if by more."""
+    # tried on the tallies themselves and taken back: they are whole numbers, nothing is lost
     before = relevant(guard, task, source, target)
     enter(guard, task, source, target)
     after = relevant(guard, task, source, target)

@@ -50,6 +50,7 @@ def pairs_of(instance: Instance | None, tasks: int = 0) -> tuple[Any, Any, Any]:
     low = np.minimum(flows.source, flows.target).astype(np.int64)
     high = np.maximum(flows.source, flows.target)
     key, where = np.unique(low * count + high, return_inverse=True)
+    # one entry a pair: what the lower task sends (up), and what it receives (down)
     upwards = flows.source == low
     up = np.bincount(where.reshape(-1), np.where(upwards, flows.rate, 0.0), len(key))
     down = np.bincount(where.reshape(-1), np.where(upwards, 0.0, flows.rate), len(key))
@@ -223,6 +224,7 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
     width = instance.num_nodes + len(instance.links.ids)
     reals = _reals(instance, binding, names, kinds, weights, load, room, len(inside), width)
     head = np.zeros(HEADER, dtype=np.int64)
+    # the mean load of a plan depends on the plan only where what leaves a node costs load
     head[: PAIRED + 1] = (
         instance.num_tasks, instance.num_nodes, load.shape[1], instance.num_nodes + len(inside),
         len(place_of_link), len(kinds), len(weights), follows,
@@ -268,6 +270,7 @@ def _ints(
     parts.add(np.full(tasks, -1))
     parts.add(np.full(tasks, -1))
     parts.add(kind)
+    # bit 0: may be put there; bit 1: may be there at all, as tasks of leaving nodes
     parts.add(target + 2 * allowed)
     parts.add(_may_stay(binding))
     parts.add(rules.home)
@@ -279,6 +282,7 @@ def _ints(
     parts.add(np.concatenate([np.zeros(0), *members]))
     parts.add(np.zeros((len(members), places)))
     parts.add(csr_starts(around_node, nodes))
+    # places 0 … N-1 are the nodes, those of links of several nodes follow
     parts.add(around_place + nodes)
     parts.add(inside)
     parts.add(csr_starts(place_of_link, places))
@@ -326,6 +330,7 @@ def _reals(
     parts.add(load)
     parts.add(np.minimum(room, _UNLIMITED))
     parts.add(np.maximum(floor, -_UNLIMITED))
+    # excesses in average tasks: all resources weigh alike, in any unit
     parts.add(np.where(mean > 0, 1.0 / np.where(mean > 0, mean, 1.0), 1.0))
     parts.add(np.hstack([instance.crossing_cost, np.zeros((2, more))]))
     parts.add(rate)
@@ -335,6 +340,7 @@ def _reals(
     toll, most_taken = move_budgets(binding)
     parts.add(toll)
     parts.add(np.zeros(len(most_taken)))
+    # counted up and down move by move, so sums may be off by rounding
     parts.add(most_taken + _ROUNDING * toll.sum(axis=0))
     parts.add(np.zeros((instance.num_nodes, count)))
     parts.add(np.zeros((places, 2)))
@@ -365,6 +371,7 @@ def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float,
     """Two numbers of a figure, the size of its powers, and what threads make of it."""
     total = instance.total_traffic
     if kind == K_INSIDE:
+        # figure = a + b · traffic inside nodes
         sign = {"imc_gain": (0.0, 1.0), "internode_traffic": (total, -1.0)}
         found = sign.get(name, (0.0, 1.0 / total if total > 0 else 0.0))
         return (*found, 1.0, 0.0)
@@ -376,6 +383,7 @@ def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float,
         return (2.0 * usual, 0.0, 1.0, 0.0)
     if kind in (K_DEVIATION, K_RESOURCE_DEVIATION):
         known = np.isfinite(instance.nodes.capacity) & (instance.nodes.capacity > 0)
+        # the first resource that some staying node has a capacity of, as the figure takes
         first = int(np.argmax((known & instance.open_nodes[:, None]).any(axis=0)))
         room = instance.nodes.capacity[known[:, first] & instance.open_nodes, first].sum()
         usual = float(instance.totals[first]) / float(room) if room > 0 else 0.0
@@ -474,6 +482,7 @@ def _one_of(i, node, random):
     if held == 0:
         return -1
     task = i[i[FIRST] + node]
+    # a walk along the list costs its length: the first dozen are as random as any, moves reorder it
     for _ in range(draw(random, min(held, 12))):
         task = i[i[AFTER] + task]
     return task
@@ -484,6 +493,7 @@ def propose(i, x, guard, random, tasks, targets):
     """Write tasks and where they go to; return how many, 0 for none."""
     task = _hot_task(i, x, random) if uniform(random) < 0.6 else draw(random, i[TASKS])
     source = i[i[NODE] + task]
+    # shares of the kinds of moves are chosen, not derived
     u = uniform(random)
     if u < 0.25:  # exchange with any task
         other = draw(random, i[TASKS])

@@ -59,6 +59,7 @@ def power(value, reference):
     """The 16th power of a value in parts of a reference."""
     share = value / reference
     share = share if share < _HIGHEST else _HIGHEST
+    # x^16 by four squarings: the 16-norm of n values is at most n^(1/16) times the greatest
     share *= share
     share *= share
     share *= share
@@ -186,6 +187,7 @@ def load_mean(i, x):
     """Reckon the mean load of the first resource."""
     total, resources = 0.0, i[RESOURCES]
     for n in range(i[NODES]):
+        # mean = Σ (background + need) / Σ weight of staying nodes, as in load_distance's definition
         total += need_of(i, x, n, 0) + x[i[BACKGROUND] + n * resources]
     weight = x[i[PARAMETERS] + EACH * i[FIGURES] + ALL_WEIGHT]
     x[MEAN] = total / weight if weight > 0.0 else 0.0
@@ -195,6 +197,7 @@ def load_mean(i, x):
 def need_of(i, x, n, r):
     """Load that the tasks of a node bring, with what their traffic costs."""
     resources = i[RESOURCES]
+    # need = Σ load + cost out · rate that leaves + cost in · rate that enters
     need = x[i[USED] + n * resources + r]
     if i[TRAFFIC] == ALL_CROSSING:
         leaves, enters = x[i[CROSSING] + 2 * n], x[i[CROSSING] + 2 * n + 1]
@@ -222,6 +225,7 @@ def value_at(i, k, where):
 @helper
 def note(i, x, k, where, value):
     """Note what a figure has at a node or link; each row of values is a tree of greatest ones."""
+    # leaves at width … 2·width - 1, the parent of a is a // 2, and the greatest of all is at 1
     width, tree = i[WIDTH], i[VALUES] + 2 * k * i[WIDTH]
     at, reference = width + where, x[i[PARAMETERS] + EACH * k + REFERENCE]
     old = x[tree + at]
@@ -297,6 +301,7 @@ def _note_further(i, x, k, kind, n):
     if kind == K_USED:
         now = held * 1.0
         x[base + FURTHER] += (1.0 if now > 0.0 else 0.0) - (1.0 if value > 0.0 else 0.0)
+        # Σ sqrt(tasks held / usual): concave, so that a few tasks on many nodes cost most
         usual = x[own + FIRST_OF]
         x[base + POWERS] += np.sqrt(min(1.0, now / usual)) - np.sqrt(min(1.0, value / usual))
         x[at] = now
@@ -313,6 +318,7 @@ def _note_further(i, x, k, kind, n):
         x[base + FURTHER] += now - value
         x[at] = now
     elif kind in (K_DEVIATION, K_RESOURCE_DEVIATION):
+        # about a value near the mean, so that squares of large numbers do not cancel
         r, usual = int(x[own + FIRST_OF]), x[own + SECOND_OF]
         now = 0.0
         if _deviates(i, x, n, r):
@@ -346,6 +352,7 @@ def _share(i, x, n, r):
 def refresh_link(i, x, p, link):
     """Reckon anew what a link of a place breaks, and what figures have there."""
     nodes = i[NODES]
+    # direction of a link: 0 both, 1 out, 2 in
     direction = i[i[DIRECTION] + link]
     leaves, enters = x[i[CROSSING] + 2 * p], x[i[CROSSING] + 2 * p + 1]
     need = 0.0
@@ -358,6 +365,7 @@ def refresh_link(i, x, p, link):
     amount = 0.0
     if load > room:
         scale = x[i[PARAMETERS] + EACH * i[FIGURES] + ALL_TRAFFIC]
+        # in parts of an average task's traffic, as `SCALE` has loads in parts of an average load
         amount = (load - room) * i[TASKS] / max(scale, 1e-300)
     old = x[i[LINK_BROKEN_AT] + link]
     x[AMOUNT] += amount - old
@@ -536,6 +544,7 @@ def _restart_at(i, x, task, lost):
                 fits = fits and need <= room
             elif need > 0.0:
                 full = max(full, need / room if room > 0.0 else np.inf)
+        # sums in another order must give the same node: nine digits, then the first by index
         full = np.round(full * 1e9)
         if fits and (best < 0 or full < least):
             best, least = n, full
@@ -619,10 +628,12 @@ def figure_of(i, x, guard, k, blend):
         x[base + FURTHER] = greatest
     smooth = greatest
     if blend > 0.0:
+        # smooth = (1 - b) · max + b · (Σ value^16)^(1/16)
         part = blend if greatest < NEVER else 1.0  # what never is reports nothing of the rest
         root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, powers)))))
         smooth = (1.0 - part) * greatest + part * root * x[own + REFERENCE]
     if kind in (K_RATE, K_LOSS):
+        # rate = 1 / share of the fullest row, and no more than what one thread sustains
         threads = x[own + THREADS]
         return 1.0 / max(greatest, threads, 1e-30), 1.0 / max(smooth, threads, 1e-30)
     return greatest, smooth
@@ -659,6 +670,7 @@ def _deviation(i, x, k, kind):
             if _deviates(i, x, n, 0):
                 off += abs(x[at + n] - mean)
         return off / count
+    # Σ (u - mean)² = Σ u² - n · mean², of u that are differences from the usual share
     squares = max(0.0, x[base + POWERS] - count * mean * mean)
     if kind == K_DEVIATION:
         return np.sqrt(squares)
@@ -711,6 +723,7 @@ def over_budget(i, x):
     """By how much the budgets of moves are exceeded, in usual moves."""
     amount = 0.0
     for b in range(i[BUDGETS]):
+        # taken / moves is what an average move takes
         taken, most = x[i[TAKEN] + b], x[i[MOST] + b]
         if taken > most:
             amount += (taken - most) * max(1.0, x[MOVES]) / taken
@@ -744,6 +757,7 @@ def _allowed(i, tasks, targets, count):
 def _move_all(i, x, guard, tasks, targets, sources, touched, count):
     """Move tasks, and reckon anew what they touch; their sources are written."""
     seen = 0
+    # all tasks at once: nodes that several of them touch are refreshed once
     for t in range(count):
         sources[t] = i[i[NODE] + tasks[t]]
         if sources[t] == targets[t]:
@@ -814,6 +828,7 @@ def walk(i, x, guard, random, told, best, record, noise, keep, change):
     if not stops and _is_whole(i, x) and _better(i, x, before, record, noise):
         found = True
         _take(i, x, best, before, record)
+    # geometric cooling: after k of n steps hot · (cold / hot)^(k / n)
     heat, cooling = told[HOT], 1.0
     if steps > 0 and told[HOT] > 0.0:
         cooling = (told[COLD] / told[HOT]) ** (1.0 / steps)
@@ -830,6 +845,7 @@ def walk(i, x, guard, random, told, best, record, noise, keep, change):
         now = measure(i, x, guard, levels, blend, level)
         after = _energy(i, x, levels, now, record, keep, level, aim, price)
         grown = after - energy
+        # a probe: nothing moves; sizes of changes are added up, for temperatures and prices
         if still:
             change[2] += abs(now - lead)
             change[3] += 1.0
@@ -864,6 +880,7 @@ def _energy(i, x, levels, lead, record, keep, level, aim, price):
         worse = levels[j] - record[j]
         if worse > 1e-9 * abs(record[j]):
             energy += keep[0, j] + keep[1, j] * worse
+    # a tenth of an average task for each broken row, so that the last small excess is worth mending
     rows = x[ROWS] if x[ROWS] > 0.5 else 0.0
     amount = x[AMOUNT] if rows > 0.0 else 0.0
     return energy + price * (amount + 0.1 * rows + x[MISPLACED] + over_budget(i, x) + 2.0 * x[LEFT])

@@ -116,6 +116,7 @@ def _best_way_out(state, node, task, scale, weight, touched):
     relief = _relief(state, node, task, scale)
     if relief <= 0.0:
         return NOWHERE, np.inf
+    # of nodes with room, the one with most traffic; score = traffic lost / excess relieved
     met = connections(state, task, weight, touched)
     best = NOWHERE
     for target in range(state.room.shape[0]):
@@ -188,6 +189,7 @@ def _best_swap_out(state, node, scale):
                         and fits_instead(state.load, state.room, task, partner, target)
                         and may_exchange(state, task, partner)
                     ):
+                        # traffic between the two is left out: rare, and repair is rough
                         lost = here - there + connection(state, partner, target)
                         score = (lost - connection(state, partner, node)) / relief
                         if score < best_score:
@@ -427,6 +429,7 @@ def _filled(state, node, task, partner, scale):
         change = state.load[task, resource]
         if partner != NOWHERE:
             change -= state.load[partner, resource]
+        # no worse than now on any resource: a swap must not open a deficit elsewhere
         after = spare + change
         if after < min(spare, 0.0):
             return 0.0
@@ -498,6 +501,7 @@ def adopt(state, wished, least_gain):
     """
     made = 0
     while True:
+        # each round looks at all again, for a move changes what others gain and fit
         best, best_gain = NOWHERE, least_gain
         for task in range(len(wished)):
             node = wished[task]
@@ -575,9 +579,11 @@ def repair(instance: Instance, node_idx: Ints, until: float | None = None) -> Re
     for note, node in _attempts(instance, given):
         broken = evaluate_indices(instance, node).violations
         rules = sorted({violation.rule for violation in broken})
+        # all that repair can restore holds: what else is broken is not for it
         if not MENDED.intersection(rules):
             return _outcome(given, node, note, rules)
         unplaced = int((node < 0).sum())
+        # each unplaced task is a violation of its own
         key = (len(broken) - unplaced, unplaced)
         if best is None or key < best[0]:
             best = (key, node, note)
@@ -632,6 +638,7 @@ def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
         touched = np.flatnonzero(state.node != node)
         _polish(instance, state, np.arange(instance.num_tasks) if polish else touched)
     else:
+        # anew, with the budget as it is
         state = state_of(instance, state.placement())
         _keep_budget(state)
         _relieve_and_place(instance, state)
@@ -677,7 +684,9 @@ def _too_many_of(rules: PlaceRules, i: int, node: Ints) -> NDArray[np.int64]:
         return tasks[_rank(place) >= rules.limit[i]]
     counts = np.bincount(place)
     if rules.rule[i] == TOGETHER:
+        # together: all go to the place that has most of them
         return tasks[place != counts.argmax()] if len(tasks) else tasks
+    # spread: as many as places are missing, beyond those not placed yet, from where most stand
     rank = _rank(place)
     missing = int(rules.limit[i]) - np.count_nonzero(counts) - (len(rules.tasks_of(i)) - len(tasks))
     return tasks[np.argsort(-rank, kind="stable")[: max(0, missing)]]

@@ -318,6 +318,7 @@ def pair_rate(state, task, partner):
         task, partner = partner, task
     total = 0.0
     low, high = state.indptr[task], state.indptr[task + 1]
+    # partners of a row ascend
     while low < high:
         middle = (low + high) // 2
         if state.other[middle] < partner:

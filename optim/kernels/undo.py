@@ -74,6 +74,7 @@ def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figur
     if objective.name == "imc_gain" and instance.total_traffic > 0 and not local:
         return _gains(instance, node, tasks)
     if objective.name == "migration_cost" and not instance.copy_nodes:
+        # a move undone costs nothing: all cost less its own
         cost = instance.tasks.migration_cost
         return np.asarray(cost[moved_tasks(instance, node)].sum() - cost[tasks])
     assert objective.value is not None
@@ -113,6 +114,7 @@ def _distances(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
     if not stay.any():
         return np.full(len(tasks), np.nan)
     loads = Placement(instance, node).loads[:, 0]
+    # load_distance: max |load - weight · mean| of staying nodes, the excess alone of leaving ones
     share = instance.nodes.weight * (loads.sum() / instance.nodes.weight[stay].sum())
     load, home, at = instance.tasks.load[tasks, 0], instance.tasks.node[tasks], node[tasks]
     found = np.empty(len(tasks))
@@ -441,6 +443,7 @@ def restarting_less(
     best, cost = _Kept(instance, node, objectives, slot), _restarts(instance, node, slot)
     free = without_limits(instance, [*BUDGET_NAMES, *rules_of({Form.RESTARTS})])
     near = nodes_brought_home(free, node, node_classes(free))
+    # first whole nodes change places: that costs one trial and often saves most restarts
     number = renumbered(instance, near, slot).astype(np.int32)
     less = _restarts(instance, near, number)
     if less < cost and best.takes(near, number):
@@ -528,6 +531,7 @@ def within_restarts(
     most, chosen = most_restarts(instance), set(then[~open_now].tolist())
 
     def made(places: set[int]) -> tuple[Ints, Ints]:
+        # a task follows the plan where both its worker now and its worker then are chosen
         both = np.isin(then, list(places)) & (~open_now | np.isin(now, list(places)))
         return (
             np.where(both, node, tasks.node).astype(np.int32),
@@ -536,6 +540,7 @@ def within_restarts(
 
     def rank(at: Ints, number: Ints) -> tuple[float, ...]:
         wrong = broken(Placement(instance, at, number))
+        # shares of what is available, so that loads and counts can be added
         amount = float(f"{sum(v.amount / max(1.0, v.available) for v in wrong):.9e}")
         return len(wrong), amount, *_ranks(instance, at, [objective], number)
 

@@ -407,6 +407,7 @@ _EPSILON = 2.0**-52
 
 def undecided(needed: Any, available: Any, terms: int) -> Bools:
     """Whether rounding of a sum of so many terms could decide if it exceeds what is available."""
+    # |needed - edge| < (terms + 4) · ε · needed: the error of a sum of so many non-negative terms
     edge = np.asarray(available + slack(available))
     off = np.abs(np.where(np.isfinite(edge), needed - edge, np.inf))
     return np.asarray(off < (terms + 4) * _EPSILON * np.asarray(needed))

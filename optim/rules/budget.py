@@ -353,6 +353,7 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
     room = nodes.capacity * instance.limits.max_utilisation - nodes.background
     count = np.where(nodes.max_tasks >= 0, nodes.max_tasks, np.inf)
     rooms = np.column_stack([np.maximum(room, 0.0), count])
+    # of each resource the k largest rooms: no k nodes have more
     largest = np.sort(rooms, axis=0)[::-1][:most].sum(axis=0)
     needed = np.append(instance.tasks.load.sum(axis=0), instance.num_tasks)
     for r in np.flatnonzero(needed > largest * (1 + 1e-6)).tolist():

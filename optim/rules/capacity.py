@@ -99,6 +99,7 @@ def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
     restricted[instance.tasks.restricted] = True
     free = np.flatnonzero(~restricted)
     most = _most(instance)
+    # nodes with equal room are asked once, and equal loads once
     rooms = np.unique(most, axis=0)
     loads, which = np.unique(instance.tasks.load[free], axis=0, return_inverse=True)
     hopeless = np.zeros(len(loads), dtype=np.bool_)
@@ -338,6 +339,7 @@ def _links_violations(placement: Placement) -> Iterator[Violation]:
     instance = placement.instance
     if not instance.links.ids:
         return
+    # sums are added up anew, exactly, only where rounding could decide
     loads, available = np.array(placement.crossing), _links_available(instance)
     for i in np.flatnonzero(undecided(loads, available, terms_of(instance))):
         loads[i] = _added_up(placement, int(i))

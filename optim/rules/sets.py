@@ -42,6 +42,7 @@ def crowds(
     owner, place
         (M,) set of each member, and the place that it is on.
     """
+    # (set, place) as one number
     keys, counts = np.unique(owner.astype(np.int64) * num_places + place, return_counts=True)
     most, of = np.zeros(num_sets, dtype=np.int64), keys // max(1, num_places)
     np.maximum.at(most, of, counts)

@@ -109,6 +109,7 @@ class Units:
         table = self.instance.slot_sets
         for i in np.flatnonzero(table.rule == SPREAD).tolist():
             units = np.unique(self.of[self._members(i)])
+            # on as many nodes as slots are wanted, any assignment spreads it
             if len(np.unique(self.node[units])) < table.limit[i]:
                 yield i, units
 
@@ -171,6 +172,7 @@ class Groups:
         workers, topology = instance.topologies.workers, units.task_topology
         executors = np.bincount(topology + 1, minlength=len(workers) + 1)[1:]
         wanted = np.where((workers < 0) | (executors == 0), -1, np.minimum(workers, executors))
+        # W workers and E executors fill min(W, E) slots (Aniello et al. 2013, 3.2.2, (2))
         self.wanted = np.append(wanted, -1)
         self._group()
 
@@ -209,6 +211,7 @@ class Groups:
     def _group(self) -> None:
         node, topology = self.units.node, self.units.topology
         placed = np.flatnonzero(node >= 0)
+        # by node, then topology; + 1, as -1 is none
         key = node[placed].astype(np.int64) * len(self.wanted) + topology[placed] + 1
         by_key = np.argsort(key, kind="stable")
         self.order, key = placed[by_key], key[by_key]
@@ -273,6 +276,7 @@ def _crowded(groups: Groups) -> Iterator[Violation]:
         yield violation("slots", groups.node_id(n), 1, 0)
     used = used[slots[used] > 0]
     kinds = groups.on_nodes((groups.topology >= 0).astype(np.int64))
+    # a slot serves one topology
     for n in used[kinds[used] > slots[used]]:
         yield violation("one_topology_a_slot", groups.node_id(n), kinds[n], slots[n])
     at = groups.node[groups.group]
@@ -352,6 +356,7 @@ def flow(
 
     kinds, size = len(missing), len(missing) + len(room) + 2
     source, sink = size - 2, size - 1
+    # source → topology (what it misses) → node (what it may take there) → sink (free slots)
     start = np.concatenate([np.full(kinds, source), topology, kinds + np.arange(len(room))])
     end = np.concatenate([np.arange(kinds), kinds + node, np.full(len(room), sink)])
     capacity = np.concatenate([missing, most, room]).astype(np.int32)
@@ -360,6 +365,7 @@ def flow(
     given = np.asarray(result.flow[topology, kinds + node]).astype(np.int64)
     if result.flow_value == missing.sum():
         return given, np.zeros(0, dtype=np.int64)
+    # minimum cut: the topologies still reached from the source together want more than there is
     left = csr_array(graph - result.flow)
     left.eliminate_zeros()
     reached = breadth_first_order(left, source, return_predecessors=False)
@@ -478,6 +484,7 @@ class Restarts:
 
     def search(self, work: int) -> tuple[Ints | None, bool]:
         """Return slots within the limit, or whether it is proven that there are none."""
+        # of c workers at most `most` restart, so c - most go on as they are
         least = len(self.now) - self.most  # workers to be kept
         if least > len(self.whole):
             return None, True

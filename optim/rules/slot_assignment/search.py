@@ -54,6 +54,7 @@ class ToSpread:
         self.units, self.limit, self._name = units, int(table.limit[i]), table.ids[i]
         self.nodes, count = np.unique(groups.units.node[units], return_counts=True)
         self.crowded = self.nodes[count > 1]
+        # no more slots of a node than units there; no more of a topology than its workers
         self.most = int(np.minimum(count, groups.slots[self.nodes]).sum())
         kinds, number = np.unique(groups.units.topology[units], return_counts=True)
         wanted = groups.wanted[kinds]
@@ -127,6 +128,7 @@ class _Board:
                 continue
             for t, other in self._changes(n, s, unit):
                 self.steps += 1
+                # topologies must fill as many slots as before, or their number of workers breaks
                 filled = self._filled(n, s, t)
                 self._put([(unit, t)] if other < 0 else [(unit, t), (other, s)])
                 if self.missing() < before and self._filled(n, s, t) == filled:
@@ -218,6 +220,7 @@ class Search:
         size, spent, t = len(self.loads), 0, 0
         slot, next_slot = [0] * size, [0] * (size + 1)
         before: list[tuple[tuple[float, ...], int] | None] = [None] * size
+        # once each number of slots within the ends is found, nothing further is to be learned
         enough = np.inf if self.stands else prod(high - low + 1 for low, high in self.ends)
         while t >= 0 and len(self.found) < enough and not self.widest:
             if spent > work:
@@ -240,6 +243,7 @@ class Search:
             if t < size:
                 alike = self.loads[t] == self.loads[t - 1] and self.labels[t] == self.labels[t - 1]
                 alike = alike and self.sets[t] == self.sets[t - 1]
+                # equal units in ascending slots: another order is the same partition
                 next_slot[t] = s if alike else 0
                 if self._hopeless(t):
                     next_slot[t] = self.most
@@ -302,6 +306,7 @@ class Search:
         """Whether the tasks from t on exceed the room of slots that could take any of them."""
         new = self.most - len(self.room)
         for d, (rest, least) in enumerate(zip(self.rest[t], self.least[t], strict=True)):
+            # slots with less room than the smallest unit to come are lost to all of them
             room = sum(r[d] for r in self.room if r[d] >= least)
             if room + (new * self.limit[d] if new else 0.0) < rest * (1 - ROUNDING):
                 return True
@@ -400,6 +405,7 @@ class Least:
     def numbered(self, slots: Numbers, bins: Numbers) -> Ints:
         """(U,) slots: packings into `bins` (G,) parted further until they fill `slots` (G,)."""
         groups = self.groups
+        # a unit that shares its slot may get one of its own, the first ones of a group first
         alike = (np.diff(self.bins, prepend=-1) == 0) & (np.diff(groups.group, prepend=-1) == 0)
         seen = np.append(0, np.cumsum(alike))
         rank = seen[1:] - seen[groups.start[groups.group]]
@@ -423,6 +429,7 @@ def _bound(groups: Groups) -> Numbers:
         volume = np.ceil(np.add.reduceat(loads, first) / limit * (1 - ROUNDING))
         fit = np.floor(limit / np.minimum.reduceat(loads, first) * (1 + ROUNDING))
         tasks = np.ceil(groups.count[:, None] / fit)
+    # two units above half a slot never share one
     alone = np.add.reduceat(loads > limit[groups.group] / 2 * (1 + ROUNDING), first, dtype=np.int64)
     bounds = np.nan_to_num(np.concatenate([volume, tasks, alone], axis=1))
     return np.maximum(bounds.max(axis=1), 1).astype(np.int64)
@@ -496,6 +503,7 @@ def _chunks(chosen: Numbers, most: Numbers, width: int) -> Iterator[Numbers]:
 def _fill(room: Floats, load: Floats, count: Numbers, slots: Bools) -> Numbers:
     """(rows, slots) how many of `count` equal tasks each slot takes, the first ones first."""
     with np.errstate(divide="ignore", invalid="ignore"):
+        # first fit of equal units: each slot takes as many as it has room for, until all are placed
         fits = np.where(load[:, None, :] > 0, np.floor(room / load[:, None, :]), np.inf).min(axis=2)
     fits = (np.clip(fits, 0, count[:, None]) * slots).astype(np.int64)
     before = np.cumsum(fits, axis=1) - fits
@@ -589,6 +597,7 @@ def part_mixed(
             for at, usage in zip(partings, chain, strict=True):
                 slot[at.units] = at.assigned(usage)
             return slot, ()
+        # least numbers that cannot be spread either are a proof for this choice of partitions
         proof = spread(groups, low, most, slots, wanted)
         complete &= proof.slots is None
         lack.append(sum(each.amount for each in proof.shortage))
