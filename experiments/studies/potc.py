@@ -71,6 +71,7 @@ def candidates(instance: Instance, seed: int) -> tuple[Integers, Integers]:
     restricted = set(instance.tasks.restricted.tolist())
     two = np.empty((tasks, 2), dtype=np.int64)
     merge = np.empty(tasks, dtype=np.int64)
+    # in blocks of rows: all (T, N) scores of a large job at once would fill the memory
     step = max(1, _CHUNK // max(1, len(names)))
     for start in range(0, tasks, step):
         rows = np.arange(start, min(tasks, start + step))
@@ -104,6 +105,7 @@ def split_loads(instance: Instance, places: Integers, background: Floats) -> Flo
         for k, a, b in split:
             here = shares[k] * loads[k]
             rest_a, rest_b = nodes[a] - here, nodes[b] - (loads[k] - here)
+            # h_a / w_a = h_b / w_b with what is not k's: k's part at a is cut to [0, load]
             level = (rest_a + rest_b + loads[k]) / (weight[a] + weight[b])
             part = min(1.0, max(0.0, (level * weight[a] - rest_a) / loads[k]))
             shares[k] = part

@@ -45,6 +45,7 @@ class _Over(BaseException):
 @contextlib.contextmanager
 def _limited(seconds: float) -> Iterator[None]:
     """Raise `_Over` after so many seconds, where signals can be had."""
+    # Python delivers signals to the main thread alone
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -148,6 +149,7 @@ def _listen(
 ) -> Lines:
     """Hand over the instance and stamp each line as it comes, until the end or the limit."""
     assert process.stdin is not None and process.stdout is not None
+    # in a thread: a command may write before it has read all, and pipes hold 64 kB
     threading.Thread(target=_feed, args=(process.stdin, text), daemon=True).start()
     lines: Lines = []
     rest, size, output = bytearray(), 0, process.stdout
@@ -165,6 +167,7 @@ def _listen(
             if not block:
                 break
             size += len(block)
+            # a command that prints without end must not fill the memory
             if size > MOST_BYTES:
                 found.problem = f"stopped: it wrote more than {MOST_BYTES >> 20} MB"
                 break
@@ -195,6 +198,7 @@ def _read(lines: Lines, found: Asked) -> int:
         if document is not None:
             found.answers.append((seconds, document))
     if not found.answers and filled:
+        # one document over several lines, as json.dumps(…, indent=…) writes it
         document = _object(b"\n".join(line for _, line in lines))
         if document is not None:
             found.answers.append((filled[-1][0], document))

@@ -138,6 +138,7 @@ class Case:
             instance = made(self.source, data)
         except InvalidInput as error:
             raise error.within(self.name) from None
+        # bounds are proved of these very bytes
         if sha256(instance.to_json()) != self.instance_sha256:
             reason = "is another instance here than the one whose bound was proved"
             remedy = "use the versions of constraints.txt"
@@ -274,6 +275,7 @@ def cluster_of(seed: int) -> Cluster:
     rng = np.random.default_rng(seed)
     count, racks = SIZES[seed % len(SIZES)]
     new = int(rng.integers(0, 3)) * (seed % 2)  # empty brokers in every other cluster
+    # in three of ten clusters, three of ten brokers are twice as large
     larger = rng.random(count) < (0.3 if rng.random() < 0.3 else 0.0)
     full = list(range(count - new))
     partitions = _partitions(rng, full, racks, int(rng.integers(*EACH)) * count)
@@ -295,13 +297,16 @@ def _partitions(
     found: list[Partition] = []
     ordered = sorted(brokers, key=lambda b: (b // racks, b % racks))  # racks by turns
     while len(found) < count:
+        # lognormal with median e²³ = 10 GB a partition, e¹³ = 440 kB/s into it
         topic, factor = f"t{len(found)}", int(rng.choice((2, 3, 3)))
         size, rate, fan = rng.lognormal(23, 1), rng.lognormal(13, 1), rng.choice((0.5, 1, 2, 4))
         first = int(rng.integers(len(brokers)))
         for number in range(int(rng.choice((4, 8, 16, 32)))):
             held = _dealt(ordered, racks, first + number, factor, number // len(brokers))
             disk, into = size * rng.lognormal(0, 0.5), rate * rng.lognormal(0, 0.5)
+            # consumers read each record `fan` times, the factor - 1 followers once
             out = into * (fan + factor - 1)
+            # a byte out costs a fifth of a byte in (chosen)
             cpu = 1e-6 * (into + 0.2 * out)
             leading = {"disk": disk, "nw_in": into, "nw_out": out, "cpu": cpu}
             follows = follower_cpu(cpu, into, out)
@@ -315,6 +320,7 @@ def _partitions(
 def _dealt(ordered: Sequence[int], racks: int, at: int, factor: int, turn: int) -> list[int]:
     """Return brokers of distinct racks, round robin, as Kafka deals them out."""
     held = [ordered[at % len(ordered)]]
+    # the second replica's distance grows with every turn round the brokers
     step = at + 1 + turn
     while len(held) < factor:
         b = ordered[step % len(ordered)]

@@ -135,6 +135,7 @@ def mended(place: Callable[[Instance], Ints], limit: float) -> Asker:
         from optim.kernels.repair import repair
 
         node = place(instance)
+        # a peer may have used all its time: a repair gets two seconds in any case
         deadline = max(began + limit, time.perf_counter() + REPAIR)  # one may use all its time
         node = repair(instance, node, deadline).node
         found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
@@ -186,6 +187,7 @@ def timefold(limit: float) -> Asker:
         if python is None:
             raise RuntimeError(f"{TIMEFOLD} names no Python with timefold")
         load, room = instance.tasks.load[:, 0], placing_room(instance)[:, 0]
+        # Timefold computes in integers: the largest room, and rate, is 10⁶; loads are rounded up
         unit = 1e6 / max(float(room[np.isfinite(room)].max(initial=0.0)), 1e-300)
         first, second, rate = instance.pairs
         rates = np.rint(rate * 1e6 / max(float(rate.max(initial=0.0)), 1e-300))
@@ -215,6 +217,7 @@ def chosen_names(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in known:
             raise InvalidInput(Problem("--peers", name, "is no peer", meant(name, known)))
+    # ours with 5 s only where it is named: it is no peer
     asked = [OURS, *(name for name in names or known if name not in (OURS, OURS_SHORT))]
     asked += [name for name in names if name == OURS_SHORT]
     for name in asked:

@@ -165,6 +165,7 @@ def prove(
     plan: Plan | None = None
     worth: float | None = None
     for method in methods_of(case):
+        # no proof is asked for, or the model would be too large
         if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
             continue
         try:
@@ -179,11 +180,13 @@ def prove(
         case = with_value(case, value, method)
         if better(case.objective, value, worth):
             plan, worth = found, value
+        # value and bound meet
         if bound is not None and not better(case.objective, float(bound), value):
             break  # as the method says, there is none better
     text = instance.to_json().encode()
     if plan is None:
         return Proved(case, None, None)
+    # a plan is stored only where it has the best known value
     same = case.best is not None and not better(case.objective, case.best, worth)
     best = plan if same else None
     if not proof or len(text) > MOST_BYTES:
@@ -198,6 +201,7 @@ def prove(
         return Proved(case, None, best)
     after = with_certificate(case, written.bound, written.document)
     made = text_of(written.document)
+    # a certificate as good as the one that is lost takes its place
     if after is case and not kept(case) and case.certified == str(written.document["bound"]):
         after = replace(case, certificate_sha256=sha256(made))
     return Proved(after, None if after is case else made, best)
@@ -218,6 +222,7 @@ def _solved(
     if result.bound is not None and name is not None:
         if name == case.objective:
             bound = rounded(Fraction(result.bound), Fraction(0), case.objective)
+        # internode traffic = all traffic - IMC gain: a bound on one is one on the other
         elif {name, case.objective} == {"imc_gain", "internode_traffic"}:
             rest = Fraction(instance.total_traffic) - Fraction(result.bound)
             bound = rounded(rest, Fraction(0), case.objective)

@@ -76,6 +76,7 @@ def of_run(contestant: Contestant, run: Run) -> dict[str, Any]:
     figures = _sizes(run.case, run.instance)
     if run.evaluation is not None:
         figures |= {name: getattr(run.evaluation, name) for name in _shown(run.case)}
+    # a registered method that ends without a plan has run well: its termination says why
     failed = not row["feasible"] and (told is None or row["problem"] == BEYOND)
     ended = "time_limit" if row["stopped"] else "heuristic"
     return complete_row({

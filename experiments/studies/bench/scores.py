@@ -125,6 +125,7 @@ def primal_integral(points: Iterable[Point], best: float, sense: str, limit: flo
     >>> primal_integral([Point(1.0, 5.0), Point(3.0, 10.0)], 10.0, "max", 4.0)
     0.5
     """
+    # Σ of gap × time between plans: the gap is 1 until the first one
     area, since, gap = 0.0, 0.0, 1.0
     for point in sorted(points):
         if point.seconds > limit:
@@ -141,6 +142,7 @@ def kept(points: Iterable[Point], final: Point, sense: str) -> list[Point]:
     Nothing on the way counts for more than the plan returned at the end and judged, and
     nothing after it.
     """
+    # a value that the last plan does not reach was never shown by a plan
     worse = min if sense == "max" else max
     before = [Point(p.seconds, worse(p.value, final.value)) for p in points]
     return [*(p for p in before if p.seconds < final.seconds), final]
@@ -194,6 +196,7 @@ def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
     if problem is None or value is not None:
         problem = asked.problem
     reference = figure.reference_of(evaluation)
+    # beyond a certified bound either the plan's check or the proof is wrong: no value counts
     if value is not None and bound is not None and figure.beats_bound(value, bound, reference):
         value, points, problem = None, [], BEYOND
     feasible, told = value is not None, asked.result
@@ -274,6 +277,7 @@ def _best_of(
         else:
             if best is None or figure.better(value, best[0]):
                 best = value, found, plan
+            # the best so far, not this one: a trajectory never falls
             points.append(Point(seconds, best[0]))
     return best, problem, points
 
@@ -285,6 +289,7 @@ def _evaluated(
     if not isinstance(answer, Plan):
         told = dict(answer)
         if "format" not in told:
+            # a bare {task: node}
             told = {"format": PLAN_FORMAT, "instance": instance.name, "assignment": told}
         answer = Plan.from_dict(told)
     check_belongs(instance, answer)

@@ -84,6 +84,7 @@ def checked_bound(case: Case, instance: Instance, path: Path) -> tuple[Fraction,
 def _check_sides(case: Case, value: float, bound: float | None, what: str) -> None:
     if bound is None:
         return
+    # no value lies beyond a bound: one of the two is false
     beyond = value - bound if SENSES[case.objective] == "max" else bound - value
     if beyond > SAME * max(1.0, abs(value), abs(bound)):
         reason = f"{value:.9g} and {bound:.9g} cannot both be true: please report this"
@@ -102,6 +103,7 @@ def main(words: list[str] | None = None) -> int:
     args = parser.parse_args(words)
     cases = {case.name: case for case in read(TABLE)}
     try:
+        # nothing is written before plan and certificate have both been checked
         row, certificate = submitted(cases, args)
     except InvalidInput as error:
         sys.stderr.write(f"error: {error}\n")

@@ -89,8 +89,10 @@ def _add_distance(instance: Instance, made: AllocationModel) -> None:
     """d is above the distance of each node's load from its share: ``±(load_n - share_n) ≤ d``."""
     load = instance.tasks.load[:, 0]
     present = node_loads(instance, np.full(instance.num_tasks, -1, dtype=np.int32))[:, 0]
+    # share_n = w_n Σ load / Σ w over the nodes that stay
     stay, weight = instance.open_nodes, instance.nodes.weight
     share = weight * (present.sum() + load.sum()) / weight[stay].sum()
+    # coefficients about 1: solvers' tolerances are absolute
     unit = max(float(share.max()), 1e-300)
     d = made.model.add_variables("distance", 1, upper=np.inf, objective=-1.0).indices
     columns, n = np.arange(len(made.task)), instance.num_nodes
@@ -175,12 +177,14 @@ def _bisected(
             plan = Plan.from_indices(instance, node)
             found.answers.append((time.perf_counter() - began, plan))
             rate = evaluate_indices(instance, node, None, objective).sustainable_rate
+            # the plan found may carry more than was asked for
             low = max(low, asked, rate or 0.0)
         elif str(answer.termination) == "infeasible":
             high = asked
         else:
             found.problem = f"{solver}: {answer.termination} at {asked:g} × the input"
             break
+        # doubled until one is infeasible, then halved between both
         asked = 2 * low if not np.isfinite(high) else (low + high) / 2
     if not found.answers and found.problem is None:
         found.problem = f"{solver}: no plan carries anything"

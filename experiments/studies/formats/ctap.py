@@ -107,6 +107,7 @@ def _anchors(costs: list[list[float]], num_tasks: int) -> tuple[list[list[Any]],
     offset = 0.0
     for i in range(num_tasks):
         own = [row[i] for row in costs]
+        # rates m_i - q_ip are never negative, and a pair with rate 0 is left out
         largest = max(own)
         offset += (len(own) - 1) * largest - sum(own)
         pairs += [

@@ -367,6 +367,7 @@ def _capacities(
     if rule == "placed":
         ledger.reading("a host has as many slots as instances really ran on it")
         return {h: float(held[h]) for h in hosts}
+    # slots a core, the largest on any host: elsewhere slots stay free
     density = max((held[h] / cores for h, cores in hosts.items()), default=0.0)
     ledger.reading(
         f"slots by cores: {density:.4g} a core, the least with which the measured placement fits"
@@ -397,6 +398,7 @@ def edge_pairs(
     `even`, evenly; then the pattern says it all and there are no pairs.
     """
     rate = float(sum(i.sent for i in sender.instances))
+    # FORWARD keeps instance i on the host of its sender: hosts agree, with their counts
     hosts = [Counter(i.host for i in end.instances) for end in (sender, receiver)]
     alike = not receiver.keyed and sender.parallelism == receiver.parallelism
     if alike and hosts[0] == hosts[1]:

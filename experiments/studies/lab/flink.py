@@ -137,6 +137,7 @@ class FlinkCluster(Cluster):
         wait_until(lambda: self._managers() == names, what, limit, 0.3)
 
     def _managers(self) -> set[str] | None:
+        # the first that ended is enough: no cluster comes of the others
         for name, code in self.ended().items():
             raise LabError(f"{name} ended with {code}: see {self.folder}")
         try:
@@ -174,6 +175,7 @@ class FlinkCluster(Cluster):
             (self.folder / part).mkdir(exist_ok=True)
         log = folder / "log"
         log.unlink(missing_ok=True)
+        # the laboratory's own settings last: they win
         own = {**settings, **self._settings, "io.tmp.dirs": str(self.folder / "tmp")}
         lines = [f"{key}: {json.dumps(value)}\n" for key, value in own.items()]
         (folder / "config.yaml").write_text("".join(lines))
@@ -305,6 +307,7 @@ def verdicts(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         first = job.walk.verdict(*wait)
         victim = max(sheet.task_managers, key=lambda name: len(sheet.configuration(name)))
         cluster.kill(victim)
+        # the job manager notices by heartbeats
         cluster.wait_for(set(MANAGERS) - {victim})
         # job and cluster have heartbeats of their own
         wait_until(lambda: job.states() != {"RUNNING"}, f"the job notices that {victim} is gone")

@@ -218,6 +218,7 @@ class Running:
 def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str, float]:
     """Return the multiple of the profiled rate that a placement carries, what is full then, and
     the share of traffic that crosses between machines."""
+    # the first entry is the bottleneck
     found = evaluate(instance, Plan(instance.name, assignment))
     full = (found.saturation or [{}])[0]
     what = full.get("link") or f"{full.get('node') or full.get('task')} {full.get('resource')}"
@@ -241,6 +242,7 @@ def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
     found = 0
     for group in sheet.groups:
         for name in group.vertices.values():
+            # subtasks of a vertex are alike: counts by task manager are compared
             left = dict(group.counts)
             for task, manager in assignment.items():
                 if task.rpartition("/")[0] == name and left.get(manager, 0):
@@ -253,6 +255,7 @@ def cpu_clock() -> tuple[float, float]:
     """Return jiffies that the machine's cores were in use, and all of theirs."""
     line = Path("/proc/stat").read_text().partition("\n")[0]
     ticks = [float(n) for n in line.split()[1:9]]
+    # user nice system idle iowait irq softirq steal: fourth and fifth are idle
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
@@ -272,6 +275,7 @@ class FlinkBench:
 
     def prepare(self) -> None:
         """Start the clusters; that of the plans last, as the others decide what to plan for."""
+        # quotas of task managers are of plans, and plans come of imports on the other clusters
         others = [mode for mode in MODES if mode != _PLANNED]
         for mode in others:
             self._cluster(mode)
@@ -300,6 +304,7 @@ class FlinkBench:
         job = self._submit(shape, policy.mode, policy.groups)
         try:
             self._settle(lab, job)
+            # starting and compiling had all cores: only the steady state has the machine's share
             self._machines.limit(CORES)
             time.sleep(_WARM)
             running = Running(lab.web, job)

@@ -180,6 +180,7 @@ class KafkaCluster(Cluster):
         producer = KafkaProducer(bootstrap_servers=self.address.split(","), linger_ms=50)
         rng, record = random.Random(1), b"x" * 10_000
         places = [(topic, p) for topic, lists in TOPICS.items() for p in range(len(lists))]
+        # a few partitions hold most: Pareto with a tail exponent of 0.9
         weights = [rng.paretovariate(0.9) for _ in places]
         for topic, p in rng.choices(places, weights, k=round(megabytes * 100)):
             producer.send(topic, record, partition=p)
@@ -200,6 +201,7 @@ class KafkaCluster(Cluster):
         now, found = self.state(), []
         for key, wanted in lists.items():
             one = now[key]
+            # the first of a list is the preferred leader
             told = one["replica_nodes"], one["leader_id"], sorted(one["isr_nodes"])
             if told != (wanted, wanted[0], sorted(wanted)):
                 found.append(f"{key}: list, leader, in sync {told}, wanted {wanted}")
@@ -315,6 +317,7 @@ class Round:
         self.replicas += 3 * (len(lists) - len(wrong))
         self.leaders += len(lists) - len(wrong)
         self.failures += [f"{name}: {text}" for text in wrong]
+        # min.insync.replicas is 2: below, producers are refused
         if status or left or watched.fewest < 2:
             told = f"status {status}, throttles {left}, fewest in sync {watched.fewest}"
             self.failures.append(f"{name}: {told}\n{out}")
@@ -331,6 +334,7 @@ class Round:
         run = [*STREAMPLACE, *words, "--throttle", "500000"]
         begun = subprocess.Popen(run, stderr=subprocess.DEVNULL)
         self.lab.wait_for_copies()
+        # -9: the command has no time to clean up
         begun.send_signal(signal.SIGKILL)
         begun.wait()
         moving = len(self.lab.copies())
@@ -355,6 +359,7 @@ class Round:
         killer.join()
         now = {key: one["replica_nodes"] for key, one in self.lab.state().items()}
         moving = self.lab.copies()
+        # each list as it was, or as planned: nothing between
         half = [k for k, to in lists.items() if now[k] not in (to, before[k])]
         left = self.lab.throttles()
         tell(f"{name}: status {status}, {len(moving)} under way, {len(half)} neither old nor new")

@@ -103,6 +103,7 @@ class Seen:
         after = told["plan"]["assignment"]
         moves = {task: after[task] for task, node in self._now.items() if after[task] != node}
         self.most = max(self.most, len(told["moves"]))
+        # a task that comes back to a node which it left at any time before
         self.flaps += len({*moves.items()} & self._left)
         self._left |= {(task, self._now[task]) for task in moves}
         self._now = dict(after)
@@ -156,6 +157,7 @@ def watch(
                 time.sleep(0.25)
         finally:
             with suppress(ProcessLookupError):
+                # with the commands that it has started
                 os.killpg(process.pid, signal.SIGTERM)
             process.wait(LONG)
             reader.join()
@@ -238,6 +240,7 @@ def flink(folder: Path, seconds: float) -> Seen:
         job.read(**options)
         seen.starts(_gathered(job.walk))
         job.walk.export()
+        # all on one node at first: the loop has something to do
         job.roll_out(Path(job.walk.exported))
         time.sleep(_WARM)
         chosen = [f"--option={name}={value}" for name, value in {**CORES, **options}.items()]

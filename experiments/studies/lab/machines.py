@@ -56,6 +56,7 @@ def reason_against() -> str | None:
         return f"{' and '.join(missing)} are missing (package iproute2)"
     if _cpu_root(CONTROL) is None:
         return f"no control group under {CONTROL} limits CPU"
+    # containers often have the tools, and not the right
     probe = f"{_BRIDGE}-probe"
     commands = (
         ["ip", "netns", "add", probe],
@@ -109,6 +110,7 @@ class Machines:
     def inside(self, name: str) -> list[str]:
         """Return what to put before a command that is to run on a machine; its id stays."""
         member = self._group(name) / "cgroup.procs"
+        # the shell joins the group and becomes the command: all its children are in it
         join = ["sh", "-c", f'echo $$ > {member}; exec "$@"', "sh"]
         return [*join, "ip", "netns", "exec", self._space(name)]
 
@@ -119,6 +121,7 @@ class Machines:
 
     def sent(self, name: str) -> int:
         """Return the bytes that a machine has sent, by the bridge's end of its cable."""
+        # what the machine sends, the bridge's end receives
         counter = Path(f"/sys/class/net/{self._space(name)}/statistics/rx_bytes")
         return int(counter.read_text())
 
@@ -156,7 +159,9 @@ class Machines:
 def set_share(group: Path, cores: float | None) -> None:
     """Limit the CPU of a control group and put it first, of either version; ``None``: neither."""
     first = cores is not None
+    # the kernel takes no quota below 1 ms
     quota = None if cores is None else max(1000, round(cores * _PERIOD))
+    # control groups of version 2; version 1 below
     if (group / "cpu.max").exists():
         (group / "cpu.max").write_text(f"{'max' if quota is None else quota} {_PERIOD}")
         (group / "cpu.weight").write_text("10000" if first else "100")

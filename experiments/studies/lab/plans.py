@@ -86,6 +86,7 @@ def carried_out(trial: Trial, number: int) -> Tally:
         held = trial.carry_out(k)
         seconds = time.monotonic() - began
         tally = tally._replace(plans=tally.plans + 1, held=tally.held + held)
+        # after the fifth, the tenth, …
         if k % trial.kill_every == trial.kill_every - 1:
             again = trial.kill(k)
             tally = tally._replace(kills=tally.kills + 1, held_again=tally.held_again + again)
@@ -169,6 +170,7 @@ def flink(folder: Path, number: int, rng: np.random.Generator) -> Iterator[Trial
 def random_places(instance: Instance, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Return a node and slot of each executor: random ones of a random set of workers."""
     nodes = rng.permutation(instance.num_nodes)[: rng.integers(1, instance.num_nodes + 1)]
+    # as many nodes as drawn, each with a worker or two
     workers = [(node, slot) for node in nodes for slot in _slots(rng)]
     drawn = np.array(workers, dtype=np.int32)[rng.integers(len(workers), size=instance.num_tasks)]
     return drawn[:, 0].copy(), drawn[:, 1].copy()

@@ -205,6 +205,7 @@ class Cluster:
         groups = {int(group) for some in recorded.values() for group in some}
         for pid, group in _groups_now().items():
             with suppress(OSError):
+                # ids are given anew: a recorded one may be another's process by now
                 ours = str(self.folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
                 if ours and group in groups:
                     os.kill(pid, signal.SIGKILL)
@@ -231,8 +232,10 @@ class Cluster:
 def _groups_now() -> dict[int, int]:
     """Return the process group of every process."""
     found = {}
+    # a process may end while its files are read
     for folder in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
+            # /proc/PID/stat: the name, in brackets, may hold anything; then state, parent, group
             pid = int(folder.name)
             found[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
     return found
@@ -251,6 +254,7 @@ def command(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
     with redirect_stdout(out):
         code = streamplace(arguments)
     sys.stdout.write(out.getvalue())
+    # shown before it fails: the message is in it
     if code not in accepted:
         raise LabError(f"streamplace {arguments[0]} ended with {code}: see what it says above")
     return out.getvalue()
@@ -340,6 +344,7 @@ def run_lab(
     for flag, settings in arguments:
         parser.add_argument(flag, **settings)
     args = parser.parse_args()
+    # as an exception, so that contexts end what they started
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{name}: ended by SIGTERM"))
     reason = reason_against()
     if reason is not None:
@@ -393,5 +398,6 @@ def maven_jars(folder: Path, *wanted: str) -> Path:
         raise LabError(f"Maven Central does not give {wanted[0]} in 300 s") from None
     if done.returncode:
         raise LabError(f"Maven Central does not give {wanted[0]}: {done.stdout[-300:]}")
+    # an interrupted download has jars, but not all
     (lib / "complete").touch()
     return lib

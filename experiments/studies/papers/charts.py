@@ -50,6 +50,7 @@ def draw_panel(tables: Tables, panel: Panel, axes: Axes) -> None:
     for layer in panel.get("layers", [panel]):
         own = tables.table(layer["sql"]) if "sql" in layer else data
         KINDS[layer["kind"]](axes, own, layer)
+    # limits are expressions: a reduced run has other values
     wanted = {key: str(panel[key]) for key in ("bottom", "top") if key in panel}
     found = tables.values(sql, wanted.values())[0]
     if wanted:
@@ -115,6 +116,7 @@ def _bars(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
     groups = _groups(data, layer)
     width = 0.8 / len(groups)
     for number, (name, mine) in enumerate(groups):
+        # all bars of an x together are 0.8 wide, with its tick in the middle
         shift = width * (number + 0.5) - 0.4
         at = [places[x] + shift for x in mine[layer["x"]]]
         y, color = mine[layer["y"]], COLORS[layer.get("color", number)]

@@ -78,6 +78,7 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
     """
     for figure in find_figures(paper):
         made = [(folder_of(figure, source, reduced), reduced) for reduced in (False, True)]
+        # the full run before the reduced one
         found = next(((f, reduced) for f, reduced in made if (f / "page.md").is_file()), None)
         if found is not None:
             _store(figure, *found, root)

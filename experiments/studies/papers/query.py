@@ -96,6 +96,7 @@ class Tables:
         """Return the values of expressions over a query: of all of its rows, or of each."""
         wanted = list(dict.fromkeys(expressions))
         columns = ", ".join(f'({text}) AS "#{at}"' for at, text in enumerate(wanted))
+        # an aggregate makes one row of all, a column one of each
         rows = self._asked(sql, f"SELECT {columns or 1} FROM ({sql})").fetchall()
         return [dict(zip(wanted, map(_plain, row), strict=False)) for row in rows]
 
@@ -127,6 +128,7 @@ class Tables:
         found: list[str] = []
 
         def visit(sql: str) -> None:
+            # a view needs those that it names: they are made first, each once
             for name, text in self.views.items():
                 word = re.escape(name.partition("(")[0])
                 if name in found or name in self.made or text == sql:
@@ -162,6 +164,7 @@ def connection() -> DuckDBPyConnection:
     """Return a database in memory with the functions that claims use."""
     import duckdb
 
+    # one thread: sums of floats come out the same on every machine
     db = duckdb.connect(config={"threads": 1})
     numbers: Any = "DOUBLE[]"
     for name, function, arguments, result in (

@@ -305,6 +305,7 @@ def _rows(run: Callable[..., Any], key: Row, folder: Path | None) -> list[Row]:
 def keys(each: Row | list[Row]) -> Iterator[Row]:
     """Yield the combinations of arguments."""
     for factors in each if isinstance(each, list) else [each]:
+        # {from, to, step} has both ends, {from, below} not the last
         values = [
             range(v["from"], v["below"] if "below" in v else v["to"] + 1, v.get("step", 1))
             if isinstance(v, dict)
@@ -370,6 +371,7 @@ def run_rows(spec: Spec, folder: Path, *, wide: bool = False) -> pd.DataFrame:
     rows = read_planned(folder, wide)
     if again:
         # rows keep the label of their day; a label is no part of a run's key, and may be new
+        # rows of an earlier run have the label that the method had then
         labels = {run.key: run.label for run in plan_runs(spec).runs}
         rows["method_label"] = rows["run_key"].map(labels)
     return rows

@@ -35,6 +35,7 @@ def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> list[
     best: dict[Path, float] = {}
     ended: dict[Path, set[int]] = {HERE: set(), other: set()}
     for number in range(repeats):
+        # by turns, as what slows the machine down lasts longer than a run
         for checkout in (HERE, other) if number % 2 else (other, HERE):
             spent = spend(_run, checkout, words)
             best[checkout] = min(best.get(checkout, float("inf")), spent.cpu)

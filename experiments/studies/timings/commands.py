@@ -72,6 +72,7 @@ def run(
     words: Sequence[str], folder: Path = ROOT, root: Path = ROOT, bytecode: Path | None = None
 ) -> int:
     """Run Python with these words in a folder, by the code of a root, and return its exit code."""
+    # a command finds its caches as a user's does
     left_out = ("PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment["PYTHONPATH"] = str(root)
@@ -126,6 +127,7 @@ def start_up_cold(methods: str = "") -> Rows:
     """Time a first run; the libraries have their bytecode, as pip leaves it."""
     ignored = shutil.ignore_patterns("__pycache__")
     with tempfile.TemporaryDirectory() as bytecode:
+        # the libraries' bytecode is made before anything is timed
         seconds_of("even", ROOT, Path(bytecode))
         for name in methods.split(",") if methods else suitable():
             with tempfile.TemporaryDirectory() as folder:

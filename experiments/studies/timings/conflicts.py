@@ -39,6 +39,7 @@ class Base:
         self.rng = np.random.default_rng(seed)
         each = self.each = tasks // nodes
         self.nodes, self.all = [f"n{i}" for i in range(nodes)], range(tasks)
+        # mean loads 10 and 2.5 of 25 and 6 a task: 40 and 42 % of the capacities are used
         cpu, memory = self.rng.uniform(5, 15, tasks), self.rng.uniform(1, 4, tasks)
         loads = zip(cpu.tolist(), memory.tolist(), self.rng.uniform(1, 9, tasks), strict=True)
         node = {
@@ -82,6 +83,7 @@ class Base:
     def some(self, count: int, off: tuple[int, ...] = ()) -> list[int]:
         """Draw tasks that no rule of the base is of, without those on some nodes."""
         n = len(self.nodes)
+        # tasks of the base's own rules stand on the first seven nodes
         drawn = self.rng.choice([i for i in self.all if i % n > 6], count, replace=False)
         return [t for t in sorted(drawn.tolist()) if t % n not in off]
 
@@ -124,6 +126,7 @@ def of(rule: str, ids: Iterable[str] = ()) -> Rule:
 def memory_in_all(b: Base) -> Expected:
     """All memory is less than what the tasks need."""
     del b.document["nodes"][-1]["leaving"]  # else all others are too small for what may be there
+    # less than the mean load on every node: no placement holds it
     share = b.load(b.all, "memory") / len(b.nodes)
     b.set_nodes(b.nodes, capacity={"memory": float(b.rng.uniform(0.7, 0.95)) * share})
     return {of("capacity", b.nodes)}
@@ -158,8 +161,10 @@ def apart_and_pinned(b: Base) -> Expected:
 def together_is_too_large(b: Base) -> Expected:
     """A set that is to be together fits on no node."""
     tasks = b.some(6 * b.each)
+    # all but the capacity for CPU is wide, so that this alone conflicts
     b.set_nodes(b.nodes, max_tasks=6 * b.each, capacity={"memory": 60.0 * b.each}, slots=9)
     b.limit(max_load_distance=90.0 * b.each)
+    # or this would conflict as well
     b.limit(max_inflow=9 * b.each)
     return {b.group(tasks, rule="together"), of("capacity", b.nodes)}
 
@@ -212,12 +217,14 @@ def inflow_and_pinned(b: Base) -> Expected:
 
 def least_load_of_few_tasks(b: Base) -> Expected:
     """A node is to have more load than as many tasks as it may hold can bring."""
+    # four tasks of at most 15 bring 60, less than 62
     b.set_nodes(["n3"], min_load={"cpu": 15.5 * 4}, max_tasks=4)
     return {of("min_load", ["n3"]), of("max_tasks", ["n3"])}
 
 
 def least_load_and_inflow(b: Base) -> Expected:
     """A node is to have more load than may come onto it."""
+    # three more tasks of at most 15 bring 45, less than 48
     home = b.load(b.on(3), "cpu")
     b.set_nodes(["n3"], min_load={"cpu": home + 16.0 * 3}, max_inflow=3)
     return {of("min_load", ["n3"]), of("max_inflow", ["n3"])}
@@ -225,6 +232,7 @@ def least_load_and_inflow(b: Base) -> Expected:
 
 def slots_and_tasks_a_slot(b: Base) -> Expected:
     """All slots hold fewer tasks than there are."""
+    # four slots a node: 4 ((each - 1) div 4) is less than the mean number of tasks
     b.limit(max_tasks_per_slot=(b.each - 1) // 4)
     return {of("slots", b.nodes), of("max_tasks_per_slot")}
 
@@ -264,6 +272,7 @@ def link_and_pinned(b: Base) -> Expected:
     b.pin([first], b.rack(1))
     b.pin([second], b.rack(2))
     for link in b.document["links"]:
+        # the other racks' links carry the pair: one link alone conflicts
         if link["id"] != "up-r1":
             link["capacity"] = 500.0
     return {of("allowed", [f"t{first}", f"t{second}"]), of("links", ["up-r1"])}

@@ -58,6 +58,7 @@ def read_once(path: str) -> dict[str, float]:
     """Read one file and evaluate a plan on it; return seconds, and peak memory in MB."""
     read = spend(Instance.load, path)
     instance, peak = read.value, peak_megabytes()
+    # any plan: 7 and 1,000 have no common divisor, so that all nodes are used
     plan = Plan.from_indices(instance, (np.arange(instance.num_tasks) * 7) % instance.num_nodes)
     return {
         "read and validate, s (≤ 2)": read.wall,
@@ -103,6 +104,7 @@ def with_scipy(problem: BalanceProblem) -> csr_array:
     above, below = t + 2, t + 2 + n
     budget = below + n
     homes = np.arange(t) * n + problem.home
+    # rows: one node a task; d_u ≤ d, d_l ≤ d; above, below for each node; the budget of moves
     rows: list[Any] = [task, [t, t, t + 1, t + 1], above + node, above + each, above + each]
     rows += [below + node, below + each, below + each, np.full(t, budget)]
     cols: list[Any] = [x, [d + 1, d, d + 2, d], x, np.full(n, d), np.full(n, d + 1)]

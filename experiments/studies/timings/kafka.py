@@ -81,6 +81,7 @@ class State:
         self.most = np.array(
             [[b.capacity[r] * THRESHOLD[r] for r in RESOURCES] for b in cluster.brokers.values()]
         )
+        # replicas and leaders are balanced by number: every broker counts as one
         whole = np.array([[b.capacity[r] for r in RESOURCES] for b in cluster.brokers.values()])
         self.capacity = np.hstack([whole, np.ones((len(whole), 2))])
         self.leads = np.array([[p.load(r, True) for r in names] for p in cluster.partitions])
@@ -110,6 +111,7 @@ class State:
 
     def fits_racks(self, p: int, target: int, without: int) -> bool:
         """Whether a replica may come to a broker, when the one on `without` leaves."""
+        # no two replicas on a broker, none on a rack that has one already
         others = [b for b in self.lists[p] if b != without]
         return target not in others and self.rack[target] not in {self.rack[b] for b in others}
 
@@ -153,6 +155,7 @@ class Goals:
         total = state.load[:, k].sum() / state.capacity[:, k].sum()
         low, high = total * (1 - BALANCE), total * (1 + BALANCE)
         if name in (COUNT, LEADERS):
+            # a mean of 3.4 replicas allows 3 and 4
             low, high = math.floor(low), math.ceil(high)
         return k, low * state.capacity[:, k], high * state.capacity[:, k]
 
@@ -160,6 +163,7 @@ class Goals:
         """Whether hard goals and soft ones reached so far take `change` from source to target."""
         state, width = self.state, len(RESOURCES)
         after, left = state.load[target] + change, state.load[source] - change
+        # hard: no capacity is passed by what grows; what is above already may shrink
         for b, new, grows in ((target, after, change > 0), (source, left, change < 0)):
             if (grows[:width] & (new[:width] > state.most[b] * (1 + 1e-12))).any():
                 return False
@@ -178,6 +182,7 @@ class Goals:
             return True
         if all(low[b] <= load[b] <= high[b] for b in (source, target)):
             return False
+        # outside of the limits, an action may go on if it brings the two nearer
         before = abs(load[target] / capacity[target] - load[source] / capacity[source])
         return bool(abs(ends[0][1] / capacity[target] - ends[1][1] / capacity[source]) < before)
 
@@ -186,9 +191,11 @@ class Goals:
         goal = self.limits(name)
         k, low, high = goal
         for _ in range(PASSES):
+            # worst first: the fullest is relieved, then the emptiest filled
             by_load = np.argsort(-self.state.utilisation(k), kind="stable").tolist()
             acted = False
             for b in by_load:
+                # an action at a time, as each changes what is accepted next
                 while self.state.load[b, k] > high[b] and self._lower(name, goal, b):
                     acted = True
             for b in reversed(by_load):
@@ -263,6 +270,7 @@ class Goals:
         """Give a large replica for a smaller one."""
         state, k = self.state, goal[0]
         for target in targets:
+            # targets come in order of load: no emptier one follows
             if state.utilisation(k)[target] >= state.utilisation(k)[b]:
                 break
             smaller = list(self._replicas(k, target))[::-1]
@@ -315,6 +323,7 @@ def as_even(cluster: Cluster, state: State, whole: bool) -> Instance:
     document = document_of(cluster, Operation(), "disk", Ledger())
     used = {r: state.utilisation(k) for k, r in enumerate(RESOURCES)}
     counts = state.load[:, state.column[COUNT]]
+    # 1e-9: their own balance must fit in spite of rounding
     limit = {r: float(u.max()) * (1 + 1e-9) for r, u in used.items()}
     for node in document["nodes"]:
         if whole:
@@ -335,6 +344,7 @@ def pair(seed: int, goals: tuple[str, ...]) -> Pair | None:
     instance = as_even(cluster, state, goals == PUBLISHED)
     load = instance.tasks.load[:, 0]
     weight, mean = instance.nodes.weight, instance.mean_load or 0.0
+    # load distance: the farthest of a broker's load from its share of the mean
     reached = float(np.abs(state.load[:, 0] - weight * mean).max())
     now = np.bincount(instance.tasks.node, load, instance.num_nodes)
     before = float(np.abs(now - weight * mean).max())

@@ -68,6 +68,7 @@ def random_pairs(seed: int, topologies: int, executors: int, pairs: int) -> Inst
     chosen = rng.permutation(known)[:pairs].tolist()
     loads = rng.uniform(50, 150, executors).tolist()
     rates = rng.lognormal(size=len(chosen)).tolist()
+    # mean load 100: nodes used to 70 %
     room, workers = {"cpu": executors / nodes * 143}, nodes * slots // topologies
     document: dict[str, Any] = {
         "format": "streamplace.instance/1",
@@ -109,6 +110,7 @@ def pipeline(seed: int, nodes: int, tasks: int = 100, groups: int = 4) -> Instan
 def random_job(seed: int) -> Instance:
     """Return one of the random jobs: 5–6 groups, 65–150 tasks, utilisation 65–95 %."""
     rng = np.random.default_rng(seed)
+    # drawn in this order: another one would make other jobs
     tasks, groups = int(rng.integers(65, 151)), int(rng.integers(5, 7))
     nodes, utilisation = int(rng.integers(4, 21)), float(rng.uniform(0.65, 0.95))
     return generate(
@@ -194,6 +196,7 @@ def random_graphs(graphs: int = 2_000) -> Rows:
         calls = [searcher(instance, kicks) for instance in made]
         gains[f"imc-search, {kicks} kicks"] = sum(call() for call in calls), [*calls]
     for name, (gain, called) in gains.items():
+        # compiled, or loaded from the cache, before the clock starts
         called[0]()
         rate = len(called) / least(lambda mine=called: [call() for call in mine]).cpu
         yield name, f"{100 * gain / optimum:.3f} %", f"{rate:,.0f}"
@@ -215,6 +218,7 @@ def ctap_row(path: Path, limit: float) -> list[object]:
     total, solution = instance.total_traffic, path.with_suffix(".sol")
     known = float(solution.read_text().split()[-1]) if solution.is_file() else None
     value, bound = value_of(run.value), run.value.bound
+    # what is not collocated is cut
     cut = None if value is None else total - value
     below = None if bound is None else max(0.0, total - bound)
     same = "" if known is None or cut is None else "yes" if abs(cut - known) < 1e-6 else "NO"
@@ -280,6 +284,7 @@ def solvers(most: int = 3, limit: float = 30.0) -> Rows:
             yield case["name"], method, value_of(run.value), run.value.bound, spent
         problem = balance_problem(instance)
         built = build_full(problem)
+        # arrays are made once, and not on a solver's time
         built.model.freeze()
         for solver in (name for name in SOLVERS if not capabilities(name).integer_only):
             run = spend(solve_linear, built.model, solver, time_limit=limit)
@@ -355,6 +360,7 @@ def behind(one: Reached | None, other: Reached | None, figure: Figure) -> float:
     if one is None or one.left > other.left:
         return 1.0
     sign = 1.0 if figure.sense == "max" else -1.0
+    # a plan that leaves fewer tasks on leaving nodes is better, whatever its value
     size = max(abs(one.value), abs(other.value))
     lost = sign * (other.value - one.value)
     return lost / size if size > 1e-9 and one.left == other.left else 0.0

@@ -200,6 +200,7 @@ def run_of(
     total, room = instance.total_traffic or 1.0, instance.nodes.capacity[:, :1].sum()
     proved = proved_at(result)
     if str(result.termination) == "optimal":
+        # optimality may be proved after the last point of the trace
         proved = min(proved, times["solve"] + times.get("build", 0.0))
     row = {
         **given, **asked, "kind": kind, "seed": seed, "search_seed": search_seed, "method": method,

@@ -63,11 +63,13 @@ def sweeps(share: float = 1.0) -> Rows:
     planning, chunking, isolation, rows to Parquet, compaction.
     """
     with spark_session(f"local[{SLOTS}]") as session:
+        # starts the Python workers
         session.sparkContext.parallelize(range(SLOTS), SLOTS).count()
         for name, most, seconds, crash_every in SWEEPS:
             runs = max(2, round(most * share))
             wall = sweep_seconds(runs, seconds, crash_every)
             ideal = runs * seconds / SLOTS
+            # ms of a core a run
             overhead = (wall - ideal) * SLOTS / runs * 1000
             yield f"{runs:,} {name}", ideal, wall, ideal / wall, overhead
 
@@ -92,6 +94,7 @@ def write_events(folder: Path, count: int) -> None:
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
+    # Zipf with exponent 1
     weight = 1.0 / np.arange(1, 10_001)
     cumulated = np.cumsum(weight / weight.sum())
     for part, start in enumerate(range(0, count, _PART)):
@@ -133,6 +136,7 @@ class Watch:
             total = 0
             for process in (own, *own.children(recursive=True)):
                 with contextlib.suppress(psutil.Error):
+                    # pages that processes share count once
                     total += process.memory_full_info().pss
                     times = process.cpu_times()
                     self._spent[process.pid] = times.user + times.system

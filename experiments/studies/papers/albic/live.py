@@ -58,9 +58,11 @@ class Watched:
         before, ran = time.monotonic(), True
         while not self._over.is_set():
             jobs = self._lab.web.get("jobs/overview")["jobs"]
+            # between the old job and the new one there may be none
             counts = [job["tasks"] for job in jobs if job["state"] == "RUNNING"]
             runs = any(one["running"] == one["total"] > 0 for one in counts)
             now = time.monotonic()
+            # a stretch counts if the job stood still at either end of it
             if not runs or not ran:
                 self.pause += now - before
             before, ran = now, runs
@@ -98,6 +100,7 @@ def savepoint(lab: FlinkCluster, job: str, jar: str, slots: int) -> tuple[str, f
 def in_place(lab: FlinkCluster, job: str, _: str, slots: int) -> tuple[str, float]:
     """Ask for other resources; return the same job, and the pause."""
     vertices = lab.web.get(f"jobs/{job}")["vertices"]
+    # a source has two partitions
     most = {v["id"]: 2 if v["name"].startswith("Source") else slots for v in vertices}
     body = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in most.items()}
     with Watched(lab) as seen:
@@ -138,6 +141,7 @@ def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
     frame = measure(folder).round({"pause": 2})
     flink = next(jar for jar in flink_jars() if "flink-dist" in jar)
     version = Path(flink).stem.removeprefix("flink-dist-")
+    # the first of a technique compiles its code
     frame = frame[frame.run > 0].assign(flink=version, machine=MACHINE)
     if args.store:
         command = "python -m experiments.studies.papers.albic.live --store"

@@ -64,6 +64,7 @@ def follow(periods: Sequence[Instance], method: str, **given: Any) -> list[Row]:
     node, rows = periods[0].tasks.node, []
     for number, period in enumerate(periods):
         now = placed(period, node)
+        # each period has its number as the seed, so that a run repeats
         result = solve(now, method, seed=number, **given)
         if result.plan is None or result.evaluation is None:
             raise StreamplaceError(f"{method} has no plan in period {number} of {period.name}")
@@ -97,6 +98,7 @@ def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
         return {"cpu": None, "distance": found.load_distance if found else None, "limit": limit}
     model = build_full(balance_problem(made)).model
     began = _processor()
+    # a plan within 0.001 points of the bound counts as optimal (chosen)
     solution = solve_linear(model, way, time_limit=limit, abs_gap=1e-3, seed=seed)
     return {"cpu": _processor() - began, "distance": solution.objective, "limit": limit}
 
@@ -146,12 +148,14 @@ def overloads(seed: int, moves: int) -> Row:
     assert plan is not None
     node = plan.node_indices(made)
     rng = np.random.default_rng(seed)
+    # the mean of a lognormal is exp(μ + σ²/2): with μ = -σ²/2 a key group's mean load stays
     factor = rng.lognormal(-0.125, 0.5, (2_000, made.num_tasks))
     loads = np.zeros((2_000, made.num_nodes))
     for at in range(made.num_nodes):
         loads[:, at] = (factor * made.tasks.load[:, 0])[:, node == at].sum(axis=1)
     return {
         "distance": load_distance_of(made, node),
+        # points: every node can take 100
         "overload seconds": int(np.count_nonzero(loads > 100.0)),
     }
 
@@ -178,6 +182,7 @@ def quick_ways(instance: Instance, seconds: Sequence[float]) -> list[Row]:
     flux = solve(instance, "flux").evaluation
     search = solve(instance, "balance-search", time_limit=seconds[-1])
     levels = [flux.load_distance if flux is not None else None] * len(seconds)
+    # a point of a trace is (seconds, value, bound)
     values = _read(search.trace, seconds, 1)
     # the trace ends where the proof does, and has the first level only
     values[-1] = search.objective.value if search.objective else None
@@ -259,10 +264,12 @@ def run_rounds(
         rows.append({ROUND: number, "distance": distance, "left": left, "moves": moved})
         if number == rounds or (stop and left <= 0 and distance <= GOOD):
             break
+        # the budget covers all key groups that are left on leaving nodes
         last = finish and 0 < int(leaving[node].sum()) <= (instance.limits.max_migrations or 0)
         by = "scale-in-first" if last else method
         options: dict[str, Any] = {"gap": GAP} if last else dict(given)
         if method == "scale-in-first":
+            # scale-in-first evens out what comes onto a node over all rounds, earlier ones included
             dealt = zip(instance.nodes.ids, received.tolist(), strict=True)
             options["received"] = ";".join(f"{name}={load!r}" for name, load in dealt if load > 0)
         plan = solve(now, by, seed=number, **options).plan
@@ -323,6 +330,7 @@ def climb(
         assert result.plan is not None
         node = result.plan.node_indices(now)
         rows.append(_row(seed, given, number, result, node))
+        # 1e-9: a sum of rates in another order is no rise
         climbed = rows[-1]["collocated"] > best + 1e-9
         best, since = max(best, rows[-1]["collocated"]), 0 if climbed else since + 1
         if since >= LAST:
@@ -342,6 +350,7 @@ def summary(
         return lines
     for target in TARGETS:
         made: list[Row] = []
+        # COLA plans the periods of ALBIC's standstill: both see the same loads
         for number in range(count - LAST, count):
             period = periods_of(seed, given, number)
             if made:
@@ -366,11 +375,13 @@ def _row(seed: int, given: Mapping[str, Any], number: int, result: Result, node:
     source, target = following.flows.source, following.flows.target
     together = int((node[source] == node[target]).sum())
     return {
+        # only one-to-one pairs have traffic: of all key groups' pairs, `one_to_one` percent
         "collocated": given["one_to_one"] * (found.collocation_factor or 0.0),
         "distance": found.load_distance,
         "next": load_distance_of(following, node),
         "migrations": found.migrations,
         "recalculations": int(rounds[1]) - 1 if rounds else 0,
+        # COLA reports no parts: every pair on one node joins two key groups into one
         "parts": int(parts[1]) if parts else following.num_tasks - together,
     }
 
@@ -422,6 +433,7 @@ def node_periods(seed: int, policy: str, serialise: float) -> Row:
     That is load per unit of rate on either side. A unit of rate is handled for 1.
     """
     made = day_periods(seed, **DAY)
+    # load of a unit of rate: a half where it is sent, a half where it is received
     per_rate = serialise * made[0].totals[0] / made[0].total_traffic
     setting = Setting(made, CostModel(per_rate / 2, per_rate / 2))
     scaling = ScalingChoice("utilisation").make()
@@ -534,17 +546,20 @@ def _divisible(made: Instance, into: bool) -> Row:
         np.kron(np.eye(tasks), np.ones(nodes)),
     )
     d = np.ones((nodes, 1))
+    # columns: y_kn by key group, then node
     rows = np.block([[on_node, -d], [on_node[stays], d[stays]], [of_task, np.zeros((tasks, 1))]])
     least, none = np.full(stays.sum(), mean), np.full(nodes, -np.inf)
     low = np.r_[none, least, load]
     high = np.r_[np.full(nodes, mean), np.full(stays.sum(), np.inf), load]
     ceiling = np.full(tasks * nodes + 1, np.inf)
     if not into:
+        # y_kn = 0 for every leaving node n but the key group's own
         away = np.arange(nodes) != made.tasks.node[:, None]
         ceiling[:-1][(away & leaving).ravel()] = 0.0
     floor = np.zeros(tasks * nodes + 1)
     found = solve_lp(np.r_[floor[:-1], 1.0], rows, low, high, floor, ceiling)
     distance = float(found.objective or 0.0)
+    # second level: d fixed (1e-9 for rounding), the most load Σ y_kn on leaving nodes
     ceiling[-1] = distance + 1e-9
     left = np.r_[-np.tile(leaving.astype(float), tasks), 0.0]
     remains = solve_lp(left, rows, low, high, floor, ceiling)
@@ -586,6 +601,7 @@ def node_weights(seed: int, way: str) -> Row:
     found = solve_linear(built.model, "highs", time_limit=10.0, abs_gap=0.05, seed=seed)
     spent = time.monotonic() - began
     used = None
+    # of the fullest node
     if way == "memory" and found.x is not None:
         node = built.read(found.x)
         used = float(np.bincount(node, problem.usage[:, -1], problem.num_nodes).max())
@@ -637,8 +653,10 @@ def patterns(seed: int, pattern: str) -> Row:
             shares = dict(zip(receivers.tolist(), skew, strict=True))
         chosen += [(sender, count + target, share) for target, share in shares.items()]
     source, target, rate = (np.array(column) for column in zip(*sorted(chosen), strict=True))
+    # 120 key groups of 2.5 points on 6 nodes: 50 points a node
     load = 2.5 * (1.0 + rng.uniform(-0.05, 0.05, 2 * count))
     home = np.arange(2 * count) % nodes
+    # rates add up to 100, so that the gain is in percent
     groups = KeyGroups(
         load, home, np.repeat([0, 1], count), source, target, rate * (100.0 / rate.sum())
     )
@@ -699,6 +717,7 @@ def _told_replay(job: int, rows: pd.DataFrame) -> pd.DataFrame:
         kept[column] = 100.0 * kept[column]
     kept["policy"] = kept["policy"].str.removesuffix(f":{PROOF}")
     kept.insert(0, "job", job)
+    # five digits are more than claims and figures show, and keep the tables small
     figures = kept.select_dtypes("float").columns
     kept[figures] = kept[figures].map(lambda value: float(f"{value:.5g}"))
     return kept

@@ -58,6 +58,7 @@ def first_days(
     policies = tuple(name for name in policies if name.partition(":")[0] in known)
     if placement is None and (stored := _stored(folder, policies, len(periods))):
         return pd.DataFrame(stored)
+    # a replay of all periods has the plain name: figures and longer tables find it
     whole = len(trace.manifest.periods)
     most = None if most == (min(whole, REDUCED_PERIODS) if reduced else whole) else most
     name = "-".join(str(part) for part in ("replay", placement, most) if part is not None)
@@ -84,6 +85,7 @@ def traced(name: str, folder: Path, reduced: bool) -> Any:
     with contextlib.suppress(InvalidInput):  # damaged, or of an older version: traced again
         if is_trace(path):
             trace = TraceFolder.open(path)
+            # as JSON: the manifest has texts where TOML has dates
             if trace.manifest.job == json.loads(json.dumps(job.document, default=str)):
                 return trace
     paths = write_edits(folder, reduced) if name == "real_job_1.toml" else {}
@@ -115,6 +117,7 @@ def write_edits(folder: Path, reduced: bool) -> dict[str, str]:
     article = rng.permutation(ARTICLES)
     parts = []
     for period in range(PERIODS_REDUCED if reduced else PERIODS):
+        # up and down by a third in a cycle of 24 periods, two hours
         rate = 1.0 + np.sin(2 * np.pi * period / 24.0) / 3.0
         count = int(rng.poisson(EDITS_A_PERIOD * rate))
         chosen = np.minimum(np.searchsorted(cumulated, rng.random(count)), ARTICLES - 1)

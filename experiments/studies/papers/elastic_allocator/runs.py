@@ -100,6 +100,7 @@ def figures(instance: Instance, judged: Any) -> dict[str, float]:
     }
     if judged.link_utilisation:
         links = np.array(list(judged.link_utilisation.values()))
+        # the nodes' own uplinks come first, in the order of the nodes; then those of racks
         used = np.array([judged.node_tasks[n] > 0 for n in instance.nodes.ids])
         found |= {
             "bandwidth, in use": float(links[: len(used)][used].mean()),
@@ -153,6 +154,7 @@ def uplinks(uplink: float, seed: int) -> Row:
     mine, _ = run(instance, FILL)
     best, _ = run(instance, BEST_FILL, time_limit=20)
     _, blind = run(without_links(instance), FILL)
+    # its plan, judged with the links as they are
     seen = figures(instance, evaluate_indices(instance, nodes_of(instance, blind)))
     return {
         "CPU only, highest link use": seen["bandwidth, highest"],
@@ -206,6 +208,7 @@ def rates() -> list[float]:
 
 def day(seed: int, method: str) -> Iterator[Row]:
     """Yield the hours of a day: placed anew, and as placed for the peak."""
+    # sized for the busiest hour, the plan stays all day
     highest = cluster_at(PAPER_UNTIL, seed, uplink=UPLINK)
     peak = nodes_of(highest, run(highest, ENTRIES[method])[1])
     before = None
@@ -231,6 +234,7 @@ def day(seed: int, method: str) -> Iterator[Row]:
 def classes(seed: int, classes: Sequence[int]) -> Iterator[Row]:
     """Yield GMA's processor time by number of classes, and what it reaches."""
     instance = generate("eoa_random", seed=seed, nodes=50, operators=400)
+    # compiled before the clock starts
     run(instance, FILL)
     for number in classes:
         began = time.process_time()
@@ -246,6 +250,7 @@ def best_effort(workload: int, seed: int) -> Row:
     board = board_of(instance)
     light = Allocation(instance, board, 0).classes() == 0
     row, result = run(instance, FILL, max_passes=0)
+    # what runs already stands on its node; only the query's operators are dealt out
     node = nodes_of(instance, result)[board.fixed < 0]
     each = np.bincount(node, minlength=len(light))[light]
     return {
@@ -263,6 +268,7 @@ def bandwidth_shares(instance: Instance, node: NDArray[Any]) -> tuple[Floats, Fl
     """
     (u, v, rate), count = instance.pairs, instance.num_tasks
     across = (node[u] >= 0) & (node[v] >= 0) & (node[u] != node[v])
+    # (T,) rates of a task's pairs that cross between nodes, at both ends
     sent = np.bincount(u[across], rate[across], count)
     sent += np.bincount(v[across], rate[across], count)
     share = np.zeros((instance.num_nodes, count))
@@ -281,6 +287,7 @@ def formulas(seed: int) -> dict[str, Any]:
     node = nodes_of(instance, result)
     table = instance.operators
     demand = table.cpu_per_tuple * table.tuple_rate  # e_j r_j, one task an operator
+    # L_i = Σ_j e_j r_j + C0_i; B'_i = B0_i + sent_i · Σ_j u_ij
     load = np.bincount(node, demand, instance.num_nodes) + instance.nodes.background[:, 0]
     told = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
     share, sent = bandwidth_shares(instance, node)

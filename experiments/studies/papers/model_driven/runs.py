@@ -84,6 +84,7 @@ class Predicted:
         b = self.bundles
         served = b.shuffled(rate)
         if not shuffled:
+            # all slots of a task work at the same share of their peaks: 1 at the task's capacity
             level = np.minimum(1.0, rate / b.capacity())
             served = b.peak * level[b.operator]
         cpu, memory = b.use(served)
@@ -236,6 +237,7 @@ def acquired() -> Iterator[Row]:
     cheapest = [0.0]
     for slots in range(1, 101):
         nodes = acquire(instance, slots)
+        # least price of s slots: min over kinds k of least(s - slots_k) + price_k
         cheapest.append(min(cheapest[max(0, slots - k.slots)] + k.price for k in kinds.values()))
         yield {
             "slots": slots,
@@ -255,6 +257,7 @@ def worked() -> Iterator[Row]:
     """
     names = "BOYG"
     threads, bundle = np.array([5, 4, 3, 5]), np.array([2, 3, 3, 4])
+    # a full bundle takes a slot, 100 %; a partial one 30 %, so that three fit one slot
     full, rest = threads // bundle, threads % bundle
     part = np.where(rest > 0, 30.0, 0.0)
     single = np.full(4, 100.0 / 3)
@@ -262,6 +265,7 @@ def worked() -> Iterator[Row]:
         "mba", threads, 100.0 * full + part, 100.0 * full + part, full, bundle, rest, part, part,
         single, single,
     )  # fmt: skip
+    # threads are numbered through, task by task
     first = np.cumsum(threads) - threads
     job = Job(made, np.arange(4), first, {}, {"D2": 2})
     nodes = tuple(AcquiredNode(id=f"vm{v + 1}", vm_type="D2", slots=2) for v in range(3))
@@ -338,6 +342,7 @@ def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list
     latency = np.asarray(ran.trial.latencies)
     middle, high = np.quantile(latency, [0.5, 0.99])
     row |= {"latency, median": middle, "latency, 99 %": high, "latency, mean": latency.mean()}
+    # percent of a slot below; of the machine, which has four, in the table
     whole, spread = found.use(found.capacity), found.use(found.shuffled, shuffled=True)
     return [
         row
@@ -369,6 +374,7 @@ TRIALS, SECONDS, FINER = 3, 10.0, 1.08
 
 def peak(task: SlotTask, threads: int) -> float:
     """Return the rate that a task reaches with so many threads, by arithmetic."""
+    # seconds on the slot's core a tuple; every further thread makes them longer
     core = task.cpu * (1 + task.contention * (threads - 1))
     return min(threads / (core + task.wait), 1 / core, task.outside_rate)
 

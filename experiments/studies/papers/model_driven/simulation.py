@@ -91,6 +91,7 @@ class Ran(NamedTuple):
         that chance is not taken for growth.
         """
         times, latencies = np.asarray(self.trial.times), np.asarray(self.trial.latencies)
+        # too few tuples for means of stretches
         if len(times) < 3 * _STRETCHES:
             return False
         ends = np.linspace(times[0], times[-1], _STRETCHES + 1)
@@ -119,6 +120,7 @@ class Simulation:
         self.instance, self.machines, self.seed = instance, machines, seed
         self.bundles: Bundles = checked_bundles(instance, plan, "linear")
         self.cores = np.array(cores_of(instance, plan.nodes), dtype=np.float64)
+        # (B,) tuples/s of a bundle: all threads of a task in one slot
         self.peaks = _early(instance, self.bundles) if machines.early else self.bundles.peak
         rng = np.random.default_rng([seed, 1])
         count = len(self.bundles.peak)
@@ -133,6 +135,7 @@ class Simulation:
         sending = {source for source, _ in edges}
         self.last = [o for o in self.order if o not in sending]
         row = np.repeat(np.arange(count), self.bundles.threads)
+        # threads in order of their task: those of task o are ends[o] … ends[o + 1] - 1
         by_operator = np.argsort(self.bundles.operator[row], kind="stable")
         row = row[by_operator]
         ends = np.searchsorted(
@@ -148,6 +151,7 @@ class Simulation:
         just fits.
         """
         b, machines = self.bundles, self.machines
+        # k threads that reach p tuples/s hold each for k / p seconds; CPU % by rate is core time
         hold = b.threads * self.slower / self.peaks
         core = b.cpu / 100.0 * self.slower / b.peak
         wait = np.maximum(hold - core, 0.0)
@@ -155,11 +159,13 @@ class Simulation:
         slot = b.node * (int(b.slots.max()) + 1) + b.slot
         stretch = np.ones(len(hold))
         for _ in range(_SETTLED):
+            # a bundle serves what arrives, at most a tuple a thread at a time
             served = np.minimum(arriving, b.threads / (wait + stretch * core))
             asked = served * core * stretch
             busy = np.bincount(b.node, asked, len(self.cores)) / self.cores
             slots = np.bincount(slot, asked) / machines.slot_cores
             over = np.maximum(busy[b.node], slots[slot])
+            # downwards at most by half a round, so that the loop does not swing
             stretch = np.maximum(1.0, stretch * np.where(over > 1, over, np.maximum(over, 0.5)))
         return wait + stretch * core, core
 
@@ -180,13 +186,16 @@ class Simulation:
         begin = warm_up * seconds
         for o in self.order:
             root, arrival, thread = self._arrivals(o, roots, out, rng)
+            # a thread serves its tuples in the order in which they come
             order = np.lexsort((arrival, thread))
             root, arrival, thread = root[order], arrival[order], thread[order]
             row = self.rows[o][thread]
             mean = hold[row]
             spread = self.machines.spread
+            # gamma with mean 1 and coefficient of variation `spread`: shape 1/s², scale s²
             work = mean * rng.gamma(1 / spread**2, spread**2, len(mean)) if spread else mean
             done = _queues(thread, arrival, work)
+            # the beginning, with empty queues, does not count
             served += np.bincount(row[(done >= begin) & (done < seconds)], minlength=len(hold))
             out[o] = root, done, thread
         rates = served / (seconds - begin)
@@ -203,6 +212,7 @@ class Simulation:
     ) -> Ran:
         b = self.bundles
         cpu = b.by_node(100.0 * rates * core)
+        # memory grows with the rate up to the peak
         level = rates * self.slower / self.peaks
         memory = b.by_node(b.memory * self.larger * np.minimum(level, 1.0))
         far = 2 * self.machines.hops[2]  # from the source, and to the sink
@@ -230,6 +240,7 @@ class Simulation:
         count = len(rows)
         if not self.senders[operator]:
             index = np.arange(len(roots))
+            # a source deals its tuples out in turn, too
             return index, roots, (index + int(rng.integers(count))) % count
         found = []
         for sender in self.senders[operator]:
@@ -238,6 +249,7 @@ class Simulation:
             first = np.flatnonzero(np.diff(sent_by, prepend=-1))
             sent = np.diff(np.append(first, len(sent_by)))
             turn = np.arange(len(sent_by)) - np.repeat(first, sent)
+            # each sender begins at a thread of its own
             thread = (turn + np.repeat(rng.integers(count, size=len(first)), sent)) % count
             row, to = self.rows[sender][sent_by], rows[thread]
             near = b.node[row] == b.node[to]
@@ -277,6 +289,7 @@ def _early(instance: Instance, bundles: Bundles) -> Floats:
         zip(bundles.operator.tolist(), bundles.threads.tolist(), strict=True)
     ):
         model = models[operator]
+        # peak of k threads: min(k × that of one, that of the next measured count)
         following = min(int(np.searchsorted(model.threads, count)), len(model.threads) - 1)
         if count > 1 and model.has_single:
             most = min(count * float(model.rates[0]), float(model.rates[following]))
@@ -292,6 +305,7 @@ def _queues(
     done = np.empty(len(arrival))
     free = 0.0
     for k in range(len(arrival)):
+        # Lindley: done_k = max(done_(k-1), arrival_k) + work_k, for each thread from 0
         if k == 0 or thread[k] != thread[k - 1]:
             free = 0.0
         free = max(free, arrival[k]) + work[k]

@@ -58,6 +58,7 @@ def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
     ledger.mkdir(exist_ok=True)
     for file in ledger.iterdir():
         file.unlink()
+    # with ackers a lost tuple is sent again after 20 s; without, it is lost
     more = {"topology.acker.executors": ackers, "topology.message.timeout.secs": 20}
     conf = conf_of(folder, **more)
     cluster.submit({"name": name, "conf": conf, "components": ledgered(ledger)})
@@ -112,6 +113,7 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
     ]
     cluster.submit({"name": name, "conf": conf, "components": parts})
     wait_until(lambda: all_run(cluster.url, name, 9), f"{name} runs")
+    # workers have compiled their code and reported
     time.sleep(15.0)
     walk = Walk("storm", cluster.url, folder)
     before, began, own = _cpu(cluster), time.monotonic(), time.process_time()
@@ -162,6 +164,7 @@ def _seconds(pid: int) -> float:
         told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
+    # utime and stime, the 14th and 15th field
     return (int(told[11]) + int(told[12])) / _TICK
 
 

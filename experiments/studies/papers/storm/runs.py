@@ -54,8 +54,10 @@ def rules(seed: int) -> Row:
         node, slot = result.plan.node_indices(made), result.plan.slot_indices(made)
         held, across = [], []
         for first, count in zip(np.cumsum([0, *executors]), executors, strict=False):
+            # workers of a topology: (node, slot) pairs with their numbers of executors
             mine = np.stack([node, slot])[:, first : first + count]
             places, here = np.unique(mine, axis=1, return_counts=True)
+            # uneven: most less least, of executors in workers, and of workers on nodes
             held.append(int(np.ptp(here)))
             across.append(int(np.ptp(np.bincount(places[0], minlength=nodes))))
         row |= {"executors_uneven": max(held), "workers_uneven": across[0]}
@@ -76,6 +78,7 @@ def hertz(seed: int) -> Row:
     rng = np.random.default_rng(seed)
     clock = rng.choice([1.0, 1.5, 2.0, 3.0], 3) * 1000
     share = rng.uniform(2, 15, 12)  # percent of a 1 GHz node
+    # percent of a 1 GHz node are tens of MHz
     made = topologies([3], [12], 3, 1, loads=(share * 10).tolist(), capacity=clock.tolist())
     node = rng.integers(0, 3, 12).astype(np.int32)
     found: Any = evaluate(made, Plan.from_indices(made, node))
@@ -127,6 +130,7 @@ def drift(seed: int, _: float) -> Row:
     now = np.arange(8) % 2
     sums = np.zeros(2)
     for period in range(40):
+        # a random walk on a log scale, a step a minute
         rates = np.clip(rates * rng.lognormal(0.0, 0.25, 7), 0.5, 60)
         if first is None:
             first = now = place(planner.planner, of_rates(rates, now))
@@ -263,8 +267,10 @@ def simulated(
     traffic = csr_array((table.rate, (table.source, table.target)), shape=size)
     received: NDArray[np.float64] = np.asarray(traffic.sum(axis=0)).ravel()
     sent: NDArray[np.float64] = np.asarray(traffic.sum(axis=1)).ravel()
+    # (T,) tuples/s of an executor: those that it receives, of a spout those that it sends
     rate = np.where(received > 0, received, sent)
     work = made.tasks.load[:, 0] / made.nodes.capacity[node, 0] / np.maximum(rate, 1e-12)
+    # mean time of work on a tuple, the unit of hops and of latency
     unit = float((work * rate).sum() / rate.sum())
     spouts = np.flatnonzero((received == 0) & (sent > 0))
     first = np.cumsum(sent[spouts]) / sent[spouts].sum()
@@ -274,6 +280,7 @@ def simulated(
     follows = [traffic.indices[a:b].tolist() for a, b in rows]
     shares = [(np.cumsum(traffic.data[a:b]) / max(sent[e], 1e-12)).tolist()
               for e, (a, b) in enumerate(rows)]  # fmt: skip
+    # a tuple passes each executor at most once: so many draws are enough
     drawn = iter(rng.exponential(size=TUPLES * made.num_tasks).tolist())
     chosen = iter(rng.random(TUPLES * made.num_tasks).tolist())
     places, slots, works = node.tolist(), slot.tolist(), work.tolist()
@@ -284,15 +291,18 @@ def simulated(
     while events:
         at, k, executor = heapq.heappop(events)
         place = places[executor]
+        # one server a node, first come, first served; service times are exponential
         done = max(free[place], at) + works[executor] * next(drawn)
         free[place] = done
         onwards = follows[executor]
         if not onwards:
             took[k] = done - starts[k]
             continue
+        # rounding may leave the last cumulated share just below 1
         number = bisect.bisect(shares[executor], next(chosen))
         following = onwards[min(number, len(onwards) - 1)]
         near = NEAR if slots[following] != slots[executor] else 0.0
         far = 1.0 if places[following] != place else near
         heapq.heappush(events, (done + far * hop * unit, k, following))
+    # the first tuples meet empty queues
     return float(took[WARM_UP:].mean() / unit)

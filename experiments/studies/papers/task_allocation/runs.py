@@ -76,6 +76,7 @@ def storm(instance: Instance, workers: int | None = None) -> Allocated:
     most = min(instance.num_nodes, num_tasks)
     room = instance.headroom[:, 0] + 1e-6
     for count in range(1, most + 1) if workers is None else (workers,):
+        # Storm's scheduler deals executors out to the workers in turn
         node = (np.arange(num_tasks) % count).astype(np.int32)
         load = np.bincount(node, instance.tasks.load[:, 0], instance.num_nodes)
         if (load <= room).all():
@@ -94,6 +95,7 @@ def optimum(instance: Instance, time_limit: float = 20.0) -> float:
 def judged(instance: Instance, node: Places) -> Allocated:
     """Return a placement with its gain; checks that no node is above its capacity."""
     whole = bool((node >= 0).all())
+    # tasks without a node count nowhere: a plan that is not whole is judged by the rest
     placed = node >= 0
     load = np.bincount(node[placed], instance.tasks.load[placed, 0], instance.num_nodes)
     if (load > instance.headroom[:, 0] * (1 + 1e-6) + 1e-6).any():
@@ -108,6 +110,7 @@ def links_of(instance: Instance, node: Places, first: int, second: int) -> int:
         np.bincount(node[tasks][node[tasks] >= 0], minlength=instance.num_nodes)
         for tasks in (instance.tasks_of(first), instance.tasks_of(second))
     ]
+    # Σ_n (tasks of the first on n) × (tasks of the second on n)
     return int((counts[0] * counts[1]).sum())
 
 
@@ -131,6 +134,7 @@ def adapted(folder: Path, reduced: bool) -> pd.DataFrame:
     for minute, rate in rates(minutes, step):
         now = make_job(rate)
         moves = 0
+        # TD-RC plans anew once the rate is more than 10 % off the one it planned for
         if standing is None or abs(rate - planned_at) > THRESHOLD * planned_at:
             fresh = td(now).node
             moves = 0 if standing is None else int((fresh != standing).sum())
@@ -243,6 +247,7 @@ def scaling(what: str, algorithm: str, groups: int, tasks: int, nodes: int) -> d
 def dense(what: str, groups: int) -> dict[str, float]:
     """Seconds of TD on groups of one task, of which all talk to all."""
     rates = [(a, b, 1.0 + (a * b) % 7) for a in range(groups) for b in range(a)]
+    # 20 nodes that hold 1/18 of the load each: used to 90 %
     made = grouped_job(job([(1, 1.0)] * groups, rates, [groups / 18] * 20))
     return {"seconds": seconds_of(lambda: place_groups(made))}
 
@@ -279,6 +284,7 @@ def balance_mode(seed: int, alpha: float, algorithm: str) -> Row:
 def coarseness(use: int, tasks: int, seed: int) -> Row:
     """Whether each places all tasks of a job at a use of the nodes."""
     made = cached("random_graphs", tasks=tasks, costs="noisy", seed=seed)
+    # the graphs cost 500 in all, on 8 nodes
     made = with_capacity(made, 500 / 8 / (use / 100))
     return {"td": td(made).whole, "tl": tl(made, seed=seed).whole}
 
@@ -340,6 +346,7 @@ def _common_divisor(seed: int, _: str) -> Iterator[Row]:
     cost = rng.integers(1, 12, count) * 10.0
     sizes = rng.integers(1, 6, count)
     nodes = int(rng.integers(2, 6))
+    # the least multiple of 10, the divisor of all costs, with which the nodes hold them
     capacity = float(-(-cost.sum() // (10 * nodes)) * 10)
     pairs = [(i, i + 1, float(rng.uniform(5, 20))) for i in range(count - 1)]
     groups = [(int(k), float(c)) for k, c in zip(sizes, cost, strict=True)]
@@ -383,6 +390,7 @@ def priorities(third: int, ratio: float, seed: int) -> Row:
     """TL by each priority in Figure 4a, by traffic ratio and cost of the third group."""
     made = cached(
         "pipeline", groups=3, tasks="10", costs=f"100,100,{third}", nodes=3,
+        # three nodes, used to 75 %: 3 × 0.75 = 2.25
         capacity=(200 + third) / 2.25, rates=f"10,{round(10 * ratio)}",
     )  # fmt: skip
     chosen = ("group_imc", "significance")
@@ -430,6 +438,7 @@ def readings(costs: str, graphs: int) -> Iterator[Row]:
     gains["TD", "significance, k gives up", ""] = [td(m, k_rule="give_up").gain for m in made]
     for (algorithm, priority, order), gain in gains.items():
         mine = np.array(gain)
+        # only graphs that are placed whole, and whose optimum is proved
         known = ~np.isnan(mine) & ~np.isnan(best)
         share = 100 * mine[known].sum() / best[known].sum()
         yield {
@@ -458,6 +467,7 @@ def drawn(kind: str, seed: int, capacity: float) -> Instance:
         return made
     rng = np.random.default_rng(seed)
     document = made.to_dict()
+    # shares of a total that is drawn; at most 30 % of a core a task
     cost = rng.dirichlet(np.full(made.num_operators, 2.0)) * rng.uniform(300, 4000)
     tasks = np.maximum(np.ceil(cost / 30).astype(int), rng.integers(2, 31, made.num_operators))
     for operator, c, k in zip(document["operators"], cost, tasks, strict=True):
@@ -498,6 +508,7 @@ def varying_rate(seed: int) -> Row:
         if rng.random() < 0.5 / 12:  # a change every 12 minutes in the mean
             level = float(np.clip(level * rng.choice([0.5, 0.7, 1.4, 2.0]), 0.05, 1.0))
             if abs(level - planned) > THRESHOLD * planned:
+                # a further change before the first one is noticed is the same one
                 changed += waiting is None
                 waiting = minute if waiting is None else waiting
         rate = level * (1 - NOISE * float(rng.random()))

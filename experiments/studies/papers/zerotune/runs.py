@@ -79,6 +79,7 @@ def _figures(instance: Instance, result: Result) -> dict[str, Any]:
     """Return traffic between hosts as shares of all traffic: Flink's, the plan's, the bound's."""
     now = evaluate_indices(instance, instance.tasks.node)
     total = instance.total_traffic
+    # all traffic less the bound on the IMC gain
     bound = None if result.bound is None else max(0.0, total - result.bound)
     return {
         "flink_feasible": now.feasible,
