@@ -8,8 +8,7 @@ Facts, of Storm 2.8.3:
 - Executors report every ``executor.metrics.frequency.secs``, 60 s by default.
 - Bolts count what they execute by sender and stream; spouts do not count what ackers send them.
 - Nothing reports the ports of idle slots: ``supervisor.slots.ports`` of Nimbus' own configuration
-is
-  that of the supervisors only where all share one file.
+  is that of the supervisors only where all share one file.
 """
 
 from __future__ import annotations
@@ -351,8 +350,7 @@ class Live:
             for executor in some:
                 counts = _counts_of(executor)
                 if counts is not None and limit:
-                    before = first[i].get(name_of(executor))
-                    counts = counts if executor in stale else counts.since(before)
+                    counts = counts.since(first[i].get(name_of(executor)))
                 found[i].append((executor, counts))
         return found
 

@@ -313,7 +313,9 @@ class Supervisor(_Page):
 
     def with_another(self, other: Supervisor) -> Supervisor:
         """Return both as one; what only one of them offers is not known."""
-        offers = {k: [x, getattr(other, k)] for k, x in self if k not in ("host", "ports")}
+        # fields alone: a page has more of a supervisor, texts among it
+        names = type(self).model_fields.keys() - {"host", "ports"}
+        offers = {name: [getattr(self, name), getattr(other, name)] for name in names}
         for name in ("slots_used", "used_cpu", "used_memory"):
             offers[name] = [x or 0 for x in offers[name]]
         both = {name: None if None in two else sum(two) for name, two in offers.items()}

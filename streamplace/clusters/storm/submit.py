@@ -20,6 +20,7 @@ from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.storm.nimbus import PLACEMENT, PREVIOUS, SCHEDULER, name_of
 from streamplace.clusters.storm.verify import Misplaced, Running, StormVerdict, look, misplaced
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,7 +237,12 @@ def previous(nimbus: Nimbus, name: str) -> StormPlacement:
     components: dict[str, list[str]] = {}
     for executor in nimbus.executors(identity):
         components.setdefault(executor.component_id, []).append(name_of(executor))
-    return StormPlacement({name: Planned(before, components)})
+    planned = Planned(before, components)
+    # a rebalance with other numbers of executors since then has given them other task ids
+    if odd := sorted(planned.worker_of.keys() ^ planned.component_of.keys()):
+        reason = f"had other executors before: {listed(odd, 5)} ran, or run, at one time only"
+        raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))
+    return StormPlacement({name: planned})
 
 
 # -- the placement of executors that `export storm` writes and `submit storm` carries out ----------
@@ -319,14 +325,10 @@ def read_placement(value: Any) -> StormPlacement:
             for what, pattern in (("workers", _WORKER), ("components", None))
         }
         planned = Planned(parts["workers"], parts["components"])
-        placed = [one for names in planned.workers.values() for one in names]
-        for one in (
-            sorted({one for one in placed if placed.count(one) > 1})
-            if len(placed) != len(set(placed))
-            else ()
-        ):
+        placed = Counter(one for names in planned.workers.values() for one in names)
+        for one in sorted(one for one, times in placed.items() if times > 1):
             ledger.problem(f"{path}.workers", one, "stands twice", "an executor runs in one worker")
-        for one in sorted(set(placed) ^ planned.component_of.keys())[:5]:
+        for one in sorted(placed.keys() ^ planned.component_of.keys())[:5]:
             ledger.problem(path, one, "stands in only one of workers and components")
         found[name] = planned
     share = value.get("remote_share")

@@ -167,6 +167,18 @@ def test_an_unknown_topology_is_refused(saved: Callable[..., str]) -> None:
         import_instance("storm", [saved(systems.storm())], [("topology", "nope")])
 
 
+def test_two_supervisors_of_a_host_are_a_node(saved: Callable[..., str]) -> None:
+    documents = systems.storm()
+    entries = documents["supervisor/summary"]["supervisors"]
+    entries[0] |= {"id": "one", "uptime": "1d 2h", "usedMem": 0.0}
+    entries.append(entries[0] | {"id": "two", "uptime": "3h", "logLink": "http://s1/log"})
+    made = import_instance("storm", [saved(documents)])
+    assert made.instance.nodes.ids == ("s1", "s2")
+    # of four slots two are used, one of them by another topology
+    assert made.instance.nodes.slots.tolist() == [3, 2]
+    assert any("same host (s1)" in reading for reading in made.ledger.readings)
+
+
 def test_executors_on_a_host_that_is_gone(saved: Callable[..., str]) -> None:
     documents = systems.storm()
     documents["supervisor/summary"]["supervisors"].pop()

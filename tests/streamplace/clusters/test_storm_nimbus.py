@@ -180,6 +180,16 @@ def test_submitted_verified_and_reverted(fake: Fake, url: str, tmp_path: Path) -
         assert back.holds and fake.at == before
 
 
+def test_no_way_back_to_executors_that_are_gone(fake: Fake, url: str, tmp_path: Path) -> None:
+    placement = load_placement(exported(url, tmp_path))
+    with Nimbus(url, 5.0) as nimbus:
+        submit(nimbus, placement, wait=5.0, sleep=lambda seconds: None)
+        for name in ("5-5", "6-6"):
+            del fake.components[name]
+        with pytest.raises(InvalidInput, match="had other executors before: 5-5, 6-6 ran"):
+            previous(nimbus, "words")
+
+
 def test_any_free_port(fake: Fake, url: str) -> None:
     workers = {"h3:+1": ["1-1", "2-2"], "h3:+2": ["3-3"], "h1:6700": ["4-4", "5-5", "6-6"]}
     placement = of_workers(workers)
