@@ -380,6 +380,7 @@ def weigh(nodes: Sequence[dict[str, Any]], resource: str, ledger: Ledger) -> Non
     """
     told = [node.get("capacity", {}).get(resource) for node in nodes]
     known = [own for own, node in zip(told, nodes, strict=True) if not node.get("leaving")]
+    # weight = capacity / largest capacity of a node that stays
     if not known or not all(known) or min(known) == max(known):
         return
     for node, own in zip(nodes, told, strict=True):

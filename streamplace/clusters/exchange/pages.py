@@ -35,6 +35,7 @@ _MAX_TEXT = 1000
 _MAX_NAME = 80
 Many = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
 """A list that may be null; to be given a default of none."""
+# texts of Storm and Flink: 2 days 3h 4m 5s, or 2d 3:04:05
 _DAYS = r"(?:(\d{1,9})\s*d(?:ays?)?)?[\s,]*"
 _SPANS = (
     re.compile(

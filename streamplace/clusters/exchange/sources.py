@@ -131,6 +131,7 @@ class WebClient:
         try:
             parts = urllib.parse.urlsplit(site_of(base))
             usable = bool(parts.hostname) and parts.scheme in ("http", "https")
+            # raises ValueError where the port is no number
             _ = parts.port
         except ValueError as error:
             raise InvalidInput(Problem("SOURCE", base, f"is no address: {error}")) from None
@@ -144,6 +145,7 @@ class WebClient:
         self._query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
         self._timeout = timeout
         self._requests = self._bytes = 0
+        # no proxy of the environment for this machine's own addresses
         proxies = [urllib.request.ProxyHandler({})] if _loopback(parts.hostname or "") else []
         self._opener = urllib.request.build_opener(_SameHost(), *proxies)
 
@@ -262,6 +264,7 @@ class WebClient:
                 raise ValueError(f"more than {MAX_RESPONSE} bytes, or {MAX_TOTAL} in all")
             if time.monotonic() > ends:
                 raise TimeoutError
+        # http.client ends a short body silently: what is left of Content-Length shows it
         if answer.length:
             raise ValueError(f"it ends {answer.length} bytes early")
         return bytes(data)
@@ -479,6 +482,7 @@ def import_instance(
             with problems_in(placement):
                 ledger.check()
             instance = _instance(document, importer.name)
+        # after `follow`, which has changed what hangs on the old places
         instance = with_places(instance, places)
     return Imported(instance, ledger)
 

@@ -315,6 +315,7 @@ def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> d
         body = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in vertices.items()}
         identity = ids.get(job, ":jobid")
         texts["" if not number else f".{number + 1}.json"] = json.dumps(body, indent=1) + "\n"
+        # FLIP-291: bounds of parallelism, which the adaptive scheduler follows without a restart
         put = f"PUT /jobs/{identity}/resource-requirements"
         ledger.reading(f"{job or 'job'}: {put} (adaptive scheduler) rescales it as it runs")
         overrides = ",".join(f"{v}:{n}" for v, n in vertices.items())

@@ -96,6 +96,7 @@ def two_readings(
     """
 
     def read() -> dict[str, Sample]:
+        # the answer is old; asking has the store filled (see above)
         wake()
         time.sleep(min(_FILLED, interval / 4))
         return ask()
@@ -124,6 +125,7 @@ def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
         for rate, counter in RATES.items():
             value, span = now.get(rate), None
             gain = now.get(counter, 0.0) - before.get(counter, 0.0)
+            # rate = gain of the counter / s of the subtask's own clock
             if seconds > 0 and counter in now and counter in before and gain >= 0:
                 value, span = gain / seconds, seconds
             if value is not None:
@@ -170,11 +172,13 @@ def ask_processors(
 
 def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict[str, float]:
     """Take the processors out of two readings; return what each process used, in cores."""
+    # processes travel in the same samples as vertices, so that both are of one moment
     before, after = (
         {name.removeprefix(_PROCESS): reading.pop(name)[0][_TIME] for name in list(reading)
          if name.startswith(_PROCESS)}
         for reading in (first, second)
     )  # fmt: skip
+    # task managers have no clock: median time between the readings of subtasks
     spans = [span for span in _spans(first, second) if span > 0]
     if not spans:
         return {}
@@ -232,6 +236,7 @@ def share_processors(
     for subtask in _subtasks(jobs):
         place = subtask.place[0]
         if place is not None and place in used and subtask.busy:
+            # cores = (process - standing) × busy / Σ busy on the same task manager
             part = subtask.busy / busy[place]
             subtask.readings["busy"] = Reading.mean(part * (used[place] - standing), 1.0)
     if untold := sorted(str(manager) for manager in busy if manager not in used):
@@ -310,6 +315,7 @@ class Cluster:
         for job in chosen:
             for vertex in job.vertices.values():
                 pages.take_metrics(metrics.get(_at(job, vertex.id), ()), vertex)
+        # again, so that nothing came, left or ended while the pages were read
         after = self.managers()
         self._still(before, after, [entry for entry, own in entries if own])
         self.ledger.check()
@@ -521,6 +527,7 @@ def wait_until_running(client: WebClient, job: str, limit: float) -> bool:
     while True:
         runs = cluster.all_run()
         now = time.monotonic()
+        # begins anew whenever one does not run
         since = min(now, since) if runs else math.inf
         if now - since >= min(_SETTLED, limit):
             return True

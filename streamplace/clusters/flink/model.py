@@ -92,6 +92,7 @@ class Hosts:
         said = self._said.get(manager.id)
         if said is not None and said.cores and manager.id not in self._on:
             return own
+        # the machine's cores, or those said of the host, are divided by slots
         there = self._on[manager.host]
         machine = max((m.machine for m in there if m.machine), default=None)
         whole = machine if own is None else own
@@ -213,6 +214,7 @@ def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
             strategies = {s for source, s in vertex.inputs if source == sender}
             if strategies & {"GLOBAL", "CUSTOM"}:
                 ledger.reading("custom partitioning is taken as an even spread over all pairs")
+            # what is read counts: bytes that were written may wait in buffers
             rate = _rate(read, written, sender) if sender in written else 0.0
             if rate is None:
                 title = job.vertices[sender].title
@@ -277,6 +279,7 @@ def traffic_of(
         parts = [edge for edge in parts if edge.rate > 0]
         if whole or not parts:
             continue
+        # the budget of pairs is of the whole instance, in order of the edges
         left -= width[a] * width[b]
         if left >= 0:
             pairs += _pairs(a, b, (width[a], width[b]), parts, contents)
@@ -297,6 +300,7 @@ def _pairs(
         senders = contents.per_task(edge.job, edge.sender)
         receivers = contents.per_task(edge.job, edge.receiver)
         if number := senders.sum() * receivers.sum():
+            # (senders, receivers) MB/s: rate / (number of pairs) for each running pair
             rates += edge.rate / MB / number * np.outer(senders, receivers)
     if a == b:
         np.fill_diagonal(rates, 0.0)
@@ -344,15 +348,15 @@ def _pressure(vertex: Vertex) -> float | None:
 
 
 def _warn_of_key_groups(vertex: Vertex, ledger: Ledger) -> None:
-    """Report where keys are dealt unevenly: whole key groups on subtasks that do not divide
-    them.
-    """
+    """Warn where key groups, which are not split, do not divide evenly among the subtasks."""
     groups, width = vertex.most, vertex.parallelism
     if not groups or not 1 < width < groups or not any(how == "HASH" for _, how in vertex.inputs):
         return
     least, rest = divmod(groups, width)
+    # most groups on a subtask / mean = ⌈groups / width⌉ · width / groups
     if (least + (rest > 0)) * width <= _UNEVEN * groups:
         return
+    # nearest divisors of the number of key groups
     fewer = next(n for n in range(width, 0, -1) if groups % n == 0)
     more = next(n for n in range(width, groups + 1) if groups % n == 0)
     ledger.warn(
@@ -469,6 +473,7 @@ def _limit(load: float, fullest: float) -> dict[str, Any]:
     Its subtasks are a thread each, so that it carries 1 / `fullest` of the current input, the share
     of time that the busiest of them works; what runs now can.
     """
+    # 9 digits: no limit that is below the load by rounding
     most = round(load / min(1.0, fullest), 9) if fullest > 0 else 1.0
     return {} if most == 1.0 else {"max_load": {"cpu": max(most, load)}}
 
@@ -521,6 +526,7 @@ class _Locator:
             if manager.id in self.ids:
                 ledger.problem("taskmanagers: id", manager.id, "stands twice")
             self.ids.add(manager.id)
+        # an address of several task managers names none of them
         seen: Counter[str] = Counter(a for m in managers for a in dict.fromkeys(m.addresses))
         self._at = {a: m.id for m in managers for a in m.addresses if seen[a] == 1}
         self._shared = {a for a in seen if seen[a] > 1}

@@ -411,6 +411,7 @@ def take_metrics(metrics: Iterable[Metric], vertex: Vertex, index: int | None = 
         name, scale, most = _MEASURES[metric]
         span = entry.seconds or MEAN
         counted = subtask.readings.get(name)
+        # a mean over longer than the subtask's life counts idle time before it
         if counted is None or counted.rate is None or span <= (subtask.seconds or span):
             subtask.readings[name] = Reading.mean(min(most, entry.value * scale), span)
 

@@ -240,6 +240,7 @@ class FlinkClient:
         for group in groups:
             name = sheet.resource(group)
             unit = self._flink.api.common.resources.ExternalResource(name, 1.0)
+            # one unit of the group's own resource a slot: quotas bind, CPU and heap do not
             profile = types.ResourceProfile.newBuilder().setCpuCores(_CPU)
             profile = profile.setTaskHeapMemoryMB(_HEAP).setManagedMemoryMB(managed)
             made = self._sharing_group(name)
@@ -277,6 +278,7 @@ class FlinkClient:
 def reason_of(error: Any) -> str:
     """Return what a Java exception says, with its last cause."""
     first = last = error.java_exception
+    # Flink wraps: the first says what failed, the last why
     while (cause := last.getCause()) is not None:
         last = cause
     said = [str(one.toString()).strip().partition("\n")[0][:_MAX_MESSAGE] for one in (first, last)]

@@ -130,6 +130,7 @@ def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger:
         why = "freeSlots is missing" if untold else f"{used} slots in use, {total} subtasks"
         ledger.reading(f"slots are taken as shared by the vertices, Flink's default: {why}")
         return True
+    # as many slots as subtasks: none is shared, wherever they are
     if used == total and all(running[m.id] <= m.slots for m in managers):
         ledger.reading(f"one subtask a slot, {told}")
         return False
@@ -151,6 +152,7 @@ def slots_held(jobs: list[Job], sharing: bool) -> Held:
             most: Counter[str] = Counter()
             for vertex in vertices:
                 where = [subtask.node for subtask in vertex.everyone() if not subtask.ended]
+                # slots of a group on a node: the most subtasks of any one of its vertices there
                 most |= Counter(node for node in where if node is not None)
                 known = known and None not in where
             by_node += most
@@ -224,6 +226,7 @@ class Contents:
             where = [None if subtask.ended else subtask.node for subtask in head]
             vacant = {i for i, subtask in enumerate(head) if subtask.ended}
             apart = 0
+            # the widest defines the tasks; then fuller vertices, which leave less choice
             for vertex in sorted(unit.vertices, key=lambda v: (v is not unit.widest, -v.running)):
                 key = unit.job.id, vertex.id
                 subtasks = vertex.everyone()

@@ -134,6 +134,7 @@ def _shares(sheet: Sheet, owners: dict[str, Job]) -> tuple[float | None, float |
     crossing = total = remote = local = 0.0
     for name, job in owners.items():
         of = {vertex: group for group in sheet.by_job[name] for vertex in group.vertices}
+        # predicted: Σ rate × share of pairs apart / Σ rate; measured: remote / all bytes read
         for edge in edges_of(job, Ledger()):
             sender, receiver = of[edge.sender], of[edge.receiver]
             unit = Unit("", job, tuple(job.vertices[v] for v in sender.vertices))

@@ -65,6 +65,7 @@ def write(
     for operator, topology, component in _components(instance, ledger):
         tasks = instance.tasks_of(operator)
         counts: dict[str, int] = {}
+        # one entry a worker; in order of places, so that equal plans give equal files
         for t in sorted(tasks.tolist(), key=lambda t: (places.node[t], slot[t])):
             where = ports.text(int(places.node[t]), int(slot[t]), ledger)
             counts[where] = counts.get(where, 0) + 1
@@ -122,6 +123,7 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
     """
     operator, flows = instance.tasks.operator, instance.flows
     local = [s for s in instance.streams if s.pattern == "local_first" and not s.replaced]
+    # (E,) sender, receiver and rate of all pairs whose rate no placement changes
     pairs = [(flows.source, flows.target, flows.rate)]
     for block in flows.blocks:
         i, j = (x.ravel() for x in np.meshgrid(block.sources, block.targets, indexing="ij"))
@@ -136,6 +138,7 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
     for _ in local:  # streams may follow each other: as often as there are of them
         crossed, after = 0.0, {o: into.copy() for o, into in received.items()}
         for stream in local:
+            # a sender's part: what it is given itself if that is routed, else as it was measured
             senders = instance.tasks_of(stream.source)
             sent = np.ones(len(senders))
             if stream.source in routed:
@@ -146,6 +149,7 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
                 receivers = instance.tasks_of(stream.target)
                 near = receivers[node[receivers] == node[i]]
                 same = near[slot[near] == slot[i]]
+                # Storm's order: same worker, same host, everywhere
                 nearest = next(some for some in (same, near, receivers) if len(some))
                 each = stream.rate * part / len(nearest)
                 after[stream.target][nearest] += each
@@ -157,6 +161,7 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
         for end in np.unique(operator[target[own]]).tolist():
             some = own & (operator[target] == end)
             to = np.bincount(target[some], rate[some], instance.num_tasks)
+            # crossing = Σ to - Σ_node share·to: each sends to receivers as they were measured
             share = into / (into.sum() or 1.0)
             by_node = [np.bincount(node, x, instance.num_nodes) for x in (share, to)]
             crossed += float(to.sum() * share.sum() - by_node[0] @ by_node[1])
@@ -305,6 +310,7 @@ class Ports:
             site = labels.get("site", name)
             given = [text.strip() for text in labels.get(PORTS, "").split(",")]
             ports = [-int(p[1:]) if p[0] == "+" else int(p) for p in given if _PORT.fullmatch(p)]
+            # slots without a label get numbers below those in use: any free port
             missing = min(MOST_SLOTS, int(table.slots[n])) - len(ports)
             lowest = min([0, *ports])
             ports += [lowest - i for i in range(1, missing + 1)]
@@ -391,6 +397,7 @@ def _staying_slots(instance: Instance, places: Places) -> Ints:
     slot[stays] = table.slot[stays]
     used: dict[int, set[int]] = {}
     workers: dict[tuple[int, int], Counter[int]] = {}
+    # those that stay first: their slots are taken before any other task looks for one
     for t in [*np.flatnonzero(stays).tolist(), *np.flatnonzero(~stays).tolist()]:
         own = workers.setdefault((int(places.node[t]), int(job[t])), Counter())
         taken = used.setdefault(int(places.node[t]), set())
@@ -415,6 +422,7 @@ def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
         width = 1 + max(int(slot[here].max()), int(now.max(initial=0)))
         if instance.nodes.slots[n] >= 0:
             width = min(width, int(instance.nodes.slots[n]))
+        # common[i, j] = executors of assigned slot i that are in slot j now; most stay by matching
         common = np.zeros((width, width), dtype=np.int64)
         np.add.at(common, (slot[stays][now < width], now[now < width]), 1)
         _, number = linear_sum_assignment(common, maximize=True)

@@ -75,6 +75,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         if len(request.sources) > 1:
             reason, remedy = "one address, or files", "one cluster a run"
             raise InvalidInput(Problem("SOURCE", list(request.sources), reason, remedy))
+        # one connection for all readings: the pages are of one leader
         with Nimbus(nimbus[0], request.timeout) as asked:
             by_supervisor = request.options["node"] == "supervisor"
             live = Live(asked, ledger, request.options["interval"], by_supervisor)

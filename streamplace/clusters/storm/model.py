@@ -89,12 +89,14 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
     for part in system:
         if part.name not in known:
             del topology.components[part.name]
+    # executors that run less those whose page is there; the topology's own total is surer
     if topology.executors is None:
         missing = sum(part.count for part in system if part.name not in known)
     else:
         missing = max(0, topology.executors - len(topology.known_executors))
     parts = [part for part in topology.components.values() if part.executors]
     small = [part for part in parts if not part.memory]
+    # system executors report no capacity: what they take is shared out of their workers'
     idle = [p for p in parts if p.is_system and all(e.busy is None for e in p.executors)]
     idle = [part for part in idle if part.cpu_request is None]
     at = _at_workers(topology)
@@ -130,6 +132,7 @@ def _share_memory(topology: Topology, ledger: Ledger) -> None:
     told = [w for w in topology.processes if w.memory is not None and w.executors]
     if any(part.memory for part in parts) or not told:
         return
+    # MB per executor = assigned memory of all workers / their executors
     share = sum(w.memory or 0.0 for w in told) / sum(w.executors or 0 for w in told)
     for part in parts:
         part.memory = share
@@ -172,6 +175,7 @@ def _needs(topology: Topology, at: _Workers, unknown: list[int]) -> tuple[float,
         [w.memory - sum(p.memory for p in known) for w, known in at if w.memory is not None],
         [w.cpu - sum(p.cpu_request or 0.0 for p in known) for w, known in at if w.cpu is not None],
     )
+    # a figure that one worker lacks says nothing of the sum
     spare, busy = (sum(x) if topology.processes and len(x) == len(at) else 0.0 for x in beyond)
     default = _MEMORY if any(part.memory for part in parts) else 0.0
     asked = _CPU if any(part.cpu_request for part in parts) else None
@@ -204,6 +208,7 @@ def _reserve(
     ]
     hosts = [w.host for w in lacking if w.host is not None][:missing]
     others = [host for host, ports in sorted(ports_of(topology)[0].items()) for _ in ports or (0,)]
+    # of which workers they are is unknown: dealt out evenly, a worker at a time
     hosts += islice(cycle(others), missing - len(hosts)) if others else ()
     cpu, memory = needs
     for host in hosts:
@@ -220,6 +225,7 @@ def build_document(
     supervisors: dict[str, Supervisor], topologies: list[Topology], cpu: str, ledger: Ledger
 ) -> dict[str, Any]:
     """Put supervisors and topologies together."""
+    # slots first: tasks name their slot by its index in these lists
     used, complete = _used_ports(supervisors, topologies, ledger)
     for topology in topologies:
         _settle_workers(topology, ledger)
@@ -374,6 +380,7 @@ def _settle_workers(topology: Topology, ledger: Ledger) -> None:
     told = topology.workers
     if told is None or not seen:
         return
+    # Storm starts no more workers than executors
     total = max(executors, topology.executors or 0)
     wanted = min(told, total)
     hidden = 0 if topology.processes else total - executors  # they may have workers of their own
@@ -426,6 +433,7 @@ def _subtract_foreign_slots(
         mine = len(used[host])
         busy = supervisor.slots_used or 0
         if host in ports and busy > mine:
+            # those in use by the imported topologies stand first in the list
             left = max(mine, supervisor.slots - (busy - mine))
             del ports[host][left:]
             ledger.reading("slots of topologies that are not imported are taken away")
@@ -452,6 +460,7 @@ def _nodes(
         used = {"cpu": supervisor.used_cpu, "memory": supervisor.used_memory}
         background = {}
         for r, (what, noun) in enumerate((("cpu", "CPU"), ("memory", "memory"))):
+            # of others = used of the supervisor - assigned to the imported; below 0.5 is rounding
             others = (used[what] or 0.0) - sum(found.get(host, 0.0) for found in taken[what])
             if not all(taken[what]) or others <= 0.5:
                 others = 0.0
@@ -505,6 +514,7 @@ class Edge:
         part = rate * np.outer(senders, receivers)
         self.pairs = part if self.pairs is None else self.pairs + part
         self.rate += rate
+        # even only if every subscription of the edge is: then no pairs have to be listed
         shares = (senders, receivers)
         self.even = self.even and all(np.allclose(x, x[0], rtol=1e-9, atol=0.0) for x in shares)
 
@@ -535,6 +545,7 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
             edge.add_near(rate, senders)
         else:
             edge.others += rate
+        # all subscriptions of an edge share one (a, b) matrix, which is counted once
         if len(senders) * len(receivers) > left:
             if not edge.pattern:
                 ledger.reading("edges with very many pairs of executors are spread evenly")
@@ -553,6 +564,7 @@ def _follows(topology: Topology, grouping: str | None, ledger: Ledger) -> bool:
     settings = topology.configuration if isinstance(topology.configuration, dict) else {}
     if _plain(grouping) not in _SHUFFLED or settings.get(_SWITCH) is True:
         return False
+    # before Storm 2.0 shuffle is even, and so it is taken where no page shows the version
     if _BOUND not in settings:
         ledger.reading(f"shuffle counts as even: no page has a {_BOUND}")
     return _BOUND in settings
@@ -595,6 +607,7 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         if source is None:
             continue
         rates = completed([executor.sent for executor in source.executors])
+        # counts of a spout's page are of all its streams: split evenly below
         counted = Reading(source.transferred, topology.seconds(source)).rate
         sent = counted if rates is None else sum(rates)
         for stream, receiver in subscriptions:
@@ -629,6 +642,7 @@ def input_rate(topology: Topology, part: Component, stream: tuple[str, str], cou
     counted = [e for e in part.executors if e.executed is not None]
     known = [(e.executed or 0.0, e.done) for e in counted if e.done is not None]
     total = sum(executed for executed, _ in known)
+    # rate = count × Σ done / Σ executed, scaled up to executors that report no rate
     if total > 0:
         return count * sum(done for _, done in known) / total * len(counted) / len(known)
     seconds = max((e.seconds or 0.0 for e in part.executors), default=topology.seconds(part))
@@ -659,6 +673,7 @@ def _receiver_shares(part: Component, stream: tuple[str, str], grouping: str | N
     count = len(part.executors)
     plain = _plain(grouping)
     if plain in _GLOBAL:
+        # executors are in order of their tasks: the first has the lowest
         only = np.zeros(count)
         only[:1] = 1.0
         return only

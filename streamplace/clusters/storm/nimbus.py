@@ -175,9 +175,11 @@ class Nimbus:
         try:
             session = self._ask("beginUpdateBlob", key)
         except self._types.KeyNotFoundException:
+            # AccessControlType OTHER is 1; READ 1 | WRITE 2 | ADMIN 4
             other = self._types.AccessControl(type=1, access=7)  # anyone; read, write, administer
             meta = self._types.SettableBlobMeta(acl=[other])
             session = self._ask("beginCreateBlob", key, meta)
+        # mtime=0: the same document gives the same bytes
         data = gzip.compress(json.dumps(document).encode(), mtime=0)
         for start in range(0, len(data), _CHUNK):
             self._ask("uploadBlobChunk", session, data[start : start + _CHUNK])
@@ -248,6 +250,7 @@ class _Counts:
         executed = {k: n - before.executed.get(k, 0.0) for k, n in self.executed.items()}
         sent = {k: n - before.transferred.get(k, 0.0) for k, n in self.transferred.items()}
         busy = self.busy - before.busy
+        # a counter that went back is that of a new start
         if min(*executed.values(), *sent.values(), busy, 0.0) < 0:  # it started again in between
             return self
         return _Counts(self.age - before.age, executed, busy, sent)
@@ -264,6 +267,7 @@ def _counts_of(executor: Any) -> _Counts | None:
         mean = (bolt.execute_ms_avg or {}).get(ALL_TIME, {})
         for stream, count in (bolt.executed or {}).get(ALL_TIME, {}).items():
             executed[stream.componentId, stream.streamId] = float(count)
+            # ms of all executions = number × mean
             busy += count * mean.get(stream, 0.0)
     sent = (stats.transferred or {}).get(ALL_TIME, {})
     sent = {stream: float(count) for stream, count in sent.items()}
@@ -326,6 +330,7 @@ class Live:
     ) -> dict[str, list[tuple[Any, _Counts | None]]]:
         """Return the executors of each topology, with what they counted between two readings."""
         first = {i: {name_of(e): _counts_of(e) for e in self.nimbus.executors(i)} for i in settings}
+        # long enough that each executor has reported once more
         every = max((float(one.get(FREQUENCY) or 60.0) for one in settings.values()), default=0.0)
         limit = every + _LATE if self.interval is None else self.interval
         until = time.monotonic() + limit
@@ -428,6 +433,7 @@ class Live:
         made.received, made.sent_on = counts.executed, counts.transferred
         if counts.executed:
             made.executed = sum(counts.executed.values())
+            # Storm's own capacity: s executing / s measured
             made.capacity = counts.busy / 1000.0 / made.measured
         made.transferred = sum(counts.transferred.values())
         return made
@@ -439,9 +445,11 @@ class Live:
         ledger, parts = self.ledger, topology.components
         for receiver, streams in inputs.items():
             for stream, grouping in streams.items():
+                # a union of Thrift: the one field that is set is the grouping
                 kind = next((k for k, v in vars(grouping).items() if v is not None), "custom")
                 kind = "global" if kind == "fields" and not grouping.fields else kind
                 kind = "custom" if kind.startswith("custom") else kind
+                # load-aware messaging: tuples go to who is near as long as that is not overloaded
                 if kind in _FOLLOWING and not settings.get(_EVEN):
                     kind = pages.LOCAL_FIRST
                 topology.groupings[stream.componentId, stream.streamId, receiver] = kind
@@ -479,6 +487,7 @@ class Live:
         acker = parts.get(_ACKER)
         if acker is None or not total:
             return
+        # acks to a spout's executor = acks a second × its share of tuples to be tracked
         sent = sum(e.sent_on.get(_ACK, 0.0) / (e.measured or math.inf) for e in acker.executors)
         key = (_ACKER, _ACK)
         for part in parts.values():
@@ -515,6 +524,7 @@ def _compute(topology: pages.Topology, place: tuple[str, int], cores: float) -> 
         for executor in part.executors
         if (executor.host, executor.port) == place
     ]
+    # bolts: min(1, cores / Σ busy) of their busy time; spouts share what that leaves
     busy = sum(executor.busy or 0.0 for _, executor in here)
     scale = min(1.0, cores / busy) if busy else 0.0
     spouts = [executor for part, executor in here if part.kind == "spout"]
@@ -591,6 +601,7 @@ class Worker:
         """
         if not self.started:
             return None
+        # startTimeSecs is the time of the start, the same in all reports of one process
         last = max(self.started)
         since = self.started[last]
         times = sorted(t for t in self.started if t > since and t >= last - span)
@@ -630,6 +641,7 @@ def read_workers(folder: Path, identity: str) -> dict[Place, Worker]:
     InvalidInput
         It is no folder, or a file of it is no such report.
     """
+    # file: storm.worker.TOPOLOGY.HOST.….PORT-METRIC.csv, a dot of the host as _
     name = re.compile(
         rf"storm\.(?:worker|topology)\.{re.escape(identity)}\.([^.]*)\..*?\.(\d+)-"
         rf"(?:({_STARTED})|({_CPU})|({_GIVEN}).+(?<!\.m1_rate)|{_SENT}(.+):(\d+))\.csv"
@@ -704,6 +716,7 @@ def crossing(
     since = max((window[0] for _, window in reported.values()), default=0)
     until = min((window[1] for _, window in reported.values()), default=0)
     for place, (worker, _) in reported.items():
+        # all count over the same time, from where the last begins to where the first ends
         first, last = worker.nearest(since, until)
         total += sum(_grown(rows, first, last) for rows in worker.given) / (last - first)
         for other, rows in worker.sent.items():
@@ -739,6 +752,7 @@ def _running(
         of_port.setdefault(place[1], []).append(place)
     found: dict[Place, tuple[Worker, tuple[int, int, int]]] = {}
     for (host, port), worker in workers.items():
+        # the host as Storm writes it into names of files; else the only worker on that port
         named = [p for p in of_port.get(port, ()) if p[0].replace(".", "_") == host]
         named = named or of_port.get(port, [])
         window = worker.window(span)

@@ -120,6 +120,7 @@ class Executor(_Started):
     @property
     def reported(self) -> bool:
         """Whether it has reported; in its first minute it may show zeros that are no readings."""
+        # zeros of a young executor are no measurement, unless something was counted
         young = self.age is not None and self.age < YOUNG
         return not young or bool(self.executed or self.transferred)
 
@@ -273,6 +274,7 @@ class Topology(Summarised, _Started):
         if executor is not None and executor.measured:
             return executor.measured
         age = None if executor is None else executor.age
+        # the shorter of window and age: an executor counts from its start on
         window = self.window if part.window is None else part.window
         spans = (window, (self.age or None) if age is None else age)
         found = min((span for span in spans if span is not None), default=math.inf)

@@ -94,6 +94,7 @@ def _check_slots(
     offered: Counter[str] = Counter()
     hosts: dict[str, str] = {}
     for supervisor in cluster.supervisors or ():
+        # a placement names either: both keys count the same slots
         for place in {supervisor.host, supervisor.supervisor_id}:
             hosts[place] = supervisor.host
             if not supervisor.blacklisted:
@@ -155,6 +156,7 @@ def submit(
     """
     checked = check(nimbus, placement)
     for one in checked:
+        # stored with the plan in one blob: there is no plan without its way back
         before: dict[str, list[str]] = {}
         for executor, (place, port) in one.running.at.items():
             before.setdefault(f"{place}:{port}", []).append(executor)
@@ -198,6 +200,7 @@ class _Reports:
                 now = look(nimbus, name, planned)
                 last, new = self._last[name], self._new[name]
                 late = elapsed > _OLD_WORKERS
+                # uptime fell: the executor is in a new process
                 new |= {e for e, up in now.up.items() if up < last.get(e, 0) or e not in last}
                 new |= {e for e, up in now.up.items() if late and up != last[e]}
                 self._last[name] = now.up

@@ -189,6 +189,7 @@ def _ports(planned: Planned, running: Running) -> dict[str, int]:
             continue
         ports = [running.at[e][1] for e in executors if running.at[e][0] == place]
         wild += [(-ports.count(port), worker, port) for port in set(ports)]
+    # most executors first; a port that another worker has is none of its own
     for _, worker, port in sorted(wild):
         place = worker.rpartition(":")[0]
         if worker not in found and (place, port) not in taken:
