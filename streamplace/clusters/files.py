@@ -103,6 +103,7 @@ def write_graph(
         lines[a] += [str(b + 1), str(int(weight))]
         lines[b] += [str(a + 1), str(int(weight))]
     width = f" {weights.shape[1]}" if weights.shape[1] > 1 else ""
+    # header: n m fmt ncon, of fmt the digits sizes, vertex weights, edge weights
     head = f"{instance.num_tasks} {len(u)} {int(sized)}11{width}"
     return {"": "\n".join([head, *(" ".join(line) for line in lines)]) + "\n"}
 
@@ -199,6 +200,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         ledger.problem(str(path), None, "is empty", "expected a METIS graph")
         ledger.check()
     header = _header(lines[0][1].split(), f"{path.name} line 1", ledger)
+    # an empty line is a vertex without neighbours, but for those that end the file
     while len(lines) - 1 > header.vertices and not lines[-1][1].strip():
         lines.pop()
     if len(lines) - 1 != header.vertices:
@@ -222,6 +224,7 @@ def _document(path: Path, graph: _Graph, options: Any, ledger: Ledger) -> dict[s
         ledger.problem(path.name, None, f"has weights above {MAX_NUMBER:g} in all")
         ledger.check()
     parts = options["parts"]
+    # METIS: a part holds at most (1 + imbalance) · total / parts of each weight
     share = totals / parts * (1 + options["imbalance"])
     capacity = dict(zip(resources, np.maximum(share, weights.max(axis=0)).tolist(), strict=True))
     ledger.reading(

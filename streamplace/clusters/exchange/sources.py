@@ -560,14 +560,15 @@ class Exported:
 
     def save(self, path: str | Path) -> list[Path]:
         """Write all files; those with an ending of their own stand beside the first."""
-        chosen = Path(path)
-        stem = chosen.name.removesuffix(".json")
-        written = []
-        for ending, text in self.texts.items():
-            target = chosen if not ending else chosen.with_name(stem + ending)
+        targets = {beside(Path(path), ending): text for ending, text in self.texts.items()}
+        for target, text in targets.items():
             write_atomic(target, text)
-            written.append(target)
-        return written
+        return list(targets)
+
+
+def beside(path: Path, ending: str) -> Path:
+    """Return the file of an export that gets an ending of its own; without one, the file itself."""
+    return path.with_name(path.name.removesuffix(".json") + ending) if ending else path
 
 
 def export_plan(

@@ -35,6 +35,9 @@ _FRAME = re.compile(
     r"(EXECUTE\s+STATEMENT\s+SET\s+BEGIN|BEGIN\s+STATEMENT\s+SET|END)\s*", re.IGNORECASE
 )
 _INSERT = re.compile(r"(EXECUTE\s+)?(?=INSERT\s)", re.IGNORECASE)
+_OWN_JOB = re.compile(
+    r"(CREATE|REPLACE)(\s+OR\s+REPLACE)?(\s+TEMPORARY)?\s+TABLE\b.*\bAS\s+SELECT\b", re.I | re.S
+)
 _STATEMENT = 60
 """Characters of a statement that are shown."""
 _CPU, _HEAP = 0.01, 1
@@ -64,7 +67,8 @@ def read_script(text: str) -> Script:
     Raises
     ------
     InvalidInput
-        It inserts nothing, or asks a question, whose answer would have nowhere to go.
+        It inserts nothing, starts a job beside the inserts, or asks a question, whose answer would
+        have nowhere to go.
     """
     script = Script({}, [], [])
     for statement in _statements(text):
@@ -78,6 +82,10 @@ def read_script(text: str) -> Script:
         elif re.match(r"(SELECT|WITH|VALUES)\b", rest, re.IGNORECASE):
             remedy = "insert its rows into a table"
             raise InvalidInput(Problem("--sql", rest[:_STATEMENT], "writes no table", remedy))
+        elif _OWN_JOB.match(_TOKEN.sub("", rest)):
+            remedy = "create the table, then insert into it: nothing was submitted"
+            reason = "starts a job of its own, without the plan"
+            raise InvalidInput(Problem("--sql", rest[:_STATEMENT], reason, remedy))
         elif rest:
             script.definitions.append(rest)
     if not script.inserts:

@@ -114,6 +114,7 @@ class KafkaAdmin:
             addresses = {
                 f"{b['host']}:{b['port']}" for b in self._open.describe_cluster()["brokers"]
             }
+            # all brokers that were seen: the one that was named may die
             known = dict.fromkeys([*self._settings["bootstrap_servers"], *sorted(addresses)])
             self._settings["bootstrap_servers"] = list(known)
         return self._open
@@ -239,6 +240,7 @@ class KafkaAdmin:
             return {}
         with self._asking():
             told = self._client.describe_configs(asked, config_filter="all").get(kind, {})
+        # a broker reports the rate that all share, too: that is not its own
         shared = "DYNAMIC_DEFAULT_BROKER_CONFIG"
         return {
             str(name): {
@@ -277,6 +279,7 @@ class KafkaAdmin:
         }
         with self._asking():
             answers = self._client.alter_partition_reassignments(asked)
+        # a cancel of what has ended by itself is no failure
         ended = self._errors.NoReassignmentInProgressError
         return {
             Key(at.topic, at.partition): error.__name__
@@ -291,6 +294,7 @@ class KafkaAdmin:
             topics.setdefault(topic, []).append(number)
         if topics:
             with self._asking():
+                # 0: preferred, the first replica of the list; 1 would be unclean
                 self._client.elect_leaders(0, topics, raise_errors=False)
 
 

@@ -198,6 +198,7 @@ def least_limit(more: int, racks: Mapping[str, tuple[int, int]], at_least: int =
 
 def follower_cpu(cpu: float, bytes_in: float, bytes_out: float) -> float:
     """CPU that a follower takes where the leader takes `cpu`, as Cruise Control estimates it."""
+    # cpu · 0.3·in / (0.6·in + 0.1·out): followers fetch, and serve nobody
     whole = LEADER_IN * bytes_in + LEADER_OUT * bytes_out
     return cpu * FOLLOWER_IN * bytes_in / whole if whole > 0 else 0.0
 
@@ -298,6 +299,7 @@ class Labelled:
 
 def _ordered(now: Sequence[int], there: Sequence[int], leader: int | None) -> list[int]:
     """The leader first, the others where they are, new ones in the places of those that go."""
+    # Kafka elects the first that is in sync: an order that changes little moves few leaders
     new = [b for b in there if b not in now]
     filled: list[int] = []
     for b in now:
@@ -565,6 +567,7 @@ def _spread(
     """
     held = cluster.racks_of(stays)
     free = cluster.racks_of(targets)
+    # per rack: replicas that stay, and brokers that could take one
     racks = {rack: (held[rack], free[rack]) for rack in {**held, **free}}
     count = len(stays) + more
     limit = least_limit(more, racks, cluster.most_in_a_rack(count))
@@ -582,6 +585,7 @@ def _spread(
             by_rack.setdefault(cluster.rack_of[broker], []).append(broker)
         chosen = []
         for rack, brokers in by_rack.items():
+            # by the partition's number, so that not all partitions get the same brokers of a rack
             at = partition.number % len(brokers)
             turned = sorted(brokers[at:] + brokers[:at], key=lambda b: b not in preferred)
             enough = moved_apart and room[rack] >= moved_at_most
@@ -589,6 +593,7 @@ def _spread(
         limit = most
         moved_at_most = moved_at_most if moved_apart else None
     reached = cluster.racks_of([*stays, *chosen])
+    # as many racks as now, as far as brokers and replicas reach
     at_least = min(len(cluster.racks_of(partition.replicas)), len(reached), count)
     return tuple(sorted(chosen)), Racks(limit, moved_at_most, at_least)
 
@@ -613,6 +618,7 @@ def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Asked 
     """Every replica, onto a new broker or not at all."""
     stays = cluster.living(partition)
     gone = len(partition.replicas) - len(stays)
+    # only what was on a dead broker may go anywhere; the rest onto new brokers or nowhere
     some_may = cluster.takers(partition) if gone else sorted(operation.brokers - partition.lost)
     targets = [b for b in some_may if b not in stays]
     takers, rules = _spread(
@@ -665,6 +671,7 @@ def _repair(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     """Of the replicas in a rack those above the most that a rack should hold go to other racks."""
     living = cluster.living(partition)
     most, kept = cluster.most_in_a_rack(len(partition.replicas)), list[int]()
+    # the leader first: it stays, others of its rack go
     for broker in sorted(living, key=lambda b: b != partition.leader):
         if cluster.racks_of(kept)[cluster.rack_of[broker]] < most:
             kept.append(broker)
@@ -715,6 +722,7 @@ def _with_followers(partition: Partition, more: int) -> Partition:
     """The partition with more (or fewer) followers, to which its leader sends."""
     leading = dict(partition.leading)
     if "nw_out" in leading:
+        # each follower fetches all that comes in: nw_out grows by nw_in a follower
         sent = more * partition.following.get("nw_in", 0.0)
         leading["nw_out"] = max(0.0, leading["nw_out"] + sent)
     return replace(partition, leading=leading)

@@ -153,6 +153,7 @@ class BrokerLoad(_Page):
     @property
     def capacity(self) -> dict[str, float]:
         """Its capacity by resource, as far as it is reported."""
+        # CpuPct is of the broker's whole CPU
         told = (100.0, self.NetworkInCapacity, self.NetworkOutCapacity, self.DiskCapacityMB)
         return {r: x for r, x in zip(RESOURCES, told, strict=True) if x is not None}
 
@@ -386,6 +387,7 @@ def _capacity(load: BrokerLoad, named: list[_Capacity]) -> dict[str, float]:
         disks = entry.DISK if disks is None or entry.DISK is not None else disks
     if disks is not None:
         capacity["disk"] = sum(size for name, size in disks.items() if name not in failed)
+    # sizes of the failed disks are unknown: all disks count as equal
     if "disk" in capacity and failed and not set(failed) <= (disks or {}).keys():
         capacity["disk"] *= 1 - len(failed) / len(load.dirs)
     return capacity
@@ -437,6 +439,7 @@ def _leave_rest(cluster: Cluster, ledger: Ledger) -> None:
     for number, broker in cluster.brokers.items():
         told, load = explained[number], broker.rest
         broker.rest = {r: max(0.0, load[r] - told[r]) for r in RESOURCES}
+        # 5 % and one unit: rounding of the two responses
         short = [r for r in RESOURCES if told[r] > load[r] * 1.05 + 1.0]
         if short and broker.alive:
             ledger.warn(

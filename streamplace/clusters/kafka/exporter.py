@@ -279,6 +279,7 @@ def _note_copies(
             "move nothing and leave rates set; kafka-configs.sh --alter --entity-type brokers "
             "--entity-default sets rates that need no dead broker's answer"
         )
+    # seconds ≥ bytes onto the busiest broker / rate
     if unit is None or not instance.tasks.state.any():
         count = sum(len(change.copied_to) for change in moved)
         ledger.reading(f"{count:,} replicas are copied, their sizes are unknown")
@@ -301,6 +302,7 @@ def _warn_of_disks(instance: Instance, node: Ints, moved: Sequence[Change], ledg
     before, after = (node_loads(instance, where)[:, r] for where in (instance.tasks.node, node))
     most = before.copy()
     for t in migrated_tasks(instance, node).tolist():
+        # copied first, deleted later: for that time a disk holds old and new replicas
         most[node[t]] += instance.tasks.load[t, r]
     names = instance.nodes.ids
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -335,6 +337,7 @@ def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
     order = []
     for i, change in enumerate(moved):
         nth.update(change.copied_to)
+        # a partition waits for the broker that has most to copy: its n-th copy comes in part n
         turn = max((nth[broker] for broker in change.copied_to), default=len(moved))
         order.append((not change.copied_to, turn, i))
     if not parts:

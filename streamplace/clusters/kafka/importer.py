@@ -152,6 +152,7 @@ def _complete(
 
     Only living brokers report their log dirs. `listed` names the files that list brokers.
     """
+    # living brokers: listed, or in an ISR, or they answered for their log dirs
     named = {number for line in topics.values() for number in line.replicas}
     in_sync = {number for line in topics.values() for number in line.isr}
     for number in [] if listed else sorted({*answered} - named):
@@ -203,8 +204,10 @@ def _with_loads(described: Partition, logs: pages.Logs, rates: dict[str, float])
         size = stored[leader] if leader in stored else max(stored.values(), default=0.0)
     if leader is not None and leader not in replicas:
         leader = replicas[0]  # as it is once the reassignment has ended
+    # on a failed log dir: not in sync, and in none of the broker's other dirs
     lost = {b for b in logs.failed if b in replicas and b not in described.isr and b not in stored}
     into, cpu = rates.get("bytes_in", 0.0), rates.get("cpu", 0.0)
+    # nw_out of the leader: to consumers, and once to each follower
     out = rates.get("bytes_out", 0.0) + into * (len(replicas) - 1)
     follows = follower_cpu(cpu, into, out)
     disk = size or 0.0

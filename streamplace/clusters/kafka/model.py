@@ -113,6 +113,7 @@ def _nodes(
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
     touched = {a.partition.name for a in asked}
+    # rest: background of what no task moves; now: all, to see who is above capacity already
     rest, now = _unexplained(cluster, resources), _unexplained(cluster, resources)
     for partition in cluster.partitions:
         _add(now, partition, resources)
@@ -181,6 +182,7 @@ def _tasks(
     name, living = partition.name, cluster.living(partition)
     loads = {leads: partition.loads(resources, leads) for leads in (True, False)}
     if leadership:
+        # a task of leadership loads by what leading adds; its follower's part is background
         loads[True] = {r: max(0.0, load - loads[False][r]) for r, load in loads[True].items()}
     common = {
         "topic": partition.topic,
@@ -237,6 +239,7 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
             if len(moved) > a.racks.moved_at_most:
                 entry = {**apart, "id": f"{name} racks of what moves", "tasks": moved}
                 found.append({**entry, "over": "rack", "at_most": a.racks.moved_at_most})
+        # at most k in a rack gives ⌈count / k⌉ racks by itself: no set is needed
         if a.racks.at_least > -(-count // a.racks.at_most):
             entry = {"id": f"{name} spread", "tasks": ids, "rule": "spread", "over": "rack"}
             found.append({**entry, "at_least": a.racks.at_least})

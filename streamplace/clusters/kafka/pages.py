@@ -106,6 +106,7 @@ class Logs(NamedTuple):
         self.brokers.append(broker)
         if failed := [folder.name[:60] for folder in folders if folder.failed]:
             self.failed[broker] = failed
+            # 0 bytes stand for a size that was not reported (before Kafka 3.3)
             works = [folder.total for folder in folders if not folder.failed]
             total = sum(works) if works and all(works) else None
             self.left[broker] = len(works) / len(folders), total
@@ -264,6 +265,7 @@ def _json_in(text: str, path: str, ledger: Ledger) -> Any:
         ledger.problem(path, text.strip()[:60] or None, "holds no JSON", "save the tool's output")
         ledger.check()
     assert at is not None
+    # tools print JSON in one line, or over several, of which the last begins with }
     line = text[at.start() :].lstrip()
     whole = line if "\n}" in line else line.partition("\n")[0]
     return parsed(whole, path)

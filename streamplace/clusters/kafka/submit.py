@@ -23,7 +23,7 @@ from optim.format.plan import PLAN_FORMAT
 from optim.util.files import write_atomic
 from optim.util.store import Lock
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.exchange.sources import beside, read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS, Unreachable
 from streamplace.clusters.kafka.cluster import CLUSTER, Key, some
 from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
@@ -88,7 +88,7 @@ def load_reassignment(name: str) -> Reassignment:
         raise InvalidInput(Problem(name, None, "is a plan, and no reassignment", _EXPORT))
     lists = read_assignment(value, name, ledger)
     before: dict[Key, list[int]] = {}
-    rollback, election = path.with_suffix(ROLLBACK), path.with_suffix(ELECTION)
+    rollback, election = beside(path, ROLLBACK), beside(path, ELECTION)
     if rollback.exists():
         before = read_assignment(parsed(read_text(rollback), str(rollback)), str(rollback), ledger)
     led: list[Key] = []
@@ -126,6 +126,12 @@ def target_of(partition: Partition) -> list[int]:
 def home_of(partition: Partition) -> set[int]:
     """Return the replicas that a partition had before its reassignment, which a cancel restores."""
     return set(partition.replicas) - set(partition.adding)
+
+
+def _towards(lists: Mapping[Key, list[int]], running: Mapping[Key, Partition]) -> list[Key]:
+    """Return the partitions that are on their way to these lists."""
+    moving = {key: one for key, one in running.items() if one.is_moving}
+    return [key for key, to in lists.items() if key in moving and target_of(moving[key]) == to]
 
 
 def _check_cluster(admin: KafkaAdmin, plan: Reassignment) -> None:
@@ -189,6 +195,7 @@ def check(
             reason = f"is to have {len(wanted)} replicas, fewer than min.insync.replicas ({least})"
             ledger.problem(f"{path}: {key}", None, reason, "lower min.insync.replicas first")
     ledger.check()
+    # bytes to copy: new replicas × the largest replica that is there
     sizes = admin.log_dirs([b for b, told in brokers.items() if told.alive], ledger).sizes
     copies = {key: set(to) - set(running[key].replicas) for key, to in plan.lists.items()}
     return Checked(
@@ -255,7 +262,8 @@ def submit(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
     """
     with alone(admin.cluster()):
         checked = check(admin, plan)
-        rollback = Path(plan.path).with_suffix(ROLLBACK)
+        rollback = beside(Path(plan.path), ROLLBACK)
+        # a run that goes on must not store what an earlier one has changed already
         if not rollback.exists():
             write_atomic(rollback, reassignment(checked.before.items(), admin.cluster()))
         return _Run(admin, checked.lists, checked.before, settings).run()
@@ -270,20 +278,13 @@ def revert(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
         As `submit`; the lists before are not known.
     """
     if lost := [str(key) for key in plan.lists if key not in plan.before]:
-        rollback = str(Path(plan.path).with_suffix(ROLLBACK))
+        rollback = str(beside(Path(plan.path), ROLLBACK))
         raise InvalidInput(
             Problem(rollback, None, f"lacks what was before of {some(lost)}", _EXPORT)
         )
     with alone(admin.cluster()):
         checked = check(admin, plan.back, undoes=plan.lists)
-        moving = admin.partitions()
-        admin.reassign(
-            {
-                k: None
-                for k, to in plan.lists.items()
-                if moving[k].is_moving and target_of(moving[k]) == to
-            }
-        )
+        admin.reassign(dict.fromkeys(_towards(plan.lists, admin.partitions())))
         return _Run(admin, checked.lists, checked.before, settings).run()
 
 
@@ -299,11 +300,8 @@ def cancel(admin: KafkaAdmin, plan: Reassignment | None) -> list[Key]:
         _check_cluster(admin, plan)
     with alone(admin.cluster()):
         running = admin.partitions()
-        moving = [
-            key
-            for key, one in running.items()
-            if one.is_moving and (plan is None or plan.lists.get(key) == target_of(one))
-        ]
+        every = {key: target_of(one) for key, one in running.items()}
+        moving = _towards(every if plan is None else plan.lists, running)
         refused = admin.reassign(dict.fromkeys(moving))
         topics = {key.topic for key in (running if plan is None else plan.lists)}
         unthrottle(admin, topics & {key.topic for key in running}, own=True)
@@ -381,13 +379,13 @@ class _Run:
             if (one := running.get(key)) is None:
                 self.given_up[key] = "is not there any more"
                 continue
-            if (
-                one.is_moving and target_of(one) != to
-            ):  # a cancel that is not seen yet, or another's
+            # a cancel that is not seen yet, or another's
+            if one.is_moving and target_of(one) != to:
                 foreign.append(key)
                 if not self._is_patient(("foreign", key), now):
                     self.given_up[key] = "is being reassigned by another"
                 continue
+            # a partition is at its list, or lags behind it, or is on its way, or has not begun
             at_list = one.replicas == to and not one.is_moving
             if at_list and one.leader != to[0] and to[0] in one.isr:
                 led.append(key)
@@ -398,15 +396,10 @@ class _Run:
             else:
                 continue  # as planned
             dead |= set(to) - alive
-        self._give_up(
-            [k for k in (*waiting, *moving, *lagging) if dead & set(self.lists[k])],
-            running,
-            dead,
-            now,
-        )
-        begun = self._begin(
-            [k for k in waiting if k not in self.given_up], moving, running, alive, now
-        )
+        stuck = [k for k in (*waiting, *moving, *lagging) if dead & set(self.lists[k])]
+        self._give_up(stuck, running, dead, now)
+        waiting = [k for k in waiting if k not in self.given_up]
+        begun = self._begin(waiting, moving, running, alive, now)
         self.admin.elect(led)
         left = [k for k in (*waiting, *moving, *lagging, *led, *foreign) if k not in self.given_up]
         self._say(len(left), len(moving) + len(begun), dead)
@@ -419,6 +412,7 @@ class _Run:
         self, keys: list[Key], running: Mapping[Key, Partition], dead: set[int], now: float
     ) -> None:
         """Cancel, or do not begin, what has waited for a dead broker too long."""
+        # patience of each dead broker counts from when it was first seen dead
         late = {broker for broker in sorted(dead) if not self._is_patient(broker, now)}
         lost = {k: sorted(late & set(self.lists[k])) for k in keys}
         lost = {k: brokers for k, brokers in lost.items() if brokers}
@@ -441,6 +435,7 @@ class _Run:
         now: float,
     ) -> dict[Key, list[int]]:
         """Begin reassignments: no broker gets too many, none falls below its least in sync."""
+        # partitions that each broker copies; a step begins as many as leave it below the limit
         copying = Counter(b for key in moving for b in running[key].adding)
         begun: dict[Key, list[int]] = {}
         for key in keys:
@@ -466,9 +461,8 @@ class _Run:
         if self.settings.throttle is None or self.throttled:
             return
         self.throttled = True
-        if own := [
-            n for n, t in self.admin.configs("broker", list(map(str, alive)), RATES).items() if t
-        ]:
+        rates = self.admin.configs("broker", list(map(str, alive)), RATES)
+        if own := [name for name, told in rates.items() if told]:
             self.settings.say(f"broker {some(own)} has a rate of its own, which goes first")
         pairs: dict[str, tuple[list[str], list[str]]] = {}
         for key, to in self.lists.items():
@@ -476,6 +470,7 @@ class _Run:
             new = (set(to) - set(one.replicas)) | set(one.adding)
             if new:
                 told = pairs.setdefault(key.topic, ([], []))
+                # senders: where the data is now; receivers: the replicas that are new
                 told[0].extend(f"{key.number}:{b}" for b in sorted(home_of(one)))
                 told[1].extend(f"{key.number}:{b}" for b in sorted(new))
         lists = {t: {SENDERS: ",".join(s), RECEIVERS: ",".join(r)} for t, (s, r) in pairs.items()}
@@ -501,11 +496,7 @@ class _Run:
 
     def _clean(self) -> None:
         running = self.admin.partitions()
-        ours = [
-            key
-            for key, to in self.lists.items()
-            if key in running and running[key].is_moving and target_of(running[key]) == to
-        ]
+        ours = _towards(self.lists, running)
         self._take_back(ours, running)
         if ours:
             self.settings.say(f"{plural(len(ours), 'reassignment')} cancelled")

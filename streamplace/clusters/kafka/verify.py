@@ -99,6 +99,7 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
                 found.append(Difference(name, "in sync", line.isr, asked))
         if line.leader != planned.leader:
             found.append(Difference(name, "leader", line.leader, planned.leader))
+        # leads now, but the next preferred election would give it to the first
         elif planned.leader not in (None, line.replicas[0]) and sorted(line.replicas) == sorted(
             planned.brokers or line.replicas
         ):

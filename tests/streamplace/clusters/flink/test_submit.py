@@ -109,6 +109,7 @@ def test_a_script_becomes_statements() -> None:
         -- a comment; with a semicolon
         SET 'pipeline.name' = 'it''s mine';
         CREATE TABLE t (`odd;name` STRING /* why; not */) WITH ('connector' = 'data;gen');
+        CREATE VIEW v AS SELECT * FROM t;
         EXECUTE STATEMENT SET BEGIN
         INSERT INTO s SELECT /*+ OPTIONS('a'='b') */ * FROM t;
         insert into s select 'x--y' from t;
@@ -116,7 +117,9 @@ def test_a_script_becomes_statements() -> None:
         """
     )
     assert script.settings == {"pipeline.name": "it's mine"}
-    assert [d.split()[:3] for d in script.definitions] == [["CREATE", "TABLE", "t"]]
+    assert [d.split()[:3] for d in script.definitions] == [
+        ["CREATE", what, name] for what, name in (("TABLE", "t"), ("VIEW", "v"))
+    ]
     assert "'data;gen'" in script.definitions[0]
     assert script.inserts == [
         "INSERT INTO s SELECT /*+ OPTIONS('a'='b') */ * FROM t",
@@ -129,6 +132,8 @@ def test_a_script_becomes_statements() -> None:
     [
         ("CREATE TABLE t (a INT)", "there is no job in it"),
         ("SELECT 1; INSERT INTO s SELECT 1", "writes no table"),
+        ("CREATE TABLE u AS SELECT 1; INSERT INTO s SELECT 1", "starts a job of its own"),
+        ("replace table u with ('a' = 'b') as select 1; INSERT INTO s SELECT 1", "of its own"),
     ],
 )
 def test_scripts_without_a_job(text: str, told: str) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from optim.errors import InvalidInput, Problem
 from streamplace.cli.main import main
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.sources import Exported
 from streamplace.clusters.kafka import submit as module
 from streamplace.clusters.kafka.admin import EVERY, RATES, SENDERS, Unreachable
 from streamplace.clusters.kafka.cluster import Key
@@ -85,6 +87,14 @@ def test_the_lists_before_are_kept_and_brought_back(
     assert plan.before == {Key("t", i): [1, 2, 3] for i in range(8)}
     assert revert(kafka, plan, Clock().settings()).verdict.holds
     assert all(one.leader == 1 and one.replicas == [1, 2, 3] for one in kafka.at.values())
+
+
+def test_files_beside_one_whose_name_has_a_dot(tmp_path: Path) -> None:
+    texts = {"": text_of(THEN), ".rollback.json": text_of({"t-0": [1, 2, 3]})}
+    texts[".election.json"] = json.dumps({"partitions": [{"topic": "u", "partition": 7}]})
+    Exported(texts, Ledger()).save(tmp_path / "day.1")
+    plan = load_reassignment(str(tmp_path / "day.1"))
+    assert plan.before == {Key("t", 0): [1, 2, 3]} and plan.elected == (Key("u", 7),)
 
 
 def test_a_killed_run_is_continued(run: Callable[..., Outcome]) -> None:
