@@ -5,7 +5,7 @@ The figures of a paper are entries of its ``figures.toml``:
 - ``name``, ``title``, ``source``, ``words``, ``readings``, ``size``: texts, as `Figure` has them;
   one that is a key of ``[texts]`` stands for the text there;
 - where its rows come from: ``tables``, stored tables of the paper; ``sweep``, a TOML file beside,
-  with ``reduced`` (`tables.sweep_rows`); ``run`` with what goes with it (`tables`); or
+  with ``reduced`` (`tables.change`); ``run`` with what goes with it (`tables`); or
   ``rows``, a function ``"module:name"`` of the paper that is called with a folder of its own,
   whether the run is reduced, and what ``given`` has. Rows of the latter three are the table
   ``runs`` of queries;
@@ -31,17 +31,19 @@ import platform
 import sys
 import time
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.query import Tables
 from experiments.studies.papers.tables import (
     change,
     function_of,
+    load,
+    run_rows,
     runs_of,
-    sweep_rows,
     tables_of,
     to_csv,
 )
@@ -50,27 +52,18 @@ from optim.util.files import write_atomic
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
 
 
 REDUCED = "reduced run, smaller than the paper's"
 
-
-class Rows(Protocol):
-    """Makes the rows of a figure; goes on with what an earlier call left in the folder."""
-
-    def __call__(self, folder: Path, reduced: bool) -> pd.DataFrame | Frames:
-        """Return one row a run, or what else the figure's table is made of."""
-
-
 Frames = dict[str, "pd.DataFrame"]
 """Rows of several tables, by name."""
 
-
-def _nothing(table: pd.DataFrame) -> Sequence[str]:
-    return ()
+Rows = Callable[[Path, bool], "pd.DataFrame | Frames"]
+"""Makes the rows of a figure, perhaps a smaller one; goes on with what its folder has already."""
 
 
 @dataclass(frozen=True)
@@ -86,22 +79,21 @@ class Figure:
     words
         What the paper says comes out, in our words.
     rows
-        Called with a folder of its own and whether the run is reduced; gives a frame.
-    table
-        From that frame to the one that is shown.
-    plot
-        Draws the table on matplotlib axes; on a list of them where `panels` is above 1.
-    measured
-        From the table to sentences that set our figures beside the paper's words.
+        Called with a folder of its own and whether the run is reduced; gives frames.
+    sql, views
+        The query on these that gives the table, and what it may name.
+    panels
+        What is drawn of the table (`charts`), one below the other, with one x-axis.
+    texts
+        Queries on the table, and texts that set our figures beside the paper's words.
     readings
         What we chose where the paper is silent, and other differences.
     size
         What full size means, and what `reduced` does to it.
     keeps_sentences
-        Whether `measured` looks at more than the columns of the table (its ``attrs``), so that its
-        sentences are stored with the table.
-    panels
-        Number of axes, one below the other, with one x-axis.
+        Whether texts and panels name the rows, too: sentences are then stored with the table.
+    stored
+        The stored tables that the rows are.
     """
 
     name: str
@@ -109,13 +101,14 @@ class Figure:
     source: str
     words: str
     rows: Rows
-    table: Callable[[Any], pd.DataFrame]
-    plot: Callable[[pd.DataFrame, Any], None]
-    measured: Callable[[pd.DataFrame], Sequence[str]] = _nothing
+    sql: str
+    panels: Sequence[dict[str, Any]]
+    texts: Sequence[tuple[str, str]] = ()
+    views: Mapping[str, str] = field(default_factory=dict)
     readings: Sequence[str] = ()
     size: str = ""
     keeps_sentences: bool = False
-    panels: int = 1
+    stored: Sequence[str] = ()
 
     @property
     def paper(self) -> str:
@@ -126,6 +119,31 @@ class Figure:
         """Return what ``streamplace paper --json`` lists."""
         texts = {key: getattr(self, key) for key in ("name", "title", "source", "words")}
         return {**texts, "readings": list(self.readings), "size": self.size}
+
+    def table(self, rows: pd.DataFrame | Frames) -> pd.DataFrame:
+        """Return the table of some rows; with these in its ``attrs`` where sentences need them."""
+        frames = rows if isinstance(rows, dict) else {"runs": rows}
+        with Tables(frames, self.views, self.name) as tables:
+            made = tables.table(self.sql)
+        if self.keeps_sentences:
+            made.attrs["frames"] = frames
+        return made
+
+    def plot(self, table: pd.DataFrame, axes: Any) -> None:
+        """Draw a table on matplotlib axes: on a list of them where there are several panels."""
+        from experiments.studies.papers.charts import draw_panels
+
+        with self._shown(table) as tables:
+            draw_panels(tables, self.panels, axes)
+
+    def measured(self, table: pd.DataFrame) -> list[str]:
+        """Return the sentences on a table."""
+        with self._shown(table) as tables:
+            return [said for sql, text in self.texts for said in tables.texts(sql, text)]
+
+    def _shown(self, table: pd.DataFrame) -> Tables:
+        frames = {"shown": table, **table.attrs.get("frames", {})}
+        return Tables(frames, self.views, self.name)
 
 
 def read_figures(path: Path) -> list[Figure]:
@@ -144,102 +162,51 @@ def _figure(
         return texts.get(text, text)
 
     sentences = [
-        {"sql": "FROM shown", "text": one} if isinstance(one, str) else one
+        ("FROM shown", one) if isinstance(one, str) else (one["sql"], one["text"])
         for one in entry.get("measured", ())
     ]
-    keep = entry.get("keeps_sentences", False)
-    data = Chart(
-        f"{folder.name.replace('_', '-')}/{entry['name']}", entry["sql"],
-        tuple((one["sql"], said(one["text"])) for one in sentences), tuple(entry["panels"]), views,
-    )  # fmt: skip
+    words: dict[str, Any] = {
+        key: said(entry[key]) for key in ("source", "words", "size") if key in entry
+    }
     return Figure(
-        name=data.name,
+        name=f"{folder.name.replace('_', '-')}/{entry['name']}",
         title=entry["title"],
-        **{key: said(entry[key]) for key in ("source", "words", "size") if key in entry},
-        rows=_rows(folder, entry),
-        table=partial(data.table, keep=keep),
-        plot=data.plot,
-        measured=data.measured,
+        **words,
+        sql=entry["sql"],
+        panels=entry["panels"],
+        rows=partial(_rows, folder, entry),
+        texts=[(sql, said(text)) for sql, text in sentences],
+        views=views,
         readings=tuple(map(said, entry.get("readings", ()))),
-        keeps_sentences=keep,
-        panels=len(data.panels),
+        keeps_sentences=entry.get("keeps_sentences", False),
+        stored=entry.get("tables", ()),
     )
 
 
-def _rows(folder: Path, entry: Mapping[str, Any]) -> Rows:
-    """Return the function that gives the rows of an entry."""
+def _rows(paper: Path, entry: dict[str, Any], folder: Path, reduced: bool) -> pd.DataFrame | Frames:
+    """Return the rows of an entry: made, or those that are in the folder."""
     if "tables" in entry:
-        return StoredRows(folder.name, tuple(entry["tables"]))
+        return {name: _stored(paper.name, name, folder, reduced) for name in entry["tables"]}
     if "sweep" in entry:
-        return sweep_rows(folder / entry["sweep"], entry["reduced"], wide=entry.get("wide", False))
-    paper = folder.name
-
-    def rows(folder: Path, reduced: bool) -> pd.DataFrame | Frames:
-        if "run" in entry:
-            asked = change(entry, entry.get("reduced", {})) if reduced else entry
-            return runs_of(paper, dict(asked), folder / "parts")
-        make = function_of(paper, entry["rows"])
-        made: pd.DataFrame | Frames = make(folder, reduced, **entry.get("given", {}))
-        return made
-
-    return rows
+        spec = load(paper / entry["sweep"], entry["reduced"] if reduced else None)
+        return run_rows(spec, folder, wide=entry.get("wide", False))
+    if "run" in entry:
+        asked = change(entry, entry.get("reduced", {})) if reduced else entry
+        return runs_of(paper.name, asked, folder / "parts")
+    make = function_of(paper.name, entry["rows"])
+    made: pd.DataFrame | Frames = make(folder, reduced, **entry.get("given", {}))
+    return made
 
 
-@dataclass(frozen=True)
-class StoredRows:
-    """Rows of a figure that are tables of its paper: made, or those that are in the folder."""
+def _stored(paper: str, name: str, folder: Path, reduced: bool) -> pd.DataFrame:
+    """Return a table of the paper, made where the folder has it not."""
+    import pandas as pd
 
-    paper: str
-    tables: tuple[str, ...]
-
-    def __call__(self, folder: Path, reduced: bool) -> Frames:
-        """Return the tables."""
-        import pandas as pd
-
-        frames = {}
-        for name in self.tables:
-            path = folder / f"{name}.csv"
-            if not path.is_file():
-                folder.mkdir(parents=True, exist_ok=True)
-                write_atomic(path, to_csv(tables_of(self.paper)[name].make(reduced)))
-            frames[name] = pd.read_csv(path)
-        return frames
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Table, sentences and drawing of a figure, as data."""
-
-    name: str
-    sql: str
-    texts: tuple[tuple[str, str], ...]
-    panels: tuple[dict[str, Any], ...]
-    views: Mapping[str, str]
-
-    def table(self, rows: pd.DataFrame | Frames, *, keep: bool = False) -> pd.DataFrame:
-        """Return the table of some rows; with the rows in its ``attrs`` if asked for."""
-        frames = rows if isinstance(rows, dict) else {"runs": rows}
-        with Tables(frames, self.views, self.name) as tables:
-            made = tables.table(self.sql)
-        if keep:
-            made.attrs["frames"] = frames
-        return made
-
-    def plot(self, table: pd.DataFrame, axes: Any) -> None:
-        """Draw a table."""
-        from experiments.studies.papers.charts import draw_panels
-
-        with self._shown(table) as tables:
-            draw_panels(tables, self.panels, axes)
-
-    def measured(self, table: pd.DataFrame) -> list[str]:
-        """Return the sentences on a table."""
-        with self._shown(table) as tables:
-            return [said for sql, text in self.texts for said in tables.texts(sql, text)]
-
-    def _shown(self, table: pd.DataFrame) -> Tables:
-        frames = {"shown": table, **table.attrs.get("frames", {})}
-        return Tables(frames, self.views, self.name)
+    path = folder / f"{name}.csv"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, to_csv(tables_of(paper)[name].make(reduced)))
+    return pd.read_csv(path)
 
 
 FILES = ("table.csv", "table.md", "measured.json", "plot.svg", "plot.png", "page.md")
@@ -330,7 +297,7 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> N
     from streamplace.present.plots import canvas, tidy, to_png, to_svg
 
     title = f"{figure.title} (reduced)" if reduced else figure.title
-    with canvas(figure.panels, title) as (drawing, axes):
+    with canvas(len(figure.panels), title) as (drawing, axes):
         figure.plot(table, axes)
         tidy(drawing)
         write_atomic(path, to_svg(drawing, title))

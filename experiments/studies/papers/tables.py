@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from experiments.studies.papers.figure import Rows
     from experiments.sweep.spec import Spec
     from optim import Instance, Result
 
@@ -327,36 +326,16 @@ _SHOWN_ERRORS = 3
 _WIDE = ("trace", "result", "versions", "factors")
 
 
-def sweep_rows(path: Path, reduced: Mapping[str, Any], *, wide: bool = False) -> Rows:
-    """Return the function that runs a sweep and gives its rows.
+def run_rows(spec: Spec, folder: Path, *, wide: bool = False) -> pd.DataFrame:
+    """Run a sweep, or the rest of it, and return its rows.
+
+    They have the columns of `experiments.sweep.row`, and each factor as one more, numbers as
+    numbers: ``instance.nodes``, ``option.priority``, ``load_share``, …
 
     Parameters
     ----------
-    path
-        The sweep file, at the paper's size.
-    reduced
-        What a reduced run has in place of it: dotted places in the file (a number for an entry of a
-        list) and their values, as ``{"instances.generate.0.seeds": {"from": 0, "to": 19}}``.
     wide
         Keep the columns ``trace``, ``result`` (the whole result as JSON) and ``versions``.
-
-    Returns
-    -------
-    Rows
-        Its frame has the columns of `experiments.sweep.row`, and each factor as one more, numbers
-        as numbers: ``instance.nodes``, ``option.priority``, ``load_share``, …
-    """
-
-    changes = dict(reduced)
-
-    def rows(folder: Path, reduced: bool) -> pd.DataFrame:
-        return run_rows(load(path, changes if reduced else None), folder, wide=wide)
-
-    return rows
-
-
-def run_rows(spec: Spec, folder: Path, *, wide: bool = False) -> pd.DataFrame:
-    """Run a sweep, or the rest of it, and return its rows as `sweep_rows` describes them.
 
     Raises
     ------

@@ -26,11 +26,6 @@ DRAWN = [figure for figure in all_figures() if not figure.keeps_sentences]
 """Those that are drawn from their stored table."""
 
 
-def stored_of(figure: Figure) -> tuple[str, ...]:
-    """Return the stored tables that a figure is made of."""
-    return getattr(figure.rows, "tables", ())
-
-
 def texts_of(drawing: Drawing) -> list[tuple[Text, Bbox]]:
     """Return every text that is seen, with its box."""
     drawing.draw_without_rendering()
@@ -94,7 +89,7 @@ def _on_a_bar(text: Text, box: Bbox, axes: Axes) -> bool:
 @pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.name)
 def test_texts_lie_beside_each_other_and_beside_the_data(figure: Figure) -> None:
     paper, _, name = figure.name.partition("/")
-    with canvas(figure.panels, figure.title) as (drawing, axes):
+    with canvas(len(figure.panels), figure.title) as (drawing, axes):
         figure.plot(load_table(paper.replace("-", "_"), name), axes)
         tidy(drawing)
         assert overlaps(drawing) == []
@@ -102,13 +97,13 @@ def test_texts_lie_beside_each_other_and_beside_the_data(figure: Figure) -> None
 
 @pytest.mark.parametrize(
     "figure",
-    [figure for figure in all_figures() if stored_of(figure)],
+    [figure for figure in all_figures() if figure.stored],
     ids=lambda figure: figure.name,
 )
 def test_figures_of_stored_tables_are_what_their_queries_say(figure: Figure) -> None:
     paper, _, name = figure.name.partition("/")
     paper = paper.replace("-", "_")
-    made = figure.table({table: load_table(paper, table) for table in stored_of(figure)})
+    made = figure.table({table: load_table(paper, table) for table in figure.stored})
     stored = load_table(paper, name)
     assert list(made.columns) == list(stored.columns)
     for column in made:

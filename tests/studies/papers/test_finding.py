@@ -8,9 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
 
 from experiments.studies.papers import _natural, all_figures, command, find_figures, pages
@@ -133,17 +131,8 @@ def test_a_paper_is_collected_into_one_page(
 def test_what_was_drawn_is_taken_where_the_table_has_not_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def drawn(table: pd.DataFrame, axes: Any) -> None:
-        assert table.attrs, "the stored table alone has not what is drawn"
-
-    def rows(folder: Path, reduced: bool) -> pd.DataFrame:
-        made = pd.DataFrame({"x": [1], "gain (MB/s)": [1.0]})
-        made.attrs["series"] = [1.0]
-        return made
-
-    figure = make_figure(
-        name="task-allocation/fig-1", rows=rows, table=lambda r: r, plot=drawn, keeps_sentences=True
-    )
+    panel = {"kind": "lines", "x": "x", "sql": "FROM runs"}  # the stored table alone has not these
+    figure = make_figure(name="task-allocation/fig-1", panels=[panel], keeps_sentences=True)
     monkeypatch.setattr(pages, "find_figures", lambda name: [figure])
     folders = (tmp_path / "made", tmp_path / "docs", tmp_path / "tables")
     run_figure(figure, tmp_path / "made")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
 
 from experiments.studies.papers.figure import FILES, Figure, run_figure, to_csv, to_markdown
 from optim.errors import InvalidInput
@@ -24,21 +23,15 @@ def make_figure(**changes: Any) -> Figure:
             file.write("x")
         return pd.DataFrame({"x": [1, 2] if reduced else [1, 2, 3]})
 
-    def table(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.assign(**{"gain (MB/s)": rows["x"] * 1.234375})
-
-    def plot(table: pd.DataFrame, axes: Axes) -> None:
-        draw_lines(axes, table, "x")
-
     parts: dict[str, Any] = {
         "name": "some-paper/fig-1",
         "title": "A < B & C",
         "source": "Somebody, 2014, Figure 1",
         "words": "It grows.",
         "rows": rows,
-        "table": table,
-        "plot": plot,
-        "measured": lambda table: [f"It grows to {table['gain (MB/s)'].max():.2f}."],
+        "sql": 'SELECT *, x * 1.234375::DOUBLE AS "gain (MB/s)" FROM runs',
+        "panels": [{"kind": "lines", "x": "x"}],
+        "texts": [("FROM shown", 'It grows to {max("gain (MB/s)"):.2f}.')],
         "readings": ("The start is chosen.",),
         "size": "Full: 3 points.",
     }
@@ -92,11 +85,8 @@ def test_rows_are_asked_again_with_the_same_folder(tmp_path: Path) -> None:
 
 
 def test_what_fails_leaves_no_page(tmp_path: Path) -> None:
-    def broken(table: pd.DataFrame, axes: Axes) -> None:
-        raise InvalidInput([])
-
-    with pytest.raises(InvalidInput):
-        run_figure(make_figure(plot=broken), tmp_path)
+    with pytest.raises(LookupError, match="nowhere"):
+        run_figure(make_figure(panels=[{"kind": "lines", "sql": "FROM nowhere"}]), tmp_path)
     assert not (tmp_path / "some-paper" / "fig-1" / "page.md").exists()
 
 
@@ -113,13 +103,11 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         run_figure(make_figure(), tmp_path)
 
 
-def test_several_panels_are_a_list_of_axes(tmp_path: Path) -> None:
-    def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
-        assert len(axes) == 2
-        for one in axes:
-            draw_lines(one, table, "x")
-
-    run_figure(make_figure(plot=plot, panels=2), tmp_path)
+def test_several_panels_are_one_below_the_other(tmp_path: Path) -> None:
+    panel = {"kind": "lines", "x": "x", "ylabel": "upper"}
+    made = run_figure(make_figure(panels=[panel, {**panel, "ylabel": "lower"}]), tmp_path)
+    drawing = (made.folder / "plot.svg").read_text()
+    assert drawing.index("upper") < drawing.index("lower")
 
 
 def test_markdown_shows_unknown_as_a_dash_and_escapes() -> None:
