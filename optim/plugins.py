@@ -8,6 +8,7 @@ is reported with its package.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import warnings
@@ -363,7 +364,7 @@ def _typed(kind: str, value: Any) -> Any:
         return int(value)
     if kind == "float":
         number = number_of(value)
-        if number != number:
+        if not math.isfinite(number):  # no limit is written as none
             raise ValueError
         return number
     return str(value)

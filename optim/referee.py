@@ -442,7 +442,7 @@ def _instance_frames(instance: Instance, plan: Plan | None) -> Mapping[str, pd.D
     import pandas as pd
 
     nodes, tasks = instance.nodes, instance.tasks
-    racks = [nodes.rack_ids[r] if nodes.rack_ids else None for r in nodes.rack.tolist()]
+    racks = [nodes.rack_ids[r] if r >= 0 else None for r in nodes.rack.tolist()]
     capacity = np.where(np.isfinite(nodes.capacity), nodes.capacity, np.nan)
     homes = [nodes.ids[n] if n >= 0 else None for n in tasks.node.tolist()]
     names = instance.resources

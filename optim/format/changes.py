@@ -12,7 +12,7 @@ from optim.format.instance import Instance
 from optim.plugins import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     Document = dict[str, Any]
 
@@ -142,36 +142,40 @@ def add_nodes(document: Document, like: str, added: list[str]) -> None:
             ]
         elif like in link["nodes"]:
             link["nodes"] = [*link["nodes"], *added]
-    for places in _lists(document):
-        if like in places:
-            places += added
+    for holder, _ in _holders(document):
+        if like in holder.get("allowed", ()):
+            holder["allowed"] += added
 
 
-def _lists(document: Document) -> Iterable[list[str]]:
-    """Yield every list of allowed nodes."""
-    for task in document.get("tasks", []):
-        if task.get("allowed"):
-            yield task["allowed"]
+def _holders(document: Document) -> Iterator[tuple[Document, str]]:
+    """Yield all that may have a list of allowed nodes, tasks and groups, and what they are of."""
+    yield from ((task, task["id"]) for task in document.get("tasks", []))
     for operator in document.get("operators", []):
-        group = operator.get("group") or {}
-        if group.get("allowed"):
-            yield group["allowed"]
+        if "group" in operator:
+            yield operator["group"], operator["id"]
 
 
-def _drop_node(instance: Instance, document: Document, change: Change) -> None:
+def _gone(instance: Instance, change: Change) -> tuple[str, list[str]]:
+    """Return the node that a change takes, and those that are left."""
     gone = _known(instance, change, instance.nodes.ids)
     rest = [name for name in instance.nodes.ids if name != gone]
     if not rest:
-        raise InvalidInput(Problem("--drop-node", gone, "is the only node"))
+        raise InvalidInput(Problem(f"--{change.name}", gone, "is the only node"))
+    return gone, rest
+
+
+def _drop_node(instance: Instance, document: Document, change: Change) -> None:
+    gone, rest = _gone(instance, change)
     for node in document["nodes"]:
         if node["id"] == gone:
             node["leaving"] = True
-    for task in document.get("tasks", []):
-        task["allowed"] = _without(task.get("allowed") or rest, gone, task["id"], change)
-    for operator in document.get("operators", []):
-        group = operator.get("group")
-        if group:
-            group["allowed"] = _without(group.get("allowed") or rest, gone, operator["id"], change)
+    groups = np.flatnonzero(instance.operators.group_tasks >= 0).tolist()
+    members = {instance.tasks.ids[t] for o in groups for t in instance.tasks_of(o)}
+    for holder, name in _holders(document):
+        # a member without a list of its own has its group's, which a new one would override
+        inherits = "tasks" not in holder and name in members
+        if "allowed" in holder or not inherits:
+            holder["allowed"] = _without(holder.get("allowed", rest), gone, name, change)
 
 
 def _without(places: list[str], gone: str, where: str, change: Change) -> list[str]:
@@ -183,7 +187,7 @@ def _without(places: list[str], gone: str, where: str, change: Change) -> list[s
 
 
 def _fail_node(instance: Instance, document: Document, change: Change) -> None:
-    gone = _known(instance, change, instance.nodes.ids)
+    gone, _ = _gone(instance, change)
     document["nodes"] = [node for node in document["nodes"] if node["id"] != gone]
     for link in document.get("links", []):
         link["nodes"] = [name for name in link["nodes"] if name != gone]
@@ -194,22 +198,20 @@ def _fail_node(instance: Instance, document: Document, change: Change) -> None:
             task.pop("slot", None)
         if "copies" in task:
             task["copies"] = [name for name in task["copies"] if name != gone]
-        if task.get("allowed"):
-            task["allowed"] = _without(task["allowed"], gone, task["id"], change)
-    for operator in document.get("operators", []):
-        group = operator.get("group")
-        if group and group.get("allowed"):
-            group["allowed"] = _without(group["allowed"], gone, operator["id"], change)
+    for holder, name in _holders(document):
+        if "allowed" in holder:
+            holder["allowed"] = _without(holder["allowed"], gone, name, change)
 
 
 def _scale_load(instance: Instance, document: Document, change: Change) -> None:
     name = _known(instance, change, instance.operators.ids)
-    driven = [instance.resources[r] for r in instance.rate_driven]
+    driven, number = [instance.resources[r] for r in instance.rate_driven], instance.operators.index
     for operator in document["operators"]:
-        if operator["id"] == name and operator.get("group"):
-            _times(operator["group"].get("load", {}), driven, change.amount)
-    number = instance.operators.ids.index(name)
-    members = {instance.tasks.ids[t] for t in instance.tasks_of(number)}
+        if operator["id"] == name:
+            _times(operator.get("group", {}).get("load", {}), driven, change.amount)
+            # derived load is of the first resource: cpu_per_tuple × tuple rate
+            _times(operator, ["cpu_per_tuple"] if 0 in instance.rate_driven else [], change.amount)
+    members = {instance.tasks.ids[t] for t in instance.tasks_of(number[name])}
     for task in document.get("tasks", []):
         if task["id"] in members:
             _times(task.get("load", {}), driven, change.amount)
@@ -218,7 +220,7 @@ def _scale_load(instance: Instance, document: Document, change: Change) -> None:
 def _scale_rate(instance: Instance, document: Document, change: Change) -> None:
     driven, factor = [instance.resources[r] for r in instance.rate_driven], change.amount
     for operator in document.get("operators", []):
-        _times((operator.get("group") or {}).get("load", {}), driven, factor)
+        _times(operator.get("group", {}).get("load", {}), driven, factor)
     for task in document.get("tasks", []):
         _times(task.get("load", {}), driven, factor)
     for stream in document.get("streams", []):

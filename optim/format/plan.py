@@ -314,11 +314,12 @@ class Plan:
 
 
 def _indices(values: ArrayLike, length: int, below: int) -> Ints:
-    array = np.array(values, dtype=np.int32)
-    if array.shape != (length,):
-        raise ValueError(f"expected {length} indices, one a task; got shape {array.shape}")
-    if length and (array.min() < 0 or array.max() >= below):
-        raise ValueError("every task needs a place; an index is out of range")
+    given = np.asarray(values)
+    if given.shape != (length,):
+        raise ValueError(f"expected {length} indices, one a task; got shape {given.shape}")
+    if length and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= below):
+        raise ValueError("every task needs a place; an index is out of range, or not whole")
+    array = np.array(given, dtype=np.int32)
     array.flags.writeable = False
     return array
 

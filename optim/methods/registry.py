@@ -12,6 +12,7 @@ import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from optim.plugins import REFERENCE, Option, Plugins, read_options
@@ -200,9 +201,12 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Take one limit for a list of one, and each once."""
+        """Take one limit for a list of one, and each once; whole numbers of numpy as such."""
         given = (self.ignore,) if isinstance(self.ignore, str) else self.ignore
         object.__setattr__(self, "ignore", tuple(dict.fromkeys(given)))
+        for name in ("seed", "threads"):
+            if isinstance(number := getattr(self, name), Integral):
+                object.__setattr__(self, name, int(number))
 
     @classmethod
     def of(cls, settings: Settings | None, keywords: Mapping[str, Any]) -> Settings:
@@ -210,8 +214,9 @@ class Settings:
         given = cls() if settings is None else settings
         names = {each.name for each in fields(cls)} - {"options"}
         changes = {name: value for name, value in keywords.items() if name in names}
-        options = {name: value for name, value in keywords.items() if name not in names}
-        return replace(given, **changes, options={**given.options, **options})
+        others = {name: value for name, value in keywords.items() if name not in names}
+        options = {**given.options, **others.pop("options", {}), **others}
+        return replace(given, **changes, options=options)
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,10 @@ def _solve(instance: Instance, method: str, asked: Settings) -> Result:
     if other is None:
         return found
     limits = replace(instance.limits, max_load_distance=None)  # of the resource without load
-    turned = replace(instance, limits=limits).replace(resources=other)
+    # a load that is derived would be of the resource that stands first; here all of these are 0
+    operators = instance.to_dict().get("operators", [])
+    given = [{k: v for k, v in each.items() if k != "cpu_per_tuple"} for each in operators]
+    turned = replace(instance, limits=limits).replace(resources=other, operators=given)
     left = replace(asked, objective="load_distance", warm_start=None)
     second = _solve_as_asked(turned, method, left)
     if not second.feasible or second.plan is None or second.objective is None:

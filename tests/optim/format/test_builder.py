@@ -37,6 +37,7 @@ def test_tables_in_and_out() -> None:
     plan = Plan.from_indices(instance, [0, 1, 1], method="by hand")
     frames = to_frames(instance, plan)
     assert frames["tasks"]["planned"].tolist() == ["n<1>", "n2", "n2"]
+    assert frames["nodes"]["rack"].tolist() == ["r1", None]
     again = InstanceBuilder("c", resources=instance.resources)
     again.frame("nodes", frames["nodes"]).frame("tasks", frames["tasks"].drop(columns="planned"))
     copy = again.frame("traffic", frames["traffic"]).build()

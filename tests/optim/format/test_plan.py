@@ -35,8 +35,8 @@ def test_changed_plan_is_noticed() -> None:
     assert Plan.from_dict(value).assignment["a/0"] == "n2"
 
 
-@pytest.mark.parametrize("node", [[0, 1, 0], [0, 1, 0, -1], [0, 1, 0, 2]])
-def test_incomplete_placement_is_no_plan(node: list[int]) -> None:
+@pytest.mark.parametrize("node", [[0, 1, 0], [0, 1, 0, -1], [0, 1, 0, 2], [0, 1.5, 0, 1]])
+def test_incomplete_placement_is_no_plan(node: list[float]) -> None:
     with pytest.raises(ValueError, match=r"indices|place"):
         Plan.from_indices(instance(), node)
 

@@ -39,6 +39,7 @@ def test_values_are_typed(option: Option, given: Any, read: Any) -> None:
         (COUNT, 1.5, "no whole number"), (COUNT, True, "no whole number"),
         (COUNT, 21, "out of range"), (COUNT, "-1", "out of range"),
         (LIMIT, "nan", "no number"), (LIMIT, "0.5", "out of range"), (LIMIT, [1], "no number"),
+        (LIMIT, "inf", "no number"),
         (RULE, "b", "not a choice"),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from optim import Instance, solve
@@ -45,6 +46,13 @@ def test_an_object_and_its_fields_as_keywords_are_the_same() -> None:
     assert one.plan is not None
     assert two.plan is not None
     assert one.plan.sha256 == two.plan.sha256
+
+
+def test_options_are_taken_as_a_mapping_and_whole_numbers_of_numpy_as_such() -> None:
+    asked = {"options": {"best": 1}, "seed": np.int64(3), "threads": np.int32(2), "first": "order"}
+    found = Settings.of(Settings(options={"best": 2, "last": 3}), asked)
+    assert found.options == {"best": 1, "last": 3, "first": "order"}
+    assert (found.seed, type(found.seed), type(found.threads)) == (3, int, int)
 
 
 def test_one_limit_is_a_list_of_one_and_each_is_there_once() -> None:

@@ -474,6 +474,19 @@ def test_where_nothing_loads_the_first_resource_another_is_balanced(
         assert result.instance_sha256 == instance.sha256
 
 
+def test_another_resource_is_balanced_where_a_derived_load_of_the_first_is_nothing() -> None:
+    made = Instance.from_dict({
+        "format": "streamplace.instance/1", "name": "x", "resources": ["cpu", "memory"],
+        "nodes": [{"id": n, "capacity": {"memory": 90}} for n in ("n1", "n2")], "input_rate": 10,
+        "operators": [
+            {"id": "a", "group": {"tasks": 4, "load": {"memory": 40}}, "cpu_per_tuple": 0}
+        ],
+    })  # fmt: skip
+    result = solve(made)
+    assert result.evaluation is not None and result.feasible
+    assert set((result.evaluation.node_tasks or {}).values()) == {2}
+
+
 def test_numbers_that_a_solver_cannot_hold_are_a_refusal_whatever_is_in_hand() -> None:
     """With the current placement in hand this ended in `error`."""
     made = instance(
