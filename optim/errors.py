@@ -50,6 +50,7 @@ def shorten(value: Any) -> str:
             return f"<{kind} of {len(value)}>"
     if isinstance(value, str) and len(value) > _SHOWN_VALUE:
         value = value[:_SHOWN_VALUE] + "…"
+    # to write a number of a million digits takes seconds, and Python refuses beyond 4,300
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
         return f"<integer of {value.bit_length()} bits>"
     text = repr(value)

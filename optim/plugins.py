@@ -56,6 +56,7 @@ def entries(group: str) -> dict[str, Entry]:
         if dist is not None and id(dist) not in names:
             names[id(dist)] = dist.name
         found.append(Entry(point, OURS if dist is None else names[id(dist)]))
+    # the last of equal names stays in the dictionary: ours, else the last package by name
     found.sort(key=lambda entry: (entry.package == OURS, entry.package, entry.point.value))
     known = {entry.point.name: entry for entry in found}
     return {name: known[name] for name in sorted(known)}

@@ -149,6 +149,7 @@ class Mending:
     @property
     def rounds(self) -> int | None:
         """Further rounds of the budget that mend the rest at this pace; ``None`` if none do."""
+        # rounds left = excess that is left / excess mended in this one
         done = self.excess_now - self.excess
         if not self.still:
             return 0

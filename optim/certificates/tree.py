@@ -80,6 +80,7 @@ class Tree:
         self.left, self.deadline = nodes, deadline
         self.arrays = arrays or Arrays(model)
         rows, gain = len(model.rows), self.arrays.gain
+        # gains up to 1000: tolerances of the solver are absolute
         self.scale = 1000.0 / max(1e-300, float(np.abs(gain).max(initial=0.0)) or 1.0)
         self.gain = gain * self.scale
         self.keys = self.arrays.keys
@@ -212,6 +213,7 @@ class Tree:
         if self.model.kind == "counting":  # columns are not whole one by one
             return columns, self._branch(columns, z)
         rests = np.asarray(reduced)
+        # reduced-cost fixing: where value + rest closes, no better solution uses the column
         keep = (rests >= self._least(step["over"]) - value) | self.parts[columns]
         if keep.sum() < _WORTH * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
@@ -295,6 +297,7 @@ class Tree:
             pays = np.flatnonzero(reduced < -_TOLERANCE * price)
             if not len(pays):
                 break
+            # column generation: the most negative reduced costs join
             best = pays[np.argsort(reduced[pays], kind="stable")[:_ADDED]]
             chosen = np.unique(np.r_[chosen, best])
         whole = np.zeros(len(cost))
@@ -381,6 +384,7 @@ class Tree:
             for specs, totals in self._sets(keys, z_used, pairs=pairs):
                 if not len(specs):
                     continue
+                # most fractional; of ties the first, so that a proof repeats
                 part = totals - np.floor(totals)
                 score = np.minimum(part, 1 - part)
                 at = int(np.argmax(score > score.max() - _SAME))

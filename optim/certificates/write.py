@@ -134,6 +134,7 @@ def certify(
     if excess is not None and assignment is not None:
         most = rounded(Fraction(excess) * (1 + _SPARE) + _TINY, ZERO, "imc_gain")
         mine = check.value_of(instance, {"assignment": dict(assignment)}, check.EXCESS)
+        # half of the time for the first level, the rest for the objective
         half = limits._replace(deadline=now + seconds / 2)
         bound, proof = _least(instance, mine, half, listed=patterns)
         level = {check.EXCESS: {"bound": number(bound), "most": number(most), "proof": proof}}
@@ -294,6 +295,7 @@ def _counted(
             high = bound
         else:
             low, found = bound, proof
+        # the first bound held, or there is no time left for a better one
         if high == value or time.process_time() > limits.deadline:
             break
         bound = rounded((low + high) / 2, ZERO, objective)
@@ -508,6 +510,7 @@ class Moves(Tree):
             ends = ((held.astype(float), mine, "<", at), (held.astype(float), mine, ">", at + 1))
             sides = [Side((*cuts, end), self._fewest(columns, (*cuts, end))) for end in ends]
             most = self.budget + 1
+            # product rule of strong branching: both sides are to gain
             score = float(
                 np.prod([max(1e-4, min(most, side.answer.moves) - answer.moves) for side in sides])
             )

@@ -413,6 +413,7 @@ def _read_level(
             reason = f"weighs {figure.name} by {abs(weight):g}"
             remedy = "give each figure a finite weight that is not 0, or leave it out"
             problems.append(Problem(PATH, text, reason, remedy))
+        # a sum is maximised: what is to be small needs a minus
         elif (weight > 0) != (figure.sense == "max"):
             small = figure.sense == "min"
             seeks, sign = ("much", "a minus") if small else ("little", "no minus")

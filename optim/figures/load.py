@@ -420,6 +420,7 @@ def carrying(instance: Instance, rate: float) -> Instance:
     driven = np.isin(np.arange(instance.num_resources), instance.rate_driven)
     left = links.capacity * limits.max_link_utilisation - links.background
     with np.errstate(divide="ignore", invalid="ignore"):
+        # background + rate · load <= capacity · u is load <= (capacity · u - background) / rate
         capacity = (instance.headroom / rate + nodes.background) / limits.max_utilisation
         most = (left / rate + links.background) / limits.max_link_utilisation
     capacity = np.where(driven & (instance.headroom > 0), capacity, nodes.capacity)
@@ -522,6 +523,7 @@ def restarted(instance: Instance, node: Ints, lost: int = -1) -> Ints | None:
         need = with_it[:, driven]
         share = np.where(need > 0, np.inf, 0.0)
         np.divide(need, room[:, driven], out=share, where=(need > 0) & (room[:, driven] > 0))
+        # nine digits, so that sums in another order choose the same node
         n = int(np.argmin(np.where(fits, np.round(share.max(axis=1), 9), np.inf)))
         n = n if fits[n] else int(np.argmax(fits))
         at[t] = n

@@ -140,6 +140,7 @@ def workers_restarted(instance: Instance, node: Ints, slot: Ints) -> int | None:
     tasks = instance.tasks
     if not (tasks.node >= 0).any() or len(unknown_slots(instance)):
         return None
+    # one width for both, or numbers of slots could not be compared
     width = 1 + max(int(tasks.slot.max(initial=0)), int(slot.max(initial=0)))
     now, then = (
         np.where((at >= 0) & (number >= 0), at.astype(np.int64) * width + number, -1)
@@ -175,6 +176,7 @@ def least_tasks(
     whole = rate * float(instance.tasks.load[tasks, resource].sum())
     if not most > 0:
         return len(tasks), None if whole > 0 else 1
+    # least n with whole / n <= most; 1e-9 less, so that rounding of the quotient adds no task
     return len(tasks), max(1, int(np.ceil(whole / most * (1 - 1e-9))))
 
 

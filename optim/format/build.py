@@ -362,6 +362,7 @@ class _Builder:
             entries, rows = self.document.tasks[part], self.rows[part]
 
             def fill(column: Any, values: list[Any], rows: Any = rows) -> Any:
+                # None, a value that is left out, is nan, and whatever stood in the column stays
                 found = _numbers(values)
                 given = ~np.isnan(found)
                 column[rows[given]] = found[given]
@@ -437,6 +438,7 @@ class _Builder:
             members = np.flatnonzero(columns.operator == o)
             missing = members[~columns.given[members, 0]]
             columns.load[missing, 0] = derived / max(1, len(members))
+            # of a group the two are compared as totals (`derived_load`); tasks one by one only here
             listed = len(members) > 0 and self.sizes[o] == 0 and len(missing) == 0
             total = float(columns.load[members, 0].sum())
             if listed and not same(total, derived):
@@ -468,6 +470,7 @@ class _Builder:
         order = np.argsort(operator, kind="stable")
         self.order = order[operator[order] >= 0].astype(np.int32)
         self.per_operator = np.bincount(operator[self.order], minlength=len(self.sizes))
+        # position of a task among those of its operator, in the order of the file
         starts = np.cumsum(self.per_operator) - self.per_operator
         member = np.full(len(operator), NO_INDEX, dtype=np.int32)
         member[self.order] = np.arange(len(self.order)) - np.repeat(starts, self.per_operator)
@@ -548,6 +551,7 @@ class _Builder:
         for i in np.flatnonzero((source == target) & (source >= 0)):
             reason, remedy = "sends to itself", "a task never leaves its node"
             self.refuse(f"traffic[{i}]", entries[i][0], reason, remedy)
+        # (sender, receiver) as one number: the pair is directed
         key = source.astype(np.int64) * max(1, len(self.tasks.ids)) + target
         first, counts = np.unique(key, return_index=True, return_counts=True)[1:]
         if (counts > 1).any():

@@ -348,6 +348,7 @@ def checked(value: Any) -> InstanceDocument:
     InvalidInput
         With every problem by path.
     """
+    # a million checked dictionaries beside the parsed ones take twice the memory
     lists = {name: value[name] for name in _LISTS if _is_long(value, name)}
     try:
         for name, entries in lists.items():
@@ -550,6 +551,7 @@ def _first_errors(
     Each takes some hundred times the memory of what it is about. Unless `deep`, only the lists
     right in the document are cut, and only what is wrong with their elements counts.
     """
+    # an error of each element would take a hundred times the memory of the document
     for most in (_MAX_PROBLEMS // 10, 1):
         try:
             adapter.validate_python(_shortened(value, most, deep), context=context)

@@ -548,6 +548,7 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
     grouped[own] = operators.group_tasks[table.operator[own]] >= 0
     size[grouped] = operators.group_tasks[table.operator[grouped]]
     share = _even_share(instance, grouped, size)
+    # compared bit by bit: both are the same division of the group's total
     load_differs = table.load != share
     state_share = np.full(instance.num_tasks, np.nan)
     state_share[grouped] = operators.group_state[table.operator[grouped]] / size[grouped]
@@ -628,6 +629,7 @@ def _even_share(instance: Instance, grouped: Any, size: Floats) -> Floats:
     share[grouped] = operators.group_load[table.operator[grouped]] / size[grouped, None]
     rows = np.flatnonzero(table.operator >= 0)
     at = table.operator[rows]
+    # cpu_per_tuple × tuple rate, shared by the tasks
     derived = operators.cpu_per_tuple[at] * operators.tuple_rate[at] / operators.num_tasks[at]
     use = ~operators.group_load_given[at, 0] & ~np.isnan(derived)
     share[rows[use], 0] = derived[use]

@@ -353,6 +353,7 @@ class _Change:
             at = np.indices((len(a), len(b))).reshape(2, -1)
             rates = rate * a[at[0]] * b[at[1]]
         else:
+            # 1 / a of the rate is a sender's even part: of unequal ones, its own share
             i, j, part = point_pairs(pattern, len(a), len(b))
             at, rates = np.array([i, j]), rate * part * len(a) * a[i]
         columns = zip(*at.tolist(), rates.tolist(), strict=True)

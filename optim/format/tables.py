@@ -144,6 +144,7 @@ class TaskTable(_Frozen):
 
     def any_allowed(self, found: Bools) -> Bools:
         """(len(restricted),) whether any of `found`, one an entry of `allowed_indices`, holds."""
+        # differences of running counts: entries found in each row
         count = np.concatenate([[0], np.cumsum(found)])
         return np.asarray(np.diff(count[self.allowed_indptr]) > 0)
 

@@ -136,6 +136,7 @@ class Traffic:
             elif stream.pattern != "full":
                 i, j, share = point_pairs(stream.pattern, a, b)
                 parts.append((senders[i], receivers[j], stream.rate * share))
+            # few pairs: as single ones they take less than the counts of a block
             elif a * b <= max(_ALWAYS_EXPANDED, 4 * (a + b)):
                 parts.append(_expand(FullBlock(senders, receivers, stream.rate / (a * b))))
             else:
@@ -283,6 +284,7 @@ class Traffic:
             )
         source, target, rate = self.directed()
         low, high = np.minimum(source, target).astype(np.int64), np.maximum(source, target)
+        # both directions of a pair have one key
         key, where = np.unique(low * self.num_tasks + high, return_inverse=True)
         merged = np.bincount(where, rate, len(key)).astype(np.float64)
         u, v = np.divmod(key, max(1, self.num_tasks))
@@ -345,6 +347,7 @@ def find_cycle(num_operators: int, edges: Sequence[tuple[int, int]]) -> list[int
     acyclic = set(topological_order(num_operators, edges))
     rest = [edge for edge in edges if edge[0] not in acyclic and edge[1] not in acyclic]
     # walking against the edges from anywhere behind a cycle must end in one
+    # of several the first in the file, so that the cycle reported repeats
     feeder = {target: source for source, target in reversed(rest)}
     if not feeder:
         return []

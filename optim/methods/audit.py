@@ -72,6 +72,7 @@ def check_claim(
     value = evaluation.objective(objective.name)
     if outcome.claimed is None or value is None:
         return
+    # of the value, and of all there is: a small difference of large sums has their rounding
     allowed = _CLAIM_RELATIVE * max(abs(value), abs(outcome.claimed))
     allowed += _claim_noise(objective, evaluation)
     if not abs(value - outcome.claimed) <= allowed:  # a claimed NaN is none of them
@@ -240,6 +241,7 @@ def write_result(
     if fixed is not None and comparable is not None:
         outcome.notes.append(f"{objective.name} is {comparable:g} {FOR_EVERY_PLAN}: {fixed}")
         proofs = (Termination.OPTIMAL, Termination.GAP_REACHED)
+        # nothing was optimised where all plans are equal
         stopped = Termination.HEURISTIC if stopped in proofs else stopped
     times = {"build": 0.0, "solve": 0.0, **outcome.times}
     times["check"] = time.perf_counter() - began
@@ -399,6 +401,7 @@ def _plan_in_hand(
         if theirs is None:
             continue
         if outcome.termination is Termination.INFEASIBLE:
+            # methods leave part of the tolerance free: a plan that uses it refutes no claim
             edge = at_the_edge(bound, other)
             false = f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
             if not edge and outcome.solver is None:

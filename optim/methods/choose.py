@@ -228,6 +228,8 @@ def _not_for(method: Method, objective: Figure) -> tuple[str, str]:
     return reason, remedy
 
 
+# cut-offs by size are chosen from timings on the examples and the open benchmark: below them a
+# method proves its plan within seconds
 _EXACT_TASKS = 400
 _EXACT_UNLIKE = 12
 _EXACT_MOVES = 60_000
@@ -303,6 +305,7 @@ def choices(
         same = [one for one in candidates if one[0] == prefer]
         candidates[:0] = same[:1] or [(prefer, "as before the change")]
     refused: list[Problem] = []
+    # all that keep every limit come before those whose plans need repair
     for repair in (False, True):
         for name, why in candidates:
             method = get_method(name)

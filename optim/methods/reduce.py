@@ -181,6 +181,7 @@ def without_slots(instance: Instance, honours: frozenset[str]) -> tuple[Instance
     room = np.hstack([slots * each, slots * (_PLENTY if most is None else most)])
     load = np.hstack([instance.tasks.load, np.ones((instance.num_tasks, 1))])
     columns = tuple(f"slots {k}" for k in range(load.shape[1]))
+    # products of two finite bounds stay below `_PLENTY`: what is above had no bound on one side
     room = np.where(room < _PLENTY, room, np.inf)
     for rule in _OF_SLOTS:
         instance = rule.dropped(instance)
@@ -356,6 +357,7 @@ def _bounded(instance: Instance, rule: Rule) -> Instance:
     if limit is None:
         changed = np.where(placed, cost, np.minimum(cost, most))
     else:
+        # no plan can pay twice the budget, and 2 · limit is of the budget's own size
         beyond = 2 * limit if limit > 0 else 1.0
         far = placed & (cost > _FAR * limit)
         changed = np.where(far, beyond, np.where(placed, cost, np.minimum(cost, most)))
@@ -377,6 +379,7 @@ def without_misfits(instance: Instance, binding: Instance) -> Instance:
     """
     room, load = _rooms(binding), instance.tasks.load
     with np.errstate(invalid="ignore"):
+        # a row is looked at where a load is far above its room, or the room is next to nothing
         wide = (load.max(axis=0, initial=0.0) > _FAR * room) | (room < _TINY)
     rows = np.argwhere(wide & np.isfinite(room))
     if not len(rows) or len(rows) * instance.num_tasks > _MOST:
@@ -384,6 +387,7 @@ def without_misfits(instance: Instance, binding: Instance) -> Instance:
     lost: dict[int, list[int]] = {}
     for n, r in rows.tolist():
         own, most = load[:, r], room[n, r]
+        # what exceeds the room by less is left to the row: the referee may take it as rounding
         misfit = (own > most) & ((own < _TINY) | ((most > 0) & (own > _FAR * most)))
         for task in np.flatnonzero(misfit).tolist():
             lost.setdefault(task, []).append(n)
@@ -498,6 +502,7 @@ def _typical(total: float, values: Floats) -> float:
 
     Scaled by a mean that is one large number alone, all others would lose their digits.
     """
+    # median · count stands for the total without outliers
     some = values[values > 0]
     usual = float(np.median(some)) * len(some) if len(some) else 0.0
     return usual if 0 < usual * _OUTLIER < total else total
@@ -568,6 +573,7 @@ def canonical(values: Any, unit: Any) -> Any:
     np.log10(some, out=digits, where=plain)
     # powers up to 22 are exact; where a number is smaller than that, so is its last digit
     power = 10.0 ** np.clip(_DIGITS - 1 - np.floor(digits), -22, 22)
+    # an integer of 14 digits and an exact power of ten: the quotient is rounded once, in any unit
     whole = np.rint(np.where(plain, some, 0.0) * power)
     return np.where(whole > 0, whole / power, some)  # what is a little stays more than nothing
 

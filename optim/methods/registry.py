@@ -476,6 +476,7 @@ class Method:
         from optim.rules.base import OF_SLOT_ASSIGNMENT
 
         named = frozenset() if self.forms and self.honours == _USUAL else self.honours
+        # max_load holds in all plans or in none; the others are added around a heuristic's run
         kept = self.forms | {Form.TASK} | ({Form.NODE_COUNT} if self.confined else set())
         kept |= OF_SLOT_ASSIGNMENT if self.reassigned else set()
         honours = rules_of(kept).union(named)

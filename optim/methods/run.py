@@ -257,6 +257,7 @@ def _run(method: Method, instance: Instance, request: Request) -> Outcome:
         limit is None
         or ended
         or method.kind == "heuristic"
+        # it would have ended in time, had nothing been compiled
         or not spent - compiled < limit <= spent
     ):
         return outcome
@@ -384,6 +385,7 @@ def _limit(starter: Method, instance: Instance, request: Request) -> float | Non
     left = request.remaining()
     if left is None or request.time_limit is None:
         return None
+    # at most a quarter of what is left, and never into the half that is the method's own
     share = min(_SHARE * left, left - (1.0 - _STARTS) * request.time_limit)
     if starter.kind == "search":
         share = min(share, _SEARCHED + _A_PLACE * instance.num_tasks * instance.num_nodes)

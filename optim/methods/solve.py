@@ -302,6 +302,7 @@ def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
     whole = None
     if least.excess == 0 or least.bound <= 0:  # there may be plans that keep every limit
         limit = asked.time_limit
+        # where a plan of no excess is known that run is the answer; else half is the second level's
         half = limit and (limit if least.excess == 0 else limit / 2)
         whole = _solve(instance, method, replace(asked, time_limit=half))
         stopped = whole.termination is Termination.INTERRUPTED
@@ -367,6 +368,7 @@ def _start_of_mending(
     """
     if asked.warm_start is None:
         return None
+    # of the time limit a quarter for each instance that the start may be of
     limit = None if asked.time_limit is None else asked.time_limit / 4
     request = _request(chosen, replace(asked, solver=None, gap=None, time_limit=limit, options={}))
     found: list[tuple[float, int, Start]] = []
@@ -689,6 +691,7 @@ def _gap(gap: float | str | None, figure: Figure) -> float | None:
         raise InvalidInput(Problem("--gap", gap, reason, "such as 0.01 or 1%"))
     if isinstance(gap, str):
         value = value if figure.percent else value / 100
+    # a bare number is a share, so that 5 is surely meant in percent
     if value > 1 and not figure.percent:
         reason = f"is more than 100 % of {figure.name}"
         remedy = "" if isinstance(gap, str) else f"{gap:g} percent is written {gap:g}%"

@@ -193,6 +193,7 @@ def _capacity_apart(instance: Instance, r: int = 0) -> Instance:
     capacity = nodes.capacity[:, r]
     bound = capacity * limits.max_utilisation[r]
     share = np.array(limits.max_utilisation)
+    # so wide that all load fits any node: the resource beside it is what binds
     share[r] = max(1.0, float((instance.totals[r] / capacity).max()))
     changed = replace(instance, limits=replace(limits, max_utilisation=share))
     made = with_columns(
@@ -238,11 +239,13 @@ def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
     """Judge all placements, where they are few: the model does not know every rule."""
     kinds, allowed, _ = placing_masks(start.binding)
     number = np.maximum(allowed.sum(axis=1)[kinds], 1)
+    # logarithms: the product of a thousand numbers is beyond doubles
     if np.log(number).sum() > np.log(_EVERY):
         return best
     places = [np.flatnonzero(allowed[kind]) for kind in kinds]
     every = np.array(list(itertools.product(*places)), dtype=np.int32)
     excess, surely = np.array([start.judged_surely(node) for node in every]).T
+    # `surely` counts what is undecided within the work limit as kept, so it bounds from below
     least, bound = float(excess.min()), float(surely.min())
     if least >= best.excess - best.rounding:
         return replace(best, bound=min(bound, best.excess))
@@ -393,6 +396,7 @@ class SecondLevel:
         sign = 1.0 if figure.sense == "min" else -1.0
         queue: list[tuple[float, int, Result, dict[int, Floats]]] = []
         home = Placement(base, start.instance.tasks.node)
+        # at first no row is tighter than the larger of its limit and what it has today
         caps = {k: np.maximum(limits[k], np.asarray(ROWS[k].value(home), float)) for k in rows}
         count = 0
 

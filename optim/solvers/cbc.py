@@ -224,6 +224,7 @@ def _answer(task: SolveTask, log: _Log, folder: Path, end: Exit) -> Answer:
         remedy = "see the options that CBC lists for '?'"
         raise InvalidInput(Problem(f"options.{name}", None, "is not an option of CBC", remedy))
     text = folder / "solution.txt"
+    # the log is believed before the file: after a proof CBC 2.10 may crash, or write another status
     if log.status is LinearTermination.INFEASIBLE:
         return Answer(log.status, "infeasible", warm_start_accepted=log.accepted)
     if not text.is_file():
@@ -266,6 +267,7 @@ def _vector(task: SolveTask, path: Path, native: str) -> NDArray[np.float64] | N
     data = path.read_bytes()
     rows, columns, _ = struct.unpack_from("<iid", data)
     expected = task.arrays.num_variables
+    # one column more where the objective has a constant (`ONE`)
     if columns - expected not in (0, 1) or len(data) < 16 + 8 * (2 * rows + columns):
         raise SolverError(f"cbc: solution file of {columns} columns, {len(data)} bytes")
     values = np.frombuffer(data, count=expected, offset=16 + 16 * rows)
@@ -280,6 +282,7 @@ def _bound(log: _Log, answer: Answer) -> float | None:
     if answer.termination in _CLOSED and answer.claimed is not None:
         if log.exit_gap is None:
             return answer.claimed
+        # the gap is printed with six digits
         lowest = log.sign * answer.claimed - log.exit_gap * (1 + 1e-4)
         proven = lowest if proven is None else max(lowest, proven)
     return None if proven is None else log.sign * proven
@@ -303,6 +306,7 @@ def outward_trimmed(text: str, sense: str, digits: int) -> float:
     """
     value = float(text)
     magnitude = len(f"{abs(value):.0f}") if abs(value) >= 1 else 0
+    # half a unit of the last digit that is printed at most
     half = 0.5 * 10.0 ** (magnitude - digits)
     if 0 < abs(value) < 1:
         leading = f"{abs(value):.1e}".partition("e")[2]

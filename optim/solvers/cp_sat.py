@@ -135,6 +135,7 @@ def _rows(
     np.maximum.at(largest, row, size)
     np.minimum.at(smallest, row[size > 0], size[size > 0])
     tolerance = _tolerance(arrays)
+    # of the factors the first that loses less than 1e-4 of the tolerance stays, else the best one
     factor, lost = np.ones(num), np.full(num, np.inf)
     for candidate in _factors(np.where(np.isfinite(smallest), smallest, 1.0)):
         scaled = values * candidate[row]
@@ -219,6 +220,7 @@ class _Heard(Heard):
         if not np.isfinite(told) or abs(told) >= INFINITE:
             return None
         arrays = self.task.arrays
+        # objective >= (whole cost) / factor - rounding of the costs
         lowest = told / self.whole.cost_factor - self.whole.error
         return (lowest if arrays.sense == "min" else -lowest) + arrays.offset
 

@@ -172,6 +172,7 @@ def _answer(task: SolveTask, heard: _Heard, end: Exit) -> Answer:
         answer = Answer(LinearTermination.TIME_LIMIT, "killed", bound=heard.bound)
     else:
         native, termination = STATUS.get(final["status"], ("?", LinearTermination.ERROR))
+        # of an LP mip_dual_bound is not set: its optimum is the bound
         bound = _finite(final["final_bound"], heard.bound) if task.arrays.has_integers else None
         if not task.arrays.has_integers and termination is LinearTermination.OPTIMAL:
             bound = final["objective"]

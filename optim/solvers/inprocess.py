@@ -145,6 +145,7 @@ def solve_lp(
         return LpSolution(termination, None, None, None, None, _reason(answer, termination))
     duals = np.zeros(len(row_lower))
     marginals, split = answer.ineqlin.marginals, int(above.sum())
+    # linprog has rows <= only: lower bounds are passed as -row <= -lower, so their duals turn sign
     duals[above] += marginals[:split]
     duals[below] -= marginals[split:]
     duals[equal] = answer.eqlin.marginals
@@ -319,6 +320,7 @@ def interruptible(function: Callable[[], T], seconds: float | None = None) -> T:
     except BaseException:
         caller.calls.put(None)
         raise
+    # a caller that answered is used again; one that was given up ends after its call
     _idle.append(caller)
     if error is not None:
         raise error
@@ -358,6 +360,8 @@ def dual_bound(
     doubt = abs(matrix).T @ np.abs(weight) + np.abs(cost)  # what `rest` may be off by, in roundings
     steps = np.diff(matrix.tocsc().indptr) + 2
     off = _EPSILON * steps * doubt
+    # weak duality: cost·x >= Σ weight · side + Σ min over the box of (cost - Aᵀ weight)·x, in which
+    # the rest may be off by `off` either way
     least = np.minimum(_times(rest - off, lower, upper), _times(rest + off, lower, upper))
     terms = np.concatenate([weight * np.where(weight == 0.0, 0.0, side), least])
     if not np.isfinite(terms).all():

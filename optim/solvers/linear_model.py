@@ -107,6 +107,7 @@ class LinearArrays:
         may be overstepped.
         """
         bounds = (self.row_lower, self.row_upper)
+        # 1e-9 · largest number > what the tighter bound may be overstepped by
         least = np.minimum(*(np.where(np.isfinite(b), np.abs(b), np.inf) for b in bounds))
         allowed = np.maximum(1.0, BOUND_SCALE * np.where(np.isfinite(least), least, 0.0))
         return self.row_sizes * WHOLE > TOLERANCE * allowed
@@ -134,10 +135,12 @@ class LinearArrays:
         count = np.diff(self.matrix.indptr)
         upper, lower = np.isfinite(self.row_upper)[coo.row], np.isfinite(self.row_lower)[coo.row]
         good = np.where(coo.data < 0, ~lower, ~upper) | (coo.data == 0)
+        # rows w - x <= 0 of a product w and an integer x
         plain = (count == 2) & (self.row_upper == 0) & np.isneginf(self.row_lower)
         sums = np.bincount(coo.row, coo.data, self.num_rows) == 0
         alone = np.bincount(coo.row, self.integrality[coo.col], self.num_rows) == 1
         good |= (plain & sums & alone)[coo.row] & (coo.data == 1)
+        # a column that is better the larger it is, everywhere, stands at 0 or 1 in some optimum
         bad = np.bincount(coo.col, ~good, self.num_variables) > 0
         gains = self.cost <= 0 if self.sense == "min" else self.cost >= 0
         product = ~self.integrality & ~bad & gains & (self.lower == 0) & (self.upper == 1)
@@ -389,6 +392,7 @@ class LinearModel:
         """
         row_ids, col_ids = np.asarray(rows), np.asarray(cols)
         coefficients = np.asarray(values, dtype=np.float64)
+        # broadcast only where shapes differ: of a million triplets that is a copy saved
         if not row_ids.shape == col_ids.shape == coefficients.shape:
             row_ids, col_ids, coefficients = np.broadcast_arrays(row_ids, col_ids, coefficients)
         row_ids, col_ids = _whole(row_ids), _whole(col_ids)

@@ -214,6 +214,7 @@ def mps_text(
     lines += _column_lines(arrays, columns, names)
     lines.append("RHS")
     lower, upper = arrays.row_lower, arrays.row_upper
+    # E and L rows have their upper bound on the right, with a RANGE down to the lower; G the lower
     right = np.where(np.isfinite(upper), upper, lower)
     filled = rows[right[rows] != 0]
     pairs = zip(filled.tolist(), right[filled].tolist(), strict=True)
@@ -270,6 +271,7 @@ def _entries(
     values = np.concatenate([cost[columns], coo.data[kept]])
     order = np.argsort(positions, kind="stable")
     names = [*row_names, "obj"]  # the last is row number -1
+    # models have few different numbers: each is written as text once
     texts, which = np.unique(values[order], return_inverse=True)
     table = [repr(value) for value in texts.tolist()]
     return [

@@ -142,6 +142,7 @@ def pack(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
 
 
 def _aligned(offset: int) -> int:
+    # cache lines: typed views and HiGHS' vector instructions take aligned arrays
     return offset + (-offset) % 64
 
 
@@ -281,6 +282,7 @@ class _Watch:
 
     def _interrupted(self) -> None:
         self.interrupts += 1
+        # the first interrupt asks, with time to pass the incumbent on; the second kills
         if self.interrupts == 1:
             self._ask_at = time.monotonic()
             limit = self._ask_at + INTERRUPT_GRACE

@@ -48,6 +48,7 @@ def conditioned(arrays: LinearArrays) -> LinearArrays:
     size = asked.row_sizes
     divided, small = size > LARGEST, (size > 0) & (size < SMALLEST)
     factor = np.ones(arrays.num_rows)
+    # powers of two change exponents alone: no number is rounded
     factor[divided] = 2.0 ** -np.ceil(np.log2(size[divided] / LARGEST))
     factor[small] = 2.0 ** -np.floor(np.log2(size[small]))
     matrix = arrays.matrix.copy()
@@ -94,6 +95,7 @@ def _possible(
     coo = arrays.matrix.tocoo()
     least, most = _extremes(coo, arrays.lower, arrays.upper)
     slack = TOLERANCE * np.maximum(1.0, BOUND_SCALE * size)
+    # a·x <= upper - least that the others come to, so x <= that / a (a > 0), or x >= it (a < 0)
     above = (arrays.row_upper + slack)[coo.row] - _others(coo, least, arrays.num_rows)
     below = (arrays.row_lower - slack)[coo.row] + _others(coo, -most, arrays.num_rows)
     used = (size > LARGEST)[coo.row] & (coo.data != 0) & arrays.integrality[coo.col]
@@ -140,10 +142,11 @@ def _extremes(
 # 1e-9, as solvers take it, moves the row by a thousand. Such rows of 0-1 variables are not passed.
 # What is, follows from them in exact arithmetic and has numbers that solvers distinguish:
 #
-# * the row with coefficients that are no larger than what makes it redundant; * where that is not
-# enough, the row in steps of 1e-5 of its largest number, rounded down; * and whatever vector breaks
-# the row all the same is cut off, with all others that break it for the   same reason: of the terms
-# that are too much together (a *cover*), not all. Then the model is   solved again.
+# * the row with coefficients that are no larger than what makes it redundant;
+# * where that is not enough, the row in steps of 1e-5 of its largest number, rounded down;
+# * and whatever vector breaks the row all the same is cut off, with all others that break it for
+#   the same reason: of the terms that are too much together (a *cover*), not all. Then the model
+#   is solved again.
 #
 # So that a model is infeasible, and every bound, rests on rows in which a solver sees each number.
 #
@@ -176,6 +179,7 @@ class Knapsack(NamedTuple):
         if above <= 0:
             return None
         for i in reversed(some):  # the smallest first
+            # minimal: without any of the others the rest would fit
             if self.weight[i] < above:
                 above -= self.weight[i]
                 some = [k for k in some if k != i]
@@ -192,6 +196,7 @@ class Knapsack(NamedTuple):
         """Yield rows that follow and whose numbers are near each other."""
         ones = tuple(Fraction(int(w > self.room)) for w in self.weight)
         if self.room < 0:
+            # no literals keep it: Σ literals <= -1 is infeasible, in numbers that a solver sees
             yield self.row((Fraction(1),) * len(self.weight), Fraction(-1))
             return
         if any(ones):  # too much alone
@@ -204,6 +209,7 @@ class Knapsack(NamedTuple):
             step = largest / int(LARGEST)
             yield self.row(tuple(w / step for w in weight), room / step)
             return
+        # weights rounded down and the room rounded down, both in steps: implied by the row
         step, unit = largest / _STEPS, Fraction(int(LARGEST), _STEPS)
         yield self.row(tuple((w // step) * unit for w in weight), (room // step) * unit)
 

@@ -225,6 +225,7 @@ def outward(text: str, sense: str) -> float:
     """
     mantissa, _, exponent = text.partition("e")
     decimals = len(mantissa.partition(".")[2])
+    # half a unit of the last printed digit
     half = 0.5 * 10.0 ** (int(exponent or 0) - decimals)
     return float(text) - half if sense == "min" else float(text) + half
 
@@ -320,6 +321,7 @@ def _constraints(arrays: LinearArrays) -> list[bytes]:
         head = pack(0x11, low, 0x19, high)
         id_head = b"\x32" + varint(4 * (stop - start))
         value_head = b"\x3a" + varint(8 * (stop - start))
+        # each entry: four bytes of index, eight of value
         length = len(head) + len(id_head) + len(value_head) + 12 * (stop - start)
         parts += (
             bytes([_CONSTRAINT]) + varint(length) + head + id_head, ids[4 * start : 4 * stop],

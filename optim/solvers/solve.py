@@ -205,6 +205,7 @@ def _ask(backend: Backend, task: SolveTask) -> Answer:
         else:
             answer = _solved(backend, task)
         if answer.termination is LinearTermination.INFEASIBLE_OR_UNBOUNDED:
+            # the objective decides which: solved again without one
             answer.termination = _which(backend, task)
     except KeyboardInterrupt:  # before the child ran or after it ended
         return Answer(LinearTermination.INTERRUPTED, "interrupted")
@@ -241,6 +242,7 @@ def _doubted(backend: Backend, task: SolveTask, answer: Answer) -> Answer:
     arrays = task.arrays
     if answer.termination is not LinearTermination.INFEASIBLE or not arrays.far_apart.any():
         return answer
+    # ten times `WHOLE`: by so much a solver may misjudge a row of its largest number
     width = np.where(arrays.far_apart, DOUBT * arrays.row_sizes, 0.0)
     wider = replace(arrays, row_lower=arrays.row_lower - width, row_upper=arrays.row_upper + width)
     silent = ProgressRecorder(task.model.sense, None, task.started)
@@ -340,6 +342,7 @@ def _crossed(task: SolveTask) -> str:
 
 def _cheapest_corner(arrays: LinearArrays) -> NDArray[np.float64]:
     """Put every variable at its better bound; one without cost goes next to 0."""
+    # without rows each variable is optimised by itself
     cost = arrays.cost if arrays.sense == "min" else -arrays.cost
     at_rest = np.clip(0.0, arrays.lower, arrays.upper)
     return np.where(cost > 0, arrays.lower, np.where(cost < 0, arrays.upper, at_rest))
@@ -469,6 +472,7 @@ def _polished(task: SolveTask, rounded: NDArray[np.float64]) -> NDArray[np.float
         return None
     lower = np.where(arrays.integrality, rounded, arrays.lower)
     upper = np.where(arrays.integrality, rounded, arrays.upper)
+    # an LP of the continuous variables alone, with every integer fixed at its rounded value
     sign = 1.0 if arrays.sense == "min" else -1.0
     answer = solve_lp(
         sign * arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, lower, upper,
@@ -520,6 +524,7 @@ def _checked_bound(
     beyond = sign * (bound - objective)
     if beyond <= 0:
         return float(bound)
+    # beyond by rounding: the bound is met. Beyond by a solver's tolerance: only as good as that
     rounding = max(ABSOLUTE_ZERO, CLAIM_TOLERANCE * max(abs(objective), abs(bound)))
     if beyond <= rounding:
         return objective

@@ -38,6 +38,7 @@ class Channel:
     """Frames to the parent over what was stdout; the solver's own prints go to stderr."""
 
     def __init__(self) -> None:
+        # solvers print to descriptor 1 as they like: frames get a descriptor of their own
         self._fd = os.dup(1)
         os.dup2(2, 1)
         self._lock = threading.Lock()
@@ -241,6 +242,7 @@ class _Solver:
 
     def _send_solution(self, out: Any) -> None:
         if out.mip_solution_size == self.columns and out.mip_solution:
+            # HiGHS owns the memory and reuses it after the callback: copied at once
             vector = (ctypes.c_double * self.columns).from_address(
                 ctypes.addressof(out.mip_solution.contents)
             )
@@ -249,6 +251,7 @@ class _Solver:
 
     def _send_bound(self, out: Any) -> None:
         if time.monotonic() >= self._next_bound:
+            # HiGHS reports after each node: 20 frames a second are enough for progress
             self._next_bound = time.monotonic() + 0.05
             self.channel.tell(bound=out.mip_dual_bound, incumbent=out.mip_primal_bound)
 
@@ -327,6 +330,7 @@ def cp_sat(path: str) -> None:
     deadline = packed.header["deadline"]
     if deadline is not None and "max_time_in_seconds" not in packed.header["options"]:
         parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
+    # the time left is read last, as late as can be: reading the model counts too
     wrapper.set_parameters(parameters)
     callback = _callback_class(helper)(channel)
     wrapper.add_solution_callback(callback)

@@ -95,6 +95,7 @@ class Kernel:
         self.steps += steps
         if not self.on_disk:
             return self.steps <= COMPILING
+        # compiled code pays once its reading, or the loading of numba for all kernels, takes less
         if self.steps > READING and ("numba" in sys.modules or Kernel.total + steps > LOADING):
             return False
         Kernel.total += steps
@@ -181,6 +182,7 @@ def seeded(seed: int) -> Any:
 def draw(random, below):
     """Return a random whole number of 0 … below − 1."""
     x = random[0]
+    # xorshift64*: shifts 12, 25, 27 and the multiplier of Vigna's table
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)

@@ -103,6 +103,7 @@ def twin(value: Any) -> Any:
 
 def _for_numba(function: Any) -> Any:
     """Return a copy of a function, whose names are to lead to twins (`_fill`)."""
+    # one copy of a module's names for all its functions, so that twins see each other
     names = _globals.setdefault(id(function.__globals__), dict(function.__globals__))
     closure = tuple(CellType(cell.cell_contents) for cell in function.__closure__ or ())
     copy = FunctionType(
@@ -219,6 +220,7 @@ class _Kept(IndexDataCacheFile):
 
     def _read(self, key: Any) -> Any:
         with contextlib.suppress(Exception):  # a torn pickle raises anything
+            # a named tuple with another field of the same number would otherwise load old code
             found = super().load((*key, _fields_of(key[0])))
             if found is not None:
                 return found

@@ -205,6 +205,7 @@ def _work(work: Callable[[], Any], delay: float, answers: Connection) -> None:
         pass
     except Exception as raised:  # whatever it is, it is raised where the answer is taken
         error = raised
+    # the answer must get out, whatever comes now
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # nobody waits for it any more

@@ -148,6 +148,7 @@ class ProgressRecorder:
 
     def _record(self, now: float, better_incumbent: bool) -> None:
         point = TracePoint(now, self.incumbent, self.bound)
+        # bounds that move many times a second are one entry, the last
         crowded = (
             self._bound_only
             and not better_incumbent
