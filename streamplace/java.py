@@ -89,6 +89,7 @@ def find_java() -> Java:
 def _explicit(home: Path) -> Java:
     """Take what the user named or refuse it; never fall back silently to another."""
     java = home / "bin" / "java"
+    # with the module as it is; without, through the shim that drops the argument
     for arguments in ((VECTOR_MODULE,), ()):
         found = probe(java, arguments)
         if found is None:

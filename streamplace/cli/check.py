@@ -145,6 +145,7 @@ def _resources(instance: Instance) -> Iterator[Problem]:
             yield Problem(path, resource, "is bounded on no node", remedy)
             continue
         total = float(np.maximum(room, 0).sum())
+        # above the total it is no warning but a proof: `hopeless` has it
         if np.isfinite(total) and NEARLY_FULL * total < load <= total:
             part = f"{percent(load / total)} of what staying nodes offer ({number(total)})"
             reason = f"is nearly full: load {number(load)} is {part}"

@@ -121,6 +121,7 @@ def _of_plan(
         kept = carry(given, instance, plan, replace=args.replace)
         found = why_plan(instance, plan.method, kept.node, args.objective, slot=kept.slot)
         return replace(found, carried=kept)
+    # the search for conflicts may have taken all: a plan gets 5 % in any case
     left = max(ends - time.perf_counter(), 0.05 * args.time_limit)
     began = time.perf_counter()
     asked = Settings(objective=args.objective, time_limit=_SOLVING * left, explain=0.0)

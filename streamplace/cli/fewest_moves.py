@@ -220,6 +220,7 @@ class Asking:
         exact
             Whether an exact method is to have all the time, where there is one.
         """
+        # leaving nodes stay empty: moves are saved elsewhere
         limited = moving_at_most(self.emptied, moves)
         if seconds <= 0:
             return None
@@ -339,6 +340,7 @@ class _Search:
             least = point if point.value.better_than(least.value) else least
         self.least, self.by = least, result.method
         self.plan = result.plan if least is points[0] else None
+        # 1e-6: a bound of 3.0000001 by floats still means 3 moves
         if self.best.name == "migrations" and result.bound_of == "problem":
             self.low = min(moves, math.ceil((result.bound or 0.0) - 1e-6))
         return True
@@ -378,12 +380,14 @@ class _Search:
         first = self.low
         while first < self.least.moves and not self.closed:
             middle = (first + self.least.moves) // 2
+            # halvings that are left, each with the same time
             parts = (self.least.moves - first).bit_length()
             found = self.asking.budgeted(middle, self.asking.seconds_left(_PROVING) / parts)
             if self.take(found, middle):
                 continue
             if self._excluded(found):
                 self.raise_low(middle + 1, found.method if found else "")
+            # not found, perhaps not proved: `first` guides the search alone, `low` is proved
             first = middle + 1
 
     def prove(self) -> None:
@@ -426,6 +430,7 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: An
     found = evaluate_indices(without_limits(instance, result.ignored), node, slot, objective.name)
     value = objective.of(found.objective(objective.name))
     gap = objective.gap(value.value, result.bound, objective.reference_of(found))
+    # an optimum that is given up in part is one within a gap
     ended = result.termination
     if ended is Termination.OPTIMAL and (gap is None or gap > objective.optimal_gap):
         ended = Termination.GAP_REACHED
@@ -458,6 +463,7 @@ def curve_of(asking: Asking, by: str) -> Curve:
     points = asking.points()
     if asking.objective.hard is not None:
         count = max((p.moves for p in points), default=0)
+        # budgets at equal distances: a curve of the rate has steps where they come
         fewer = np.unique(np.linspace(1, count - 1, SOLVES).astype(int))
         fewer = fewer[fewer > 0]
         for number, moves in enumerate(fewer.tolist()):
@@ -481,6 +487,7 @@ def knee_of(points: Sequence[Point], by: str) -> int | None:
     y = np.array([p.value.value for p in points], float)
     if x[-1] == x[0] or y[-1] == y[0]:
         return None
+    # both axes from 0 to 1: distance above the line between the ends
     above = (y - y[0]) / (y[-1] - y[0]) - (x - x[0]) / (x[-1] - x[0])
     return int(above.argmax()) if above.max() > 0.0 else None
 

@@ -206,6 +206,7 @@ def _listed(found: Sequence[Command]) -> str:
 
 def _short_usage(parser: argparse.ArgumentParser) -> str:
     """Return the usage with ``[options]`` in the place of all that the help lists anyway."""
+    # argparse has no public way to a usage of positional arguments alone
     formatter = parser._get_formatter()
     formatter.add_usage(None, parser._get_positional_actions(), [], prefix="")
     words = formatter.format_help().removeprefix(parser.prog).split()
@@ -220,6 +221,7 @@ class _HelpAll(argparse.Action):
         self._texts = texts
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        # only now: `--help` must not show them
         for action, text in self._texts.items():
             action.help = text
         parser.print_help()
@@ -369,6 +371,7 @@ def _near_choice(message: str) -> str:
 def _close(word: str, names: list[str]) -> str:
     import difflib
 
+    # 0.7: one or two letters of a short word, no other word
     close = difflib.get_close_matches(word, names, 1, cutoff=0.7)
     return f"; did you mean `{close[0]}`?" if close else ""
 

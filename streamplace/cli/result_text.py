@@ -213,6 +213,7 @@ def _print_traded(console: Console, instance: Instance, result: Result, before: 
         return
     assert result.evaluation is not None
     now, plan = (rate.of(found.sustainable_rate) for found in (before, result.evaluation))
+    # the present placement carries more, beyond rounding
     if not (now.gain_over(plan) or 0.0) > _SAME * (now.value or 0.0):
         return
     with suppress(StreamplaceError):  # without a method for it, it is no way out

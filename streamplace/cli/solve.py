@@ -209,6 +209,7 @@ def _run(args: argparse.Namespace) -> int:
     aim = aim_of(instance, args.method, asked) if cases_of(args) else None
     instance = the_case(args, instance)
     read = time.perf_counter() - began
+    # what the certificate may cost is measured against this
     before = processor_seconds()
     if args.fewest_moves_within is not None:
         check_moves(instance, "--fewest-moves-within", f"{100 * args.fewest_moves_within:g}%")
@@ -291,6 +292,7 @@ def _solve(
     if pinned is not None:
         course = course_of(instance, pinned, args.method, asked)
     talk = talk_console(args.quiet)
+    # without a method the time is limited to 10 s
     endless = args.method is not None and args.time_limit is None and args.gap is None
     line = None
     if not args.quiet:
@@ -383,6 +385,7 @@ def _check_writable(flag: str, path: Path, instance: str) -> None:
     elif is_special(path):
         if not os.access(path, os.W_OK):
             reason = "may not be written"
+    # links too: by device and number, not by name
     elif path.exists() and Path(instance).exists() and path.samefile(instance):
         reason = "is the instance itself"
     elif not folder.is_dir():
@@ -406,6 +409,7 @@ def certified(args: argparse.Namespace, instance: Instance, result: Result, busy
     seconds that the solve took, and nothing is written.
     """
     if args.certificate is None:
+        # the proof is of the file's bytes, which have to be made first
         making = TEXT_SECONDS * instance.num_tasks
         return grade.affordable(result, lambda: instance.to_json().encode(), making, busy)
     named = args.instance != STDIN
@@ -444,6 +448,7 @@ def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result
         note = f"no cross-check: {result.method} has no second solver that suits"
         return replace(result, notes=(*result.notes, note))
     figure, pair = find_objective(result.objective.name), (result, again)
+    # a plan of either that beats the bound of the other shows that one is wrong
     for mine, other in (pair, pair[::-1]):
         if mine.bound is None or other.objective is None or other.evaluation is None:
             continue

@@ -120,6 +120,7 @@ def _solve(name: str) -> tuple[bool, float, bool]:
     from optim.methods.registry import get_method
     from optim.util import compiled, progress
 
+    # no instance is small: every kernel is compiled
     compiled.SMALL = -1
     began = time.perf_counter()
     taken = [_takes(name, instance, None) for instance in _small()]

@@ -144,6 +144,7 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
         starts.setdefault(move.task, move.source)
     ledger.check()
     for task, source in starts.items():
+        # a way back begins in the middle: not where the instance has its tasks
         node[tasks[task]] = nodes[source]
     found = [node.copy()]
     for batch in batches:
@@ -299,6 +300,7 @@ class Journal:
         So the lock outlives a run that is killed for as long as its command runs, and that batch is
         not begun a second time beside itself.
         """
+        # inherited: the system releases it when the last process that has it ends
         lock = Lock(self._store.path, folder=True, inherited=True)
         if not lock.acquire():
             waiting()

@@ -311,6 +311,7 @@ class Loop:
             told = decision.mark or decision.recall or decision.release
             self._file.save(decision.state if told and not yours else otherwise)
             return Told(now, instance, decision, yours or "stays")
+        # journal first: a kill from here on leaves a change that `recover` finds
         before = Plan.from_indices(instance, instance.tasks.node) if _is_placed(instance) else None
         change = Begun(now, self.text, plan, before, decision.state)
         self._journal.begin(change)
@@ -318,6 +319,7 @@ class Loop:
             wrong = self.system.apply(instance, plan)
         except StreamplaceError as error:
             wrong = str(error)
+        # a change that failed half way cools down too
         self._file.save(decision.state if wrong is None else {**otherwise, "changed": now})
         self._journal.end(change, "applied" if wrong is None else "not as planned")
         verdict = "applied" if wrong is None else f"not as planned: {wrong}"
@@ -357,6 +359,7 @@ class Loop:
         if not self.apply:
             return f"{what} is half carried out: with --apply it is finished or reverted"
         errors = []
+        # forwards first; the way back only if that is refused
         for wanted, outcome in ((plan, "finished"), (before, "reverted")):
             if wanted is None:
                 continue

@@ -128,6 +128,7 @@ class Algorithm1(Policy):
         recorded = instance
         if target.is_whole and (self.costs.serialise or self.costs.deserialise):
             load = instance.tasks.load.copy()
+            # measured loads hold serialisation where tasks are now: off, to be added where they go
             load[:, 0] -= crossing_load(instance, before, self.costs).sum(axis=1)
             recorded = replace(instance, tasks=replace(instance.tasks, load=load))
         loads = node_loads(recorded, target, self.costs)
@@ -215,6 +216,7 @@ def _template(instance: Instance, name: Any) -> int:
     nodes = instance.nodes
     if name in nodes.ids:
         return nodes.ids.index(name)
+    # 2: stays and has a capacity, 1: stays, 0: leaves
     return int((~nodes.leaving * (1 + (nodes.capacity[:, 0] > 0))).argmax())
 
 
@@ -230,6 +232,7 @@ def may_leave(instance: Instance) -> Bools:
     } - {()}
     free = np.ones(instance.num_nodes, dtype=np.bool_)
     while sets:
+        # greedy hitting set: the node that most tasks need stays
         uses = np.bincount([n for nodes in sets for n in nodes], minlength=instance.num_nodes)
         kept = int(uses.argmax())
         free[kept] = False

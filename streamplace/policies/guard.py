@@ -79,6 +79,7 @@ class Guarded(Policy):
         if not scales and not decision.moved(instance):
             return replace(decision, state=after, otherwise=None)
         otherwise = inner if decision.otherwise is None else decision.otherwise
+        # what the policy believes if its change is not carried out
         held = {"policy": otherwise, "wanted": wanted + 1, "changed": changed}
         why_not, figures = self._worth(decision, instance)
         reason = "; ".join(filter(None, (decision.reason, figures)))
@@ -107,6 +108,7 @@ class Guarded(Policy):
         excess = [excess_of(there, e.violations) for e in (now, then)]
         if excess[0] > 0:
             told.append(f"excess {excess[0]:.4g} now, {excess[1]:.4g} planned")
+            # relief beyond rounding counts even if the objective gets no better
             less = excess[0] - excess[1]
             if less > rounding_of(there, now.violations):
                 best = less / excess[0]

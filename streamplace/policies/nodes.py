@@ -142,6 +142,7 @@ def _tasks(
 def _now(indptr: Ints, indices: Ints, base: NDArray[np.int64]) -> tuple[Ints, Ints]:
     """Lists of nodes in CSR form, as lists of the nodes there are now."""
     ends = zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True)
+    # a copy is listed wherever the node is that it is a copy of
     rows = [np.flatnonzero(np.isin(base, indices[start:stop])) for start, stop in ends]
     counts = [len(row) for row in rows]
     return (
@@ -261,6 +262,7 @@ def crossing_load(instance: Instance, deployment: Deployment, costs: CostModel) 
         senders = mass_by_node(instance, deployment, block.sources)
         receivers = mass_by_node(instance, deployment, block.targets)
         for a in range(2):
+            # pairs of a block have one rate: what is on other nodes = all - what is here
             elsewhere = len(block.targets) - receivers[places[block.sources, a]]
             cost = costs.serialise * block.pair_rate * elsewhere
             extra[block.sources, a] += cost * shares[block.sources, a]

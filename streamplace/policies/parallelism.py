@@ -134,6 +134,7 @@ class ScalePolicy(_Parallelism):
             return Decision(state, f"{told}; {why} carries {self.headroom:g} ×", release=free)
         changed = _changed(instance, found.parallelism)
         nodes = {*found.plan.assignment.values()}
+        # fewer nodes, or as many with fewer tasks: else a change brings nothing
         fewer = (len(nodes), len(found.plan.assignment)) < (int(held.sum()), instance.num_tasks)
         if carried >= self.least and not fewer:
             return Decision(state, f"{told}; no fewer nodes or tasks do", release=free)
@@ -311,6 +312,7 @@ class UtilisationThreshold:
     def _more(
         self, view: ScalingView, capacity: Floats, template: float, total: float, offered: float
     ) -> ScalingDecision:
+        # capacity for which the load is `target` of it
         needed, staying = total / self.target, int((~view.leaving).sum())
         most = math.inf if self.max_nodes is None else self.max_nodes
         recall = []
@@ -326,6 +328,7 @@ class UtilisationThreshold:
     ) -> ScalingDecision:
         mark: list[int] = []
         staying = int((~view.leaving).sum())
+        # least loaded first: fewest key groups to move
         for node in np.argsort(view.load, kind="stable").tolist():
             if view.leaving[node] or not view.may_leave[node]:
                 continue

@@ -45,6 +45,7 @@ def attempt(
     """
     from optim.methods.solve import solve
 
+    # repair and the choice of a method keep every limit; one method may not know some
     repaired = method is None or settings.get("repair")
     ignore = () if repaired else ignored_limits(instance, str(method))
     try:

@@ -160,6 +160,7 @@ class Decision:
         plan, there = self.plan, self.instance
         if plan is None or there is None or there is instance or plan.parallelism is not None:
             return plan
+        # nodes that the policy has added or dropped change the numbers
         index = {name: n for n, name in enumerate(instance.nodes.ids)}
         node = [index.get(there.nodes.ids[n], -1) for n in plan.node_indices(there).tolist()]
         if there.tasks.ids != instance.tasks.ids or -1 in node:
@@ -335,6 +336,7 @@ def decide(policy: Policy, state: State, instance: Instance, now: float) -> Deci
     except (StreamplaceError, KeyboardInterrupt):
         raise
     except Exception as error:
+        # a fault of our own keeps its traceback
         if type(policy).__module__.partition(".")[0] in ("streamplace", "optim"):
             raise
         fault = f"fails: {type(error).__name__}: {error}"

@@ -190,6 +190,7 @@ class StormTrigger(Trigger):
     def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Look at the measured loads, and schedule anew if they ask for it."""
         last = remembered(memory, LOOKED)
+        # a clock that went back counts as no time
         elapsed = self.period if last is None else max(0.0, now - last)
         over = self._overloaded_for(instance, memory, elapsed)
         since = remembered(memory, SINCE_SCHEDULE)
@@ -221,6 +222,7 @@ class StormTrigger(Trigger):
             raise InvalidInput(Problem(f"state.{OVERLOADED}", known, "is no object", remedy))
         where = f"state.{OVERLOADED}"
         before = np.array([remembered(known, n, 0.0, where) or 0.0 for n in instance.nodes.ids])
+        # 1e-9: at capacity but for rounding
         full = (loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)) & (loads > 0)
         return np.where(full, before + elapsed, 0.0)
 
@@ -232,6 +234,7 @@ class StormTrigger(Trigger):
             before, after = (node_loads(instance, d.placement)[:, 0] for d in (old, new))
             lower = [n for n in late.tolist() if after[n] < before[n] * (1 - 1e-9)]
             highest = [_highest_utilisation(instance, loads) for loads in (before, after)]
+            # nor is the overload moved elsewhere: the highest utilisation of all falls, too
             if lower and highest[1] < highest[0] * (1 - 1e-9):
                 name = instance.nodes.ids[lower[0]]
                 return f"{name} was overloaded for {over[lower[0]]:g} s"

@@ -95,6 +95,7 @@ def styles(contestants: Iterable[tuple[str, str]]) -> dict[str, Style]:
         place = _COLOR_OF.get(method)
         if place is not None and place not in colors.values():
             colors[method] = place
+    # no second method gets a colour that is taken, as long as there are others
     free = [place for place in range(len(COLORS)) if place not in colors.values()]
     for k, method in enumerate(m for m in methods if m not in colors):
         colors[method] = free[k] if k < len(free) else k % len(COLORS)
@@ -235,6 +236,7 @@ def draw_lines(
     style = styles((name, name.lower()) for name in names)
     for place, name in enumerate(names):
         known = table[[x, name]].dropna()
+        # later lines are drawn over earlier ones: one a step broader for each that hides it
         covers = sum(_same(table[name], table[other]) for other in names[place + 1 :])
         line = {**style[name].line, "markevery": markers(len(known))}
         if covers:
@@ -283,6 +285,7 @@ def log_scale(axes: Axes, which: str) -> None:
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_view_interval()
     span = high / low
+    # a short axis needs more than 1, 2, 5; a long one powers of ten alone
     subs = [1.0, 2.0, 5.0] if span > _NARROW else [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
     axis.set_major_locator(
         LogLocator(subs=[1.0] if span > _WIDE else subs, numticks=12 if span < 1e5 else 6)

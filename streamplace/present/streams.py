@@ -183,6 +183,7 @@ class _Raised:
 
     def __call__(self, number: int, _: object) -> None:
         now = time.monotonic()
+        # an import that never ends must not keep the signal for ever
         self._came = now if self._came is None else self._came
         if _not_now() and now < self._came + _LONGEST:
             # no `threading.Timer`: the signal may have come while a thread was being started
@@ -216,6 +217,7 @@ def _again(number: int) -> None:
 @contextmanager
 def _forgotten_sent_again() -> Iterator[None]:
     """Send a signal again whose interrupt was raised where Python cannot pass it on."""
+    # an interrupt in a finaliser or a callback of C is printed by Python, and lost
     before = sys.unraisablehook
 
     def hook(told: Any) -> None:
@@ -255,6 +257,7 @@ def stopped_by_signals() -> Iterator[Received]:
     stop: Any = _Raised(received)
     before = {}
     for end in _SIGNALS:
+        # nohup ignores SIGHUP: then it stays ignored
         if signal.getsignal(end) is signal.SIG_DFL:
             before[end] = signal.signal(end, stop)
     try:

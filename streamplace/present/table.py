@@ -263,8 +263,10 @@ def to_csv(table: Table) -> str:
 
 def _csv_texts(values: Any) -> list[str]:
     """Return values as CSV has them; one that stands often is written once."""
+    # arrays of numbers: each distinct value is formatted once
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if kind not in ("f", "i"):
+        # few names stand in many rows
         known: dict[str, str] = {}
         return [
             known.get(value) or known.setdefault(value, _csv_text(value))
@@ -439,6 +441,7 @@ def split(table: Table, width: int) -> Iterator[Table]:
     lead = sum(widths[: table.lead])
     start = table.lead
     while start < len(table.columns):
+        # at least one column a part, however narrow the terminal
         end, used = start + 1, lead + widths[start]
         while end < len(table.columns) and used + widths[end] <= max(width, _NARROWEST):
             used += widths[end]

@@ -130,6 +130,7 @@ def node_table(
     table = None
     for cells in _layouts(instance.num_resources):
         table = _laid_out(instance, evaluation, cells)
+        # from the widest layout down to the first that fits
         if console is None or _fits(table, console):
             break
     return table
@@ -146,6 +147,7 @@ def _layouts(resources: int) -> Iterator[Cells]:
 
 
 def _fits(table: Table, console: Console) -> bool:
+    # measured on a console without bounds: else it is cut to what there is
     wide = console.options.update(width=10_000, max_width=10_000)
     return Measurement.get(console, wide, table).maximum <= console.width
 
@@ -430,6 +432,7 @@ def thread_changes(
     old, new = _by_operator(before), _by_operator(after)
     for operator in instance.operators.ids:
         a, b = old.get(operator, Counter()), new.get(operator, Counter())
+        # Σ over slots of min(before, after): threads of a task are alike
         stay = sum(min(count, b[place]) for place, count in a.items())
         common = min(a.total(), b.total())
         found[operator] = (a.total(), b.total(), stay, common - stay)
