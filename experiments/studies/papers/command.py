@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import ExitCode
+from optim.errors import ExitCode, InvalidInput, Problem
 from optim.util.store import Records
 from streamplace.present.arguments import add_json
 
@@ -96,12 +96,17 @@ def run(args: argparse.Namespace) -> int:
 
     Raises
     ------
+    InvalidInput
+        Tables are to be made and claims to be judged at once.
     StreamplaceError
-        As `experiments.studies.papers.running.run_figure`.
+        As `experiments.studies.papers.figure.run_figure`.
     """
     from experiments.studies.papers import all_figures, find_figures
     from experiments.studies.papers.figure import run_figure
 
+    if args.tables and (args.check or args.write):
+        flag, remedy = "--check" if args.check else "--write", "run `streamplace paper --claims`"
+        raise InvalidInput(Problem(flag, None, "judges claims and makes no tables", remedy))
     if args.claims or args.check or args.write:
         return run_claims(args)
     if args.tables:

@@ -49,6 +49,7 @@ from experiments.studies.papers.tables import (
 )
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
+from optim.util.process import usable_cores
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ def _made(figure: Figure, rows: pd.DataFrame | Frames, reduced: bool) -> str:
 
     command = f"streamplace paper {figure.name}" + (" --reduced" if reduced else "")
     count = sum(map(len, rows.values())) if isinstance(rows, dict) else len(rows)
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     return (
         f"`{command}`: {count:,} rows, streamplace {package_version('streamplace')}, "
         f"Python {platform.python_version()}, {cores} cores."

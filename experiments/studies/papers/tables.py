@@ -18,7 +18,6 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-import os
 import platform
 import shutil
 import time
@@ -34,6 +33,7 @@ from experiments.studies.papers.query import Tables
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.methods.registry import PACKAGES, package_version
 from optim.util.files import write_atomic
+from optim.util.process import usable_cores
 from optim.util.store import fingerprint, remembered
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def store_table(
     folder.mkdir(parents=True, exist_ok=True)
     versions = {"python": platform.python_version()}
     versions |= {p: v for p in PACKAGES if (v := package_version(p))}
-    machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores"
+    machine = f"{platform.machine()}, {usable_cores()} cores"
     date = datetime.now(UTC).date().isoformat()
     made = (versions, date, machine, reduced, said, seconds)
     about = About(command, seeds, len(frame), left_out, left_out_why, *made)

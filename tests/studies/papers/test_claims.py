@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import tomllib
 from inspect import signature
@@ -426,3 +427,18 @@ def test_an_interrupted_run_of_many_tables_goes_on(
     assert made == ["a", "b", "stop", "c"]
     assert "p/a: skipped" in capsys.readouterr().err
     assert not (tmp_path / "tables-made.jsonl").exists()  # the next run makes all of them again
+
+
+@pytest.mark.parametrize("flag", ["--check", "--write"])
+def test_tables_are_not_made_where_claims_are_to_be_judged(flag: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{flag} judges claims and makes no tables"):
+        run("--tables", "storm", flag)
+
+
+def test_a_machine_that_cannot_say_which_cores_it_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    frame = pd.DataFrame({"x": [1]})
+    store_table("some_paper", "small", frame, command="c", seeds="0", root=tmp_path)
+    assert about_table("some_paper", "small", tmp_path).machine.endswith(" cores")
