@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 from experiments.studies.bench.scores import Asked, Point, words
-from optim.errors import UnsuitableMethod
+from optim.errors import InvalidInput, Problem, UnsuitableMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +98,8 @@ def function_asker(function: Callable[[dict[str, Any]], Any], limit: float) -> A
                 for one in answer if isinstance(answer, Iterator) else (answer,):
                     kept = dict(one) if isinstance(one, Mapping) else one  # it may go on with it
                     found.answers.append((time.perf_counter() - began, kept))
+            if not found.answers:
+                found.problem = "ended without a plan"
         except _Over:
             found.stopped, found.problem = True, f"stopped after {limit:g} s"
         except SystemExit as error:
@@ -109,8 +111,21 @@ def function_asker(function: Callable[[dict[str, Any]], Any], limit: float) -> A
 
 
 def command_asker(command: str, limit: float) -> Asker:
-    """Ask a command: the instance on its standard input, plans on its output, one a line."""
-    line = shlex.split(command)
+    """Ask a command: the instance on its standard input, plans on its output, one a line.
+
+    Raises
+    ------
+    InvalidInput
+        It names no program, or a quotation in it has no end.
+    """
+    reason = "names no program"
+    try:
+        line = shlex.split(command)
+    except ValueError as error:
+        line, reason = [], f"cannot be split into words: {error}"
+    if not line:
+        remedy = "write it as in a shell, such as --my-command './place --fast'"
+        raise InvalidInput(Problem("--my-command", command, reason, remedy))
 
     def ask(instance: Instance, _: str) -> Asked:
         found, text = Asked(), instance.to_json().encode()

@@ -218,8 +218,8 @@ def chosen_names(names: Sequence[str]) -> list[str]:
         if name not in known:
             raise InvalidInput(Problem("--peers", name, "is no peer", meant(name, known)))
     # ours with 5 s only where it is named: it is no peer
-    asked = [OURS, *(name for name in names or known if name not in (OURS, OURS_SHORT))]
-    asked += [name for name in names if name == OURS_SHORT]
+    asked = [OURS, *(names or (name for name in known if name != OURS_SHORT))]
+    asked = sorted(dict.fromkeys(asked), key=lambda name: name == OURS_SHORT)
     for name in asked:
         if not known[name].found():
             sys.stderr.write(f"left out: {name} is not installed: {known[name].install}\n")

@@ -20,6 +20,9 @@ def heap(instance):
 
 def fail(instance):
     raise ZeroDivisionError("no idea")
+
+def silent(instance):
+    yield from ()
 """
 PLACE = """
 import json, sys
@@ -55,6 +58,8 @@ def test_methods_of_users_are_judged(toy: Path, capsys: pytest.CaptureFixture[st
     assert same["problem"] == heaped["problem"]
     (failed,) = asked(capsys, 4, "--my-method", "toy:fail")
     assert "no idea" in failed["problem"]
+    (silent,) = asked(capsys, 4, "--my-method", "toy:silent")
+    assert silent["problem"] == "ended without a plan"
     assert main(["bench", "--my-method", "toy:none"]) == 2
     assert main(["bench", "--method", "naive", "--only", "figure2"]) == 0
     assert "1 of 1 feasible, " in capsys.readouterr().out
@@ -77,3 +82,13 @@ def test_a_method_that_there_is_not_is_refused_before_any_case(
 ) -> None:
     assert main(["bench", "--method", "imc-exac"]) == 2
     assert "did you mean imc-exact?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"), [("  ", "names no program"), ("./place 'x", "No closing quotation")]
+)
+def test_a_command_that_is_none_is_refused(
+    command: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "--only", "figure2", "--my-command", command]) == 2
+    assert reason in capsys.readouterr().err

@@ -159,3 +159,8 @@ def test_timefold_is_asked_in_whole_numbers(
     assert all(isinstance(x, int) for x in [*asked["load"], *asked["room"], *asked["pairs"][0]])
     assert max(rate for *_, rate in asked["pairs"]) == 10**6
     assert "not placed all tasks" in str(peers.timefold(9.0)(instance, "imc_gain").problem)
+
+
+def test_a_peer_that_is_named_twice_is_run_once() -> None:
+    names = [peers.OURS_SHORT, "cola", "top-down", "cola", peers.OURS]
+    assert peers.chosen_names(names) == [peers.OURS, "cola", "top-down", peers.OURS_SHORT]
