@@ -5,7 +5,9 @@ no clock decides between plans. Where it ends without a proof, searches and heur
 objective follow; they end by themselves. The rest is the exact methods', from the best plan so far.
 
 With several threads the others run in forked processes meanwhile. Each returns its runs, whole or
-interrupted, as Ctrl-C would end them.
+interrupted, as Ctrl-C would end them. A process that has run what it was given goes on with the
+first search from other seeds, until a number of runs gain nothing: this bounds the work. A search
+that is asked for by name runs side by side in the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from optim.referee import Result, Termination
 from optim.util.process import Forked, may_fork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
@@ -45,6 +47,8 @@ _LATE = 3.0
 """Seconds that another process may be late, for judging its plans."""
 _GRACE = 2.0
 """Seconds that it has after an interrupt; solvers have 0.8 of them."""
+_IDLE_RUNS = 8
+"""Runs of a search from other seeds without any gain before a process ends."""
 _DONE = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE)
 
 
@@ -59,13 +63,15 @@ class _Run(NamedTuple):
 class _Turn(NamedTuple):
     """A method to run, for which share of the time, and what is added to the seed.
 
-    `again`: it ran before, and goes on only if its time was over.
+    `again`: it ran before, and goes on only if its time was over. `step`: it is run again and
+    again, with so much more added to the seed each time; 0 for once.
     """
 
     choice: Choice
     share: float
     again: bool = False
     seed: int = 0
+    step: int = 0
 
 
 def run_portfolio(
@@ -110,6 +116,41 @@ def run_portfolio(
     return _told(figure, relaxed, portfolio)
 
 
+def run_seeds(
+    relaxed: Instance,
+    solve_one: Callable[..., Result],
+    asked: Settings,
+    choice: Choice,
+    figure: Figure,
+) -> Result | None:
+    """Run a search side by side from several seeds, as many as threads; return the best plan.
+
+    Parameters
+    ----------
+    relaxed, solve_one
+        As in `run_portfolio`.
+    asked
+        The first process has its seed, and so the plan is no worse than with one thread. With a
+        time limit each goes on from other seeds while that gains something.
+    choice, figure
+        The search, and what it optimises.
+
+    Returns
+    -------
+    Result or None
+        ``None`` where no run came to a result.
+    """
+    limit = float("inf") if asked.time_limit is None else asked.time_limit
+    portfolio = _Portfolio(relaxed, solve_one, asked, figure, limit)
+    workers = asked.threads or 1
+    step = 0 if asked.time_limit is None else workers
+    lanes = [[_Turn(choice, 1.0, seed=i, step=step)] for i in range(workers)]
+    portfolio.run_lanes(lanes)
+    if _best(figure, relaxed, portfolio.runs) is None:
+        return portfolio.runs[-1].result if portfolio.runs else None
+    return _told(figure, relaxed, portfolio)
+
+
 class _Portfolio:
     """The methods tried so far, and the clock that all of them share."""
 
@@ -138,7 +179,7 @@ class _Portfolio:
 
     def in_turn(self, turns: Sequence[_Turn], until: float) -> None:
         """Run methods one after another, each from the best plan so far, until so many seconds."""
-        for turn in turns:
+        for turn in self._with_repeats(turns):
             spent = self._spent()
             # judging a plan takes its time after the method has ended: as long as the others' took
             left = (
@@ -157,18 +198,35 @@ class _Portfolio:
                 if not any(run.result.feasible for run in self.runs):
                     raise
 
+    def _with_repeats(self, turns: Sequence[_Turn]) -> Iterator[_Turn]:
+        """Yield the turns, those with a step again from other seeds while they gain something."""
+        for turn in turns:
+            yield turn
+            idle = 0
+            while turn.step and idle < _IDLE_RUNS:
+                count, before = len(self.runs), _best(self.figure, self.relaxed, self.runs)
+                turn = turn._replace(seed=turn.seed + turn.step)
+                yield turn
+                if len(self.runs) == count:  # it cannot run
+                    break
+                best = _best(self.figure, self.relaxed, self.runs)
+                idle = idle + 1 if best is before else 0
+
     def _run(self, turn: _Turn, left: float, spent: float) -> None:
         """Run one method, from the best plan so far where it takes one."""
         best, choice = _best(self.figure, self.relaxed, self.runs), turn.choice
         takes = best is not None and get_method(choice.name).takes_warm_start
-        changes: dict[str, Any] = {} if not turn.seed else {"seed": self.asked.seed + turn.seed}
+        repeated = any(run.name == choice.name for run in self.runs)
+        changes: dict[str, Any] = (
+            {} if not turn.seed else {"seed": (self.asked.seed + turn.seed) % 2**31}
+        )
         started = time.perf_counter()
         result = self._solve_one(
             choice,
-            time_limit=min(left, turn.share * self.limit),
-            warm_start=best.result.plan if best is not None and takes else None,
+            time_limit=min(left, turn.share * self.limit) if left < float("inf") else None,
+            warm_start=best.result.plan if best is not None and takes else self.asked.warm_start,
             progress=_shifted(self.asked.progress, choice.name, spent),
-            chosen=self.asked.chosen,
+            chosen=None if turn.step and repeated else self.asked.chosen,
             threads=self.asked.threads,
             **changes,
         )
@@ -188,11 +246,15 @@ class _Portfolio:
         the exact methods follow here at once.
         What ends here with a proof, or before others begin, depends on no other process.
         """
-        self.asked, self.workers = replace(self.asked, threads=1), workers
         exact = get_method(suited[0].name).kind == "exact"
-        self._stage(_lanes(suited, workers), self.limit * (_FIRST if exact else 1.0))
+        self.run_lanes(_lanes(suited, workers), _FIRST if exact else 1.0)
         if exact:
-            self._stage(_further(suited, workers, self.runs), self.limit)
+            self.run_lanes(_further(suited, workers, self.runs))
+
+    def run_lanes(self, lanes: list[list[_Turn]], share: float = 1.0) -> None:
+        """Run each lane in a process with one thread, until a share of the time is over."""
+        self.asked, self.workers = replace(self.asked, threads=1), len(lanes)
+        self._stage(lanes, share * self.limit)
 
     def _stage(self, lanes: list[list[_Turn]], until: float) -> None:
         """Run each lane in a process, the first one here; no interrupt loses the others' plans."""
@@ -224,7 +286,8 @@ class _Portfolio:
         found = None
         try:
             if not self.stopped:
-                found = other.answer(max(0.0, until - self._spent()) + _LATE)
+                left = until - self._spent()
+                found = other.answer(None if left == float("inf") else max(0.0, left) + _LATE)
         except KeyboardInterrupt:
             self.stopped = True
         if found is None:
@@ -274,8 +337,7 @@ def _order(suited: list[Choice]) -> list[_Turn]:
 def _lanes(suited: list[Choice], workers: int) -> list[list[_Turn]]:
     """Return what each process runs first: this one the first choice, the others the rest in turn.
 
-    Beside an exact method that goes first, the others go on with the first search from other seeds
-    while that has its time.
+    What a process has run, it follows with the first search from other seeds.
     """
     exact, others = _parted(suited)
     lanes: list[list[_Turn]] = [[] for _ in range(workers)]
@@ -289,24 +351,22 @@ def _lanes(suited: list[Choice], workers: int) -> list[list[_Turn]]:
         lane.append(_Turn(choice, _SEARCH if exact else 1.0))
     if suited[0] not in exact:
         lanes[0] += [_Turn(choice, 1.0) for choice in exact]
-        return lanes
-    for i in range(1, workers):
-        lanes[i] += _restarts(others, i)
-    return lanes
+    return [[*lane, *_restarts(others, i, 2 * workers)] for i, lane in enumerate(lanes)]
 
 
-def _restarts(others: list[Choice], seed: int) -> list[_Turn]:
-    """Return the first search from another seed, for what is left of the time."""
+def _restarts(others: list[Choice], seed: int, step: int) -> list[_Turn]:
+    """Return the first search from other seeds, each a step from the last; not from the first."""
     searches = [c for c in others if get_method(c.name).kind == "search"]
-    return [_Turn(c, 1.0, seed=seed) for c in searches[:1]]
+    return [_Turn(c, 1.0, seed=seed or step, step=step) for c in searches[:1]]
 
 
 def _further(suited: list[Choice], workers: int, runs: list[_Run]) -> list[list[_Turn]]:
     """Return what each process runs after that: here the exact methods, elsewhere a search."""
     exact, others = _parted(suited)
     ran = {run.name for run in runs}
-    mine = [_Turn(c, 1.0, again=c.name in ran) for c in exact]
-    return [mine, *(_restarts(others, workers + i) for i in range(1, workers))]
+    lanes = [_restarts(others, workers + i, 2 * workers) for i in range(workers)]
+    lanes[0] = [*(_Turn(c, 1.0, again=c.name in ran) for c in exact), *lanes[0]]
+    return lanes
 
 
 def _idle(runs: list[_Run], choice: Choice) -> bool:
@@ -410,9 +470,12 @@ def _bound(figure: Figure, best: _Run, runs: list[_Run]) -> tuple[float, str, fl
 
 def _tried(figure: Figure, portfolio: _Portfolio) -> str:
     words = []
-    for run in portfolio.runs:
-        value = _value(run)
+    for name in dict.fromkeys(run.name for run in portfolio.runs):
+        runs = [run for run in portfolio.runs if run.name == name]
+        best = _best(figure, portfolio.relaxed, runs)
+        value = None if best is None else _value(best)
         found = "no plan" if value is None else f"{figure.name} {value:.6g}"
-        words.append(f"{run.name} {run.seconds:.1f} s ({found})")
+        times = "" if len(runs) == 1 else f"{len(runs)} times, "
+        words.append(f"{name} {times}{sum(run.seconds for run in runs):.1f} s ({found})")
     where = f" in {portfolio.workers} processes" if portfolio.workers > 1 else ""
     return f"tried{where}: " + ", ".join(words)

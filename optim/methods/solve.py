@@ -20,8 +20,8 @@ from optim.figures.catalogue import find_objective
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.audit import judge, moves_of
-from optim.methods.choose import aim, asked_of, check_suitable, choices, takes_long
-from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
+from optim.methods.choose import Choice, aim, asked_of, check_suitable, choices, takes_long
+from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio, run_seeds
 from optim.methods.reduce import may_be_rewritten, without_leaving
 from optim.methods.registry import (
     NONE,
@@ -50,6 +50,7 @@ from optim.referee import Result, Termination, check_belongs, evaluate_indices
 from optim.rules import MAX_LOAD, without_limits
 from optim.solvers import SOLVERS, capabilities
 from optim.util.compiled import by_size
+from optim.util.process import may_fork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.tables import Ints
     from optim.kernels.least_excess import LeastExcess
-    from optim.methods.choose import Choice
     from optim.methods.violated_start import BrokenStart
     from optim.rules.base import Violation
 
@@ -233,7 +233,7 @@ def _other_resource(
 def _solve_as_asked(instance: Instance, method: str, asked: Settings) -> Result:
     """Solve by the method that is named, or by those that suit."""
     if method != PORTFOLIO:
-        return _solve_by(instance, get_method(method), asked)
+        return _solve_by_name(instance, get_method(method), asked)
     began = time.perf_counter()
     found = _solve_by_several(instance, asked)
     other = _other_objective(instance, asked, found)
@@ -245,6 +245,22 @@ def _solve_as_asked(instance: Instance, method: str, asked: Settings) -> Result:
         return found
     told = f"{found.objective.name} is {found.objective.value:g} for every plan: {other} instead"
     return replace(second, notes=(told, *second.notes))
+
+
+def _solve_by_name(instance: Instance, method: Method, asked: Settings) -> Result:
+    """Solve by one method; a search with several threads from several seeds side by side."""
+    seeds = method.kind == "search" and isinstance(asked.threads, int) and asked.threads > 1
+    if not seeds or not may_fork() or _wrong_numbers(asked):
+        return _solve_by(instance, method, asked)
+
+    def solve_one(_: Choice, **changes: Any) -> Result:
+        return _solve_by(instance, method, replace(asked, **changes))
+
+    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
+    figure = find_objective(_aimed(method, asked)[0].objective)
+    choice = Choice(method.name, "", repair=asked.repair)
+    found = run_seeds(relaxed, solve_one, asked, choice, figure)
+    return found or _solve_by(instance, method, asked)  # which says why there is none
 
 
 def _solve_by_several(instance: Instance, asked: Settings) -> Result:

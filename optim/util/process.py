@@ -167,8 +167,10 @@ class Forked(Generic[T]):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child.pid, signal.SIGINT)
 
-    def answer(self, seconds: float) -> T | None:
+    def answer(self, seconds: float | None) -> T | None:
         """Return what it returned; ``None`` if it was killed, or does not end within `seconds`.
+
+        ``None`` for `seconds` waits without a limit.
 
         Raises
         ------

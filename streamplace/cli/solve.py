@@ -140,7 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     declare(parser, "--seed N", "default 0", whole, 0)
     declare(
-        parser, "--threads N", "of the solver; without --method: methods that run side by side "
+        parser, "--threads N", "of the solver; without --method, or of a search: side by side "
         "(default 1)", count
     )  # fmt: skip
     declare(parser, "--warm-start METHOD|PLAN", "start from a method's plan, or a plan file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from experiments.generators import generate
 from optim.methods.choose import Choice
-from optim.methods.portfolio import _lanes
+from optim.methods.portfolio import _further, _lanes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
 
@@ -27,25 +28,31 @@ def lanes(*names: str, workers: int) -> list[list[tuple[str, int]]]:
 
 def test_the_first_exact_method_has_a_process_of_its_own() -> None:
     found = lanes("imc-exact", "imc-search", "top-down", "imc-milp", workers=2)
-    assert found == [[("imc-exact", 0)], [("imc-search", 0), ("top-down", 0), ("imc-search", 1)]]
+    again = [("imc-search", 4)], [("imc-search", 1)]  # from other seeds, once they are free
+    assert found == [
+        [("imc-exact", 0), *again[0]],
+        [("imc-search", 0), ("top-down", 0), *again[1]],
+    ]
 
 
 def test_exact_methods_alone_run_side_by_side() -> None:
     assert lanes("imc-exact", "imc-milp", workers=2) == [[("imc-exact", 0)], [("imc-milp", 0)]]
 
 
-def test_a_search_goes_on_from_other_seeds() -> None:
-    found = lanes("imc-exact", "imc-search", workers=3)
-    assert found == [
-        [("imc-exact", 0)],
-        [("imc-search", 0), ("imc-search", 1)],
-        [("imc-search", 2)],
-    ]
+def test_each_process_goes_on_from_seeds_of_its_own() -> None:
+    suited = [Choice(name, "", repair=False) for name in ("imc-search", "top-down", "imc-milp")]
+    repeated = [lane[-1] for lane in [*_lanes(suited, 3), *_further(suited, 3, [])]]
+    assert {turn.choice.name for turn in repeated} == {"imc-search"}
+    seeds = [turn.seed + k * turn.step for turn in repeated for k in range(4)]
+    assert len({0, *seeds}) == 1 + len(seeds)
 
 
 def test_exact_methods_follow_a_first_search_at_once() -> None:
     found = lanes("imc-search", "top-down", "imc-milp", workers=2)
-    assert found == [[("imc-search", 0), ("imc-milp", 0)], [("top-down", 0)]]
+    assert [[name for name, _ in lane] for lane in found] == [
+        ["imc-search", "imc-milp", "imc-search"],
+        ["top-down", "imc-search"],
+    ]
 
 
 def python(text: str) -> str:
@@ -152,6 +159,41 @@ def test_methods_run_side_by_side(large: Path) -> None:
     assert result["evaluation"]["feasible"]
     assert any(note.startswith("tried in 2 processes: ") for note in result["notes"])
     assert all(_gone(pid) for pid in other)
+
+
+def test_a_process_that_is_free_goes_on_while_an_exact_method_runs(large: Path) -> None:
+    result = answer(solve(large))
+    said = next(note for note in result["notes"] if note.startswith("tried in 2 processes: "))
+    spent = sum(float(seconds) for seconds in re.findall(r"([\d.]+) s ", said))
+    assert spent >= 1.5 * (result["times"]["total"] - result["times"].get("compile", 0.0) - 2 * 0.3)
+
+
+def test_a_search_by_name_runs_from_several_seeds(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    generate("dense", seed=3, tasks=12, nodes=3).save(path)
+    asked = "--method", "plan-search", "--option", "effort=0.1"
+    found = [answer(solve(path, *asked, *more, seconds=300.0)) for more in ((), ())]
+    alone = answer(solve(path, *asked, "--threads", "1", seconds=300.0))
+    assert found[0]["plan"]["sha256"] == found[1]["plan"]["sha256"]
+    assert found[0]["notes"][-2].startswith("tried in 2 processes: plan-search ")
+    assert found[0]["objective"]["value"] >= alone["objective"]["value"]
+    assert found[0]["termination"] == "iteration_limit"
+
+
+def test_a_search_by_name_ends_at_ctrl_c_with_all_its_processes(large: Path) -> None:
+    process = solve(large, "--method", "joint-search", seconds=60.0)
+    other = forked(process)
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    assert answer(process, 130)["evaluation"]["feasible"]
+    assert all(_gone(pid) for pid in other)
+
+
+def test_a_wrong_option_is_refused_once() -> None:
+    path = Path(__file__).parents[3] / "examples/hand-8-tasks.json"
+    process = solve(path, "--method", "imc-search", "--option", "by=rack")
+    _, said = process.communicate(timeout=300)
+    assert (process.returncode, said.count("--option by")) == (2, 1)
 
 
 def test_what_is_proven_at_once_is_the_same_alone(tmp_path: Path) -> None:
