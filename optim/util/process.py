@@ -105,9 +105,14 @@ def usable_cores() -> int:
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that forked it ends (Linux)."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Ask the kernel to kill this process when the one that forked it ends (Linux).
+
+    `parent` is that process, where it may have ended already: then this one ends here.
+    """
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
 
 
 def prctl(option: int, value: int) -> None:
@@ -154,7 +159,7 @@ class Forked(Generic[T]):
     def __init__(self, work: Callable[[], T], delay: float = 0.0) -> None:
         self._ours, theirs = Pipe(duplex=False)
         self._child = get_context("fork").Process(
-            target=_work, args=(work, delay, theirs), daemon=True
+            target=_work, args=(work, delay, theirs, self._ours, os.getpid()), daemon=True
         )
         with warnings.catch_warnings():  # of the threads of linear algebra, which survive a fork
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -195,9 +200,12 @@ class Forked(Generic[T]):
         self._ours.close()
 
 
-def _work(work: Callable[[], Any], delay: float, answers: Connection) -> None:
+def _work(
+    work: Callable[[], Any], delay: float, answers: Connection, ours: Connection, parent: int
+) -> None:
     os.setpgid(0, 0)
-    die_with_parent()
+    die_with_parent(parent)
+    ours.close()  # else nobody would hear that nobody reads
     found: Any = None
     error: Exception | None = None
     try:

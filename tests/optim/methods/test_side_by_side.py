@@ -91,6 +91,20 @@ def test_what_is_killed_has_no_answer() -> None:
     assert python(FORKED + text) == "None\n"
 
 
+def test_it_ends_with_a_process_that_ended_before_it_began() -> None:
+    text = (
+        "import optim.util.process as process\n"
+        "own = process.die_with_parent\n"
+        "process.die_with_parent = lambda *parent: (time.sleep(1), own(*parent))\n"
+        "f = Forked(lambda: time.sleep(600))\nprint(f._child.pid, flush=True)\nos._exit(0)"
+    )
+    command = [sys.executable, "-c", FORKED + text]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+    assert _gone(pid)
+
+
 def test_other_threads_forbid_it() -> None:
     text = (
         "import threading, time\nfrom optim.util.process import may_fork\n"
