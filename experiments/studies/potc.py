@@ -141,6 +141,7 @@ def _scores(tasks: Integers, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
     mixed = tasks.astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15) + salts[None, :]
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    # never 0, the score of a node that is not allowed
     return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
 
 

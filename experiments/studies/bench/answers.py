@@ -53,6 +53,7 @@ def _limited(seconds: float) -> Iterator[None]:
     def over(_: int, __: FrameType | None) -> None:
         raise _Over
 
+    # the wall clock: what waits for others is over, too
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -132,6 +133,7 @@ def command_asker(command: str, limit: float) -> Asker:
         began = time.perf_counter()
         with tempfile.TemporaryFile() as errors:
             try:
+                # a session of its own, so that all that it starts can be ended
                 process = subprocess.Popen(
                     line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
                     start_new_session=True,

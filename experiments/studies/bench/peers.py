@@ -286,6 +286,7 @@ HEADS = (
 
 def table(rows: Sequence[tuple[str, Row]]) -> str:
     """Return what the rows come to, a line a family and peer, and where a peer is ahead of ours."""
+    # the run with the peers' limit counts where there are both
     ours = {row["case"]: row for by in (OURS_SHORT, OURS) for name, row in rows if name == by}
     lines: list[tuple[object, ...]] = []
     ahead: list[str] = []

@@ -269,6 +269,7 @@ def main(words: list[str] | None = None) -> None:
             continue
         began = time.process_time()
         case = begun(entry, args.data)
+        # closed, with certificate and plan in their folders: nothing is left to do
         whole = kept(case) and (case.tasks > MOST_KEPT or plan_of(case).is_file())
         done = (closed(case) and whole) or (args.new and case.best is not None)
         if case.tasks > args.most_tasks or (done and not args.again):

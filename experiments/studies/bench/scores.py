@@ -200,6 +200,7 @@ def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
     if value is not None and bound is not None and figure.beats_bound(value, bound, reference):
         value, points, problem = None, [], BEYOND
     feasible, told = value is not None, asked.result
+    # certified by the method's own proof, not by the case's
     own = None if told is None else told.certified_gap
     row: dict[str, Any] = {
         "case": case.name, "family": case.family, "tasks": instance.num_tasks,
@@ -262,6 +263,7 @@ def _best_of(
 ) -> tuple[Found | None, str | None, list[Point]]:
     """Return the best value with its evaluation, what is wrong with the others, and the points."""
     best: Found | None = None
+    # the last problem is reported, and only where no answer is whole
     problem, points = asked.problem, []
     for seconds, answer in asked.answers:
         try:
@@ -320,6 +322,7 @@ class Lines:
         if not row["feasible"]:
             head = self._line(row["case"], (size,))
             told = " ".join(str(row["problem"]).split())
+            # at least 20 characters of what is wrong
             room = max(20, WIDTH - len(head) - 2)
             return f"{head}  {told if len(told) <= room else told[: room - 1] + '…'}"
         integral = row["primal_integral"]

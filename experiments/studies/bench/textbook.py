@@ -96,6 +96,7 @@ def _add_distance(instance: Instance, made: AllocationModel) -> None:
     unit = max(float(share.max()), 1e-300)
     d = made.model.add_variables("distance", 1, upper=np.inf, objective=-1.0).indices
     columns, n = np.arange(len(made.task)), instance.num_nodes
+    # a row a node: Σ load x - d ≤ share, and the same with both signs turned
     rows = np.concatenate([made.node, np.arange(n)])
     where = np.concatenate([columns, np.repeat(d, n)])
     for sign in (1.0, -1.0):

@@ -260,6 +260,7 @@ def _streams(
     nobody: where two filters in a row are alike, the record took them for one. Such an edge stands
     for the one from the operator numbered before.
     """
+    # edges from operators to hosts are not streams
     told = [(a, b) for a, b, _ in graph.edges if a in operators and b in operators]
     feeding = {a for a, b in told if a != b}
     found: dict[tuple[str, str], None] = {}
@@ -400,6 +401,7 @@ def edge_pairs(
     rate = float(sum(i.sent for i in sender.instances))
     # FORWARD keeps instance i on the host of its sender: hosts agree, with their counts
     hosts = [Counter(i.host for i in end.instances) for end in (sender, receiver)]
+    # Flink's default between equal parallelisms without a key is FORWARD
     alike = not receiver.keyed and sender.parallelism == receiver.parallelism
     if alike and hosts[0] == hosts[1]:
         ledger.reading(

@@ -232,6 +232,7 @@ def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
     names: list[str] = []
     for sheet in sheets:
         own = sheet.configuration(manager)
+        # a list of names: those of all plans, not of the last one
         names += own.pop("external-resources", [])
         found |= own
     return found | ({"external-resources": names} if names else {})

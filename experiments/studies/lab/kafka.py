@@ -85,6 +85,7 @@ class KafkaCluster(Cluster):
         for node in NODES:
             out = self.folder / f"format-{node}.log"
             self.launch(f"format {node}", [*words, str(self._properties(node))], os.environ, out)
+        # formatting ends by itself, and with 0
         wait_until(lambda: len(self.ended()) == len(NODES), "the storage is formatted")
         codes = self.ended()
         for name in codes:

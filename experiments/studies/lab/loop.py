@@ -234,6 +234,7 @@ def flink(folder: Path, seconds: float) -> Seen:
                 tell(f"not rolled out: {error}")
                 code = 1
             asked.unlink()
+            # whole or not there: the script polls for it
             write_atomic(folder / "done", str(code))
 
         time.sleep(WARM)

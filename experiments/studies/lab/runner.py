@@ -103,6 +103,7 @@ def free_ports(host: str, number: int) -> list[int]:
     process's by then.
     """
     found: list[int] = []
+    # in random order, so that laboratories beside each other rarely try the same
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
         with socket.socket() as probe:
             try:
@@ -158,6 +159,7 @@ class Cluster:
                 command, stdin=subprocess.DEVNULL, stdout=to, stderr=to, start_new_session=True,
                 env=dict(environment),
             )  # fmt: skip
+        # recorded at once: a run that is killed now leaves nothing that cannot be ended
         self._running[name] = process
         self._groups.setdefault(name, []).append(process.pid)
         self._save()

@@ -93,6 +93,7 @@ def rates(folder: Path, seconds: float) -> tuple[float, float, float]:
         low = measured()
         step(f"{low:,.0f} orders/s at an input of {rate.low:,.0f}")
         walk.read(cores="configured", cpu="process", place="slots", interval=seconds)
+        # the sources follow the file
         rate.set(rate.high)
         time.sleep(_SETTLED)
         before = measured()

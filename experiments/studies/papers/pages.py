@@ -123,6 +123,7 @@ def page_of(paper: str, root: Path = PAPERS) -> str:
 
 def _shared_readings(figures: Sequence[Figure]) -> list[str]:
     """Return the readings of more than one figure, under the names of their figures."""
+    # a reading that several figures have stands once, above them
     users: dict[str, list[str]] = {}
     for figure in figures:
         for reading in figure.readings:

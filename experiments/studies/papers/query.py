@@ -79,6 +79,7 @@ class Tables:
         self.views, self.who = dict(views or {}), who
         self.made: set[str] = set()
         for name, frame in frames.items():
+            # DuckDB reads the frames where they are, without a copy
             self.db.register(name, frame)
 
     def __enter__(self) -> Tables:

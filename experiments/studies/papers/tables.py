@@ -449,6 +449,7 @@ def read_planned(folder: Path, wide: bool = False) -> pd.DataFrame:
     from experiments.sweep.store import ResultFolder
 
     rows = read_rows_pandas(folder).set_index("run_key")
+    # the folder may have runs of an earlier version of the sweep
     rows = rows.loc[ResultFolder(folder).marker()["runs"]].reset_index()
     failed = rows[rows["outcome"] != "ok"]
     if len(failed):

@@ -173,6 +173,7 @@ def row_of(
     write = spend(lambda: certified(result, text, nodes=MOST_NODES, seconds=SECONDS))
     graded, document = write.value
     value = value_of(result)
+    # no certificate within its limits
     if document is None:
         return [case, value, result.bound, None, None, "no", "", run.cpu, write.cpu, None, None]
     packed = json.dumps(document).encode()

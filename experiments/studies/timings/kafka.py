@@ -92,6 +92,7 @@ class State:
         self.on: list[dict[int, None]] = [{} for _ in number]
         for p, partition in enumerate(cluster.partitions):
             first = partition.leader
+            # the leader first, as Kafka lists the preferred one
             order = [first] if first is not None else []
             order += [b for b in partition.replicas if b != first]
             self.lists.append([number[b] for b in order])

@@ -141,6 +141,7 @@ def cluster(
             seed, {**sizes, "leaving": 2, "overloaded": 2, "max_migrations": budget}
         )
     if budget is None:
+        # moves at least needed, by the bound, times GENEROUS
         needs = Needs(balance_problem(CLUSTER.make(seed, sizes | {"max_migrations": 0})))
         budget = int(GENEROUS * needs.least_moves(*needs.outside(NEEDED_FOR))[0])
     return CLUSTER.make(seed, sizes | {"max_migrations": budget})
@@ -291,6 +292,7 @@ def solvers(most: int = 3, limit: float = 30.0) -> Rows:
             x, bound = run.value.x, run.value.bound
             value = None if x is None else problem.levels(built.read(x)).distance
             yield case["name"], f"the paper's model, {solver}", value, bound, run.wall
+        # goals of the peer's own, judged by our load distance
         for formula in FORMULAS if python else ():
             assert python is not None
             answer = run_peer(python, instance, formula, limit)

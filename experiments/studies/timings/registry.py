@@ -193,6 +193,7 @@ def run_of(
     instance = instance_of(kind, seed, given)
     if instance is None:
         return None
+    # an entry's options win over what it asks for
     words = {**asked, **(options or {}), "seed": search_seed}
     runs = [spend(solve, instance, method, **words) for _ in range(repeats)]
     result: Result = runs[-1].value
@@ -225,6 +226,7 @@ def run_of(
 
 def distance_at(result: Result, seconds: float) -> float:
     """Return the best value known by a moment of a run."""
+    # trace points are in order of time
     known = [value for at, value, _ in result.trace if at <= seconds and value is not None]
     return known[-1] if known else float("nan")
 

@@ -61,6 +61,7 @@ def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
 
 def follow(periods: Sequence[Instance], method: str, **given: Any) -> list[Row]:
     """Plan period after period, each from where the last plan left the key groups."""
+    # where the key groups are now; loads change from period to period
     node, rows = periods[0].tasks.node, []
     for number, period in enumerate(periods):
         now = placed(period, node)
@@ -181,6 +182,7 @@ def quick_ways(instance: Instance, seconds: Sequence[float]) -> list[Row]:
     """Flux, which takes no time; balance-search and its proven bound, read at each time."""
     flux = solve(instance, "flux").evaluation
     search = solve(instance, "balance-search", time_limit=seconds[-1])
+    # Flux has the same plan at every moment
     levels = [flux.load_distance if flux is not None else None] * len(seconds)
     # a point of a trace is (seconds, value, bound)
     values = _read(search.trace, seconds, 1)
@@ -432,6 +434,7 @@ def node_periods(seed: int, policy: str, serialise: float) -> Row:
 
     That is load per unit of rate on either side. A unit of rate is handled for 1.
     """
+    # a tuple sent costs load at both ends: policies that collocate need fewer nodes
     made = day_periods(seed, **DAY)
     # load of a unit of rate: a half where it is sent, a half where it is received
     per_rate = serialise * made[0].totals[0] / made[0].total_traffic
@@ -470,6 +473,7 @@ def scale_ins(limit: float | None = None) -> Row:
             ],
         }
     )
+    # the utilisation rule marks nodes while balance stays within the limit
     given: dict[str, Any] = {} if limit is None else {"max_load_distance": limit}
     rule = ScalingChoice("utilisation", given).make()
     setting, policy = Setting([period]), read_policy("balance-search", 0, scaling=rule)
@@ -548,6 +552,7 @@ def _divisible(made: Instance, into: bool) -> Row:
     d = np.ones((nodes, 1))
     # columns: y_kn by key group, then node
     rows = np.block([[on_node, -d], [on_node[stays], d[stays]], [of_task, np.zeros((tasks, 1))]])
+    # bounds of the rows, in their order: above, below, load of each key group
     least, none = np.full(stays.sum(), mean), np.full(nodes, -np.inf)
     low = np.r_[none, least, load]
     high = np.r_[np.full(nodes, mean), np.full(stays.sum(), np.inf), load]
@@ -645,10 +650,12 @@ def patterns(seed: int, pattern: str) -> Row:
         if pattern == "one to one":
             shares = {int(partner[sender]): 1.0}
         elif pattern == "partial merge":
+            # five senders share a receiver
             shares = {int(partner[sender]) // 5 * 5: 1.0}
         else:
             degree = count if pattern == "full, even" else 4
             receivers = rng.choice(count, degree, replace=False)
+            # of four receivers one gets seven tenths, or all the same
             skew = (0.7, 0.1, 0.1, 0.1) if pattern == "partial, skewed" else [1 / degree] * degree
             shares = dict(zip(receivers.tolist(), skew, strict=True))
         chosen += [(sender, count + target, share) for target, share in shares.items()]

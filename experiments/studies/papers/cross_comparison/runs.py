@@ -27,6 +27,7 @@ def runs_of(folder: Path, reduced: bool, sweep: str) -> pd.DataFrame:
     """Return the rows of a sweep with the column ``storm``: whether Storm can run the plan."""
     spec = load(Path(__file__).with_name(sweep), REDUCED if reduced else None)
     rows = run_rows(spec, folder, wide=True)
+    # rows have results as JSON; instances are made again from the same sweep
     prepared = {run.instance.name: run.instance for run in plan_runs(spec).runs}
     known = {name: Instance.from_json(one.text()) for name, one in prepared.items()}
     return rows.assign(

@@ -88,6 +88,7 @@ def run(instance: Instance, entry: Entry, **asked: Any) -> tuple[Row, Result]:
 
 def figures(instance: Instance, judged: Any) -> dict[str, float]:
     """Return use by each reading, deviation and the highest uses, from an evaluation."""
+    # three readings of R_util: see the module
     nodes = np.array([judged.utilisation[n]["cpu"] for n in instance.nodes.ids])
     found: dict[str, float] = {
         "capacity in use": judged.used_capacity,
@@ -217,6 +218,7 @@ def day(seed: int, method: str) -> Iterator[Row]:
         anew, result = run(instance, ENTRIES[method])
         now = nodes_of(instance, result)
         at_peak = evaluate_indices(instance, peak)
+        # a plan that was made once, under the load of this hour
         still = figures(instance, at_peak)
         moves = 0 if before is None else int((now != before).sum())
         before = now

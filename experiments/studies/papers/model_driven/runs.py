@@ -57,6 +57,7 @@ def plan_of(instance: Instance, pair: str, **options: Any) -> Plan | None:
 def planned_on_20(dag: str, pair: str) -> tuple[float, Plan]:
     """Return the greatest planned rate, in steps of 10, whose plan takes 20 slots, and the plan."""
     rate, best = 0.0, None
+    # greedy, as the paper does: the first rate that needs more slots ends it
     while True:
         plan = plan_of(dag_at(dag, rate + STEP), pair, slots=SLOTS)
         if plan is None or (plan.planned_slots or 0) > SLOTS:
@@ -139,6 +140,7 @@ def _planned(dag: str, rate: float, pair: str, **options: Any) -> tuple[Instance
     plan = plan_of(instance, pair, **options)
     assert plan is not None
     allocated = int(plan.planned_slots or 0)
+    # slots of the machines beyond those that were asked for
     extra = sum(node.slots for node in plan.nodes) - allocated
     row = {"DAG": dag, "rate": rate, "pair": pair, "allocated": allocated, "extra": extra}
     return instance, plan, row

@@ -53,6 +53,7 @@ def rules(seed: int) -> Row:
     if row["possible"]:
         node, slot = result.plan.node_indices(made), result.plan.slot_indices(made)
         held, across = [], []
+        # executors are numbered through, topology by topology
         for first, count in zip(np.cumsum([0, *executors]), executors, strict=False):
             # workers of a topology: (node, slot) pairs with their numbers of executors
             mine = np.stack([node, slot])[:, first : first + count]
@@ -82,6 +83,7 @@ def hertz(seed: int) -> Row:
     made = topologies([3], [12], 3, 1, loads=(share * 10).tolist(), capacity=clock.tolist())
     node = rng.integers(0, 3, 12).astype(np.int32)
     found: Any = evaluate(made, Plan.from_indices(made, node))
+    # percent of 1 GHz by GHz: a node of 2 GHz is used half as much
     use = np.array([(share[node == n] / (clock[n] / 1000)).sum() for n in range(3)])
     seen = 100 * np.array([found.node_loads[f"n{n}"]["cpu"] for n in range(3)]) / clock
     worst = float(np.abs(use - seen).max())
@@ -137,6 +139,7 @@ def drift(seed: int, _: float) -> Row:
         made = of_rates(rates, now)
         plan = planner.plan(made, memory, 0, 60.0 * period)
         now, memory = plan.deployment.node, plan.memory
+        # both under the rates of now
         sums += [crossing(made, first), crossing(made, now)]
     return {"fixed": sums[0], "adaptive": sums[1]}
 

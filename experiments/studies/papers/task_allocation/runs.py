@@ -215,6 +215,7 @@ def count_calls(call: Callable[[], object], seconds: int) -> list[int]:
 
 def throughput(seed: int) -> dict[str, float]:
     """Allocations a second of TD and TL on the pipeline of Figure 5."""
+    # about equal, so that the order of the group pairs differs from seed to seed
     rates = np.random.default_rng(seed).uniform(14, 16, 3)
     change = {"rates": ",".join(f"{rate:.3f}" for rate in rates)}
     return {name: 1 / seconds_of(prepared(name, **change), 0.15) for name in NAMES}
@@ -264,6 +265,7 @@ def examples(algorithm: str, priority: str, order: str, seeds: int) -> Iterator[
     for seed in range(seeds if order == "shuffled" else 1):
         placed = td(made, priority) if algorithm == "TD" else tl(made, priority, order, seed)
         links = {f"links_{p + 1}": links_of(made, placed.node, p, p + 1) for p in range(3)}
+        # nodes of pair 1 hold groups 1 and 2, 30 tasks; those of pair 3 the other two
         first, last = (set(some.tolist()) for some in np.split(placed.node, [10 + 20]))
         nodes = {"nodes_pair_1": len(first), "nodes_pair_3": len(last - first)}
         yield {"seed": seed, **links, **nodes, "nodes": len(first | last)}
@@ -273,6 +275,7 @@ def balance_mode(seed: int, alpha: float, algorithm: str) -> Row:
     """Place a graph on nodes that hold at most alpha times the mean load."""
     # fine tasks, so that a bound just above the mean can be kept
     base = cached("random_graphs", costs="ranked", tasks=170, capacity=100, seed=seed)
+    # a capacity of alpha × mean makes an allocator balance
     mean = float(base.tasks.load[:, 0].sum()) / base.num_nodes
     made = with_capacity(base, alpha * mean)
     placed = td(made) if algorithm == "TD" else tl(made, seed=seed)
@@ -299,6 +302,7 @@ def built(seeds: int) -> list[Row]:
     # a task away: 4 tasks talk to 6 over 24 links of 1 MB/s, all on one node but one task
     n, m, c = 4, 6, 24.0
     made = job([(n, n), (m, m)], [(0, 1, c)], [n + m, n + m])
+    # a task of n moved away cuts c / n, one of m cuts c / m
     whole = [0] * (n + m)
     for variant, task in (("of n", 0), ("of m", n)):
         away = whole.copy()

@@ -56,6 +56,7 @@ def plan_query(path: Path, seconds: float) -> dict[str, Any]:
     """Import one graph and plan it again; so many seconds for the exact method."""
     even = _instance(path, "even", "cores")
     start = solve(even, "imc-search")
+    # even rates make the instances of an operator equal, which exact methods need
     best = solve(even, "imc-exact", time_limit=seconds, warm_start="imc-search", max_classes=1000)
     measured, placed = _instance(path, "measured", "cores"), _instance(path, "measured", "placed")
     return {
