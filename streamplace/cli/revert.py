@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from streamplace.cli.submit import WAIT, add_kafka, kafka_settings, tell_kafka
+from streamplace.cli.submit import add_kafka, kafka_settings, tell_kafka, wait_of
 from streamplace.cli.verify import tell_verdict
 from streamplace.present.arguments import add_json, add_shared, declare
 from streamplace.present.numbers import plural
@@ -50,9 +50,8 @@ def run(args: argparse.Namespace) -> int:
     from streamplace.clusters.storm.nimbus import Nimbus
     from streamplace.clusters.storm.submit import previous, submit
 
-    wait = WAIT if args.wait is None else args.wait
     with Nimbus(args.url, args.timeout) as nimbus:
-        return tell_verdict(args, submit(nimbus, previous(nimbus, args.topology), wait))
+        return tell_verdict(args, submit(nimbus, previous(nimbus, args.topology), wait_of(args)))
 
 
 def _kafka(args: argparse.Namespace) -> int:

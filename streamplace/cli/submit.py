@@ -104,10 +104,12 @@ def add_kafka(parser: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Submit to the system."""
-    run_it = {"storm": _storm, "kafka": _kafka}.get(args.system, submit_flink)
-    if args.wait is None and args.system != "kafka":
-        args.wait = WAIT
-    return run_it(args)
+    return {"storm": _storm, "kafka": _kafka}.get(args.system, submit_flink)(args)
+
+
+def wait_of(args: argparse.Namespace) -> float:
+    """Return how long Flink or Storm may take, in s."""
+    return WAIT if args.wait is None else args.wait
 
 
 def _kafka(args: argparse.Namespace) -> int:
@@ -180,7 +182,7 @@ def _storm(args: argparse.Namespace) -> int:
                     f"{one.name}: {plural(one.moves, 'executor')} of {len(one.planned.worker_of)} "
                     f"to another node, {plural(one.restarts, 'worker')} to restart\n"
                 )
-        verdict = None if args.dry_run else storm.submit(nimbus, placement, args.wait)
+        verdict = None if args.dry_run else storm.submit(nimbus, placement, wait_of(args))
     told = {one.name: {"moves": one.moves, "workers_restarted": one.restarts} for one in checked}
     return tell_verdict(args, verdict, {"topologies": told})
 
@@ -213,7 +215,7 @@ def submit_flink(args: argparse.Namespace) -> int:
         args.url, sheet, dict(args.settings), make, home=args.flink_home,
         managed=args.managed_memory, dry_run=args.dry_run,
     )  # fmt: skip
-    runs = job is not None and wait_until_running(client, job, args.wait)
+    runs = job is not None and wait_until_running(client, job, wait_of(args))
     slots = sum(group.parallelism for group in groups)
     if args.json:
         answer = {"job": job, "running": runs, "groups": len(groups), "slots": slots}

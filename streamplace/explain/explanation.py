@@ -212,6 +212,7 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
         found = [r for r, _ in remedies(atoms, core, rules, part, alone=len(cores) == 1)]
         best += found[:1]
         rest += found[1:]
+    # with one conflict unresolved no set of changes makes the whole feasible
     if len(best) < len(cores):
         best, rest = [], best + rest
     notes = []
@@ -276,6 +277,7 @@ def why_plan(
     complete = bool(len(node) and node.min() >= 0)
     judged = worths and complete and figure.value
     moves = worth_of_moves(instance, node, figure) if judged else []
+    # unknown worths first: without that move the objective has no value at all
     moves.sort(key=lambda m: -np.inf if m.worth is None else -m.worth)
     return Explanation(
         evaluation.feasible or None,
@@ -388,6 +390,7 @@ def _limits(placement: Placement) -> Iterator[Bound]:
     limits = placement.instance.limits
     for budget in budgets(placement.instance):
         spent = float(budget.weight[placement.migrated].sum())
+        # not even the cheapest move is affordable
         if budget.limit - spent < budget.weight[budget.weight > 0].min(initial=np.inf):
             yield Bound(budget.name, "limits", spent, float(budget.limit))
     far, distance = limits.max_load_distance, placement.distance
@@ -402,6 +405,7 @@ def _nodes(placement: Placement) -> Iterator[Bound]:
     for r, resource in enumerate(instance.resources):
         least = task[:, r][task[:, r] > 0].min(initial=np.inf)
         noise = slack(bound[:, r])
+        # room < least load of any task, beyond rounding
         full = np.isfinite(bound[:, r]) & (bound[:, r] - loads[:, r] < least - noise)
         for n in np.flatnonzero(full & placement.used):
             where = f"{ids[n]}.{resource}"
@@ -484,6 +488,7 @@ def priced(
     ends = time.perf_counter() + seconds
     asked = [i for i, bound in enumerate(told) if _unit(instance, bound)][:_ASKED]
     for done, i in enumerate(asked):
+        # what one solve leaves over goes to the next
         part = (ends - time.perf_counter()) / (len(asked) - done)
         atom, more = _unit(instance, told[i]) or (0, 0.0)
         if value.value is None or result.gap == 0 or part <= 0:
@@ -511,8 +516,11 @@ def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
         index = nodes.get(bound.where, 0)
         loads = weights.get(bound.rule, np.ones(1))
     elif bound.rule == "capacity":
-        node, _, resource = bound.where.rpartition(".")
-        r = instance.resources.index(resource)
+        # NODE.RESOURCE, of which either may have dots in it
+        ends = (
+            (r, bound.where.removesuffix(f".{name}")) for r, name in enumerate(instance.resources)
+        )
+        r, node = next((r, node) for r, node in ends if node in nodes)
         some, index, loads = atoms.of(bound.rule, r), nodes[node], instance.tasks.load[:, r]
     else:
         return None
@@ -520,6 +528,7 @@ def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
     if not len(atom):
         return None
     least = float(loads[loads > 0].min(initial=np.inf))
+    # one more of what is counted; of a sum what the smallest task lacks
     more = 1.0 if bound.rule in _ONE else least - bound.slack
     return (int(atom[0]), more) if np.isfinite(more) and more > 0 else None
 

@@ -14,11 +14,11 @@ from optim.figures.load import restarted
 from optim.format.changes import Change, altered, carried, held
 from optim.methods.choose import aim, asked_of, check_suitable, choices, choose_method
 from optim.methods.portfolio import PORTFOLIO, SECONDS
-from optim.methods.registry import get_method
+from optim.methods.registry import Settings, get_method, method_names
 from optim.methods.solve import goal_of, solve
 from optim.referee import Termination, evaluate_indices
 from optim.rules import BUDGET_NAMES, without_limits
-from streamplace.present.arguments import assignment, count, declare, seconds, whole
+from streamplace.present.arguments import assignment, count, declare, positive, whole
 from streamplace.present.numbers import listed, plural
 from streamplace.present.streams import printable
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints
-    from optim.methods.registry import Settings
     from optim.referee import Result
 
 _SECONDS = 2.0
@@ -97,19 +96,12 @@ def _change(name: str, given: Any) -> Change:
         return Change(name, parts["like"], count(parts.get("count", "1")))
     if name == "scale-load":
         what, value = assignment(given)
-        return Change(name, what, _factor(value))
+        return Change(name, what, positive(value))
     if name == "scale-rate":
-        return Change(name, "", _factor(given))
+        return Change(name, "", positive(given))
     if name == "budget":
         return Change(name, "", whole(given))
     return Change(name, given)
-
-
-def _factor(text: str) -> float:
-    try:
-        return seconds(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no factor above 0") from None
 
 
 def cases_of(args: argparse.Namespace) -> list[list[Change]]:
@@ -160,25 +152,17 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
     lost = np.flatnonzero(node < 0)
     if not len(lost) or not replace or before.min(initial=0) < 0:
         return Carried(node, slot)
-    from optim.methods.portfolio import PORTFOLIO
-    from optim.methods.registry import Settings
-
-    aim = _aim_of_plan(given, plan)
+    aim = aim_of(given, plan.method if plan.method in method_names() else None, Settings())
     with suppress(StreamplaceError):
+        # all other tasks are fixed: only what was lost is placed
         rest = held(changed, node)
         asked = Settings(time_limit=_SECONDS, repair=aim is None, explain=0.0)
         found = solve_pinned(rest, aim, PORTFOLIO, asked)
         if found.plan is not None and found.feasible:
             return Carried(found.plan.node_indices(rest), None, tuple(lost.tolist()))
+    # as `rate_after_loss` has it: heaviest first, whatever rates and sets that breaks
     again = restarted(changed, node)
     return Carried(node, slot) if again is None else Carried(again, None, tuple(lost.tolist()))
-
-
-def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
-    from optim.methods.registry import Settings, method_names
-
-    named = plan.method in method_names()
-    return aim_of(given, plan.method if named else None, Settings())
 
 
 def print_carried(console: Console, instance: Instance, carried: Carried) -> None:
@@ -293,6 +277,7 @@ def course_of(changed: Instance, aim_: Aim, method: str | None, asked: Settings)
         why = _refusal(aim_, relaxed, repair=asked.repair)
         if why is None and named:
             return Course(method, goal if aim_.asked else None)
+        # options and a solver are the method's own: no other method can take them
         if why is not None and named and bound:
             raise why
         first = next(choices(relaxed, asked.time_limit, goal, aim_.method))
@@ -334,6 +319,7 @@ def _unbudgeted(changed: Instance, method: str, asked: Settings) -> Result | Non
         found = solve(changed, method, free)
     except InvalidInput:  # it finds out only while it runs
         return None
+    # only an optimum: another plan may be better with the budgets
     if found.plan is None or found.termination is not Termination.OPTIMAL:
         return None
     nodes, slots = found.plan.node_indices(changed), found.plan.slot_indices(changed)

@@ -51,6 +51,30 @@ def test_a_clash_of_two_rules_has_figures_and_a_checked_remedy(
     assert code == 0
 
 
+def test_names_with_dots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Instance.from_dict({
+        "format": "streamplace.instance/1", "name": "dots", "resources": ["net.out"],
+        "nodes": [{"id": f"n.{i}", "capacity": {"net.out": 10.0}} for i in range(3)],
+        "tasks": [
+            {"id": f"t{i}", "load": {"net.out": 4.0}, "node": f"n.{i // 2}"} for i in range(6)
+        ],
+        "traffic": [["t0", "t2", 2.0], ["t1", "t4", 1.0]],
+    })  # fmt: skip
+    file = tmp_path / "dots.json"
+    made.save(file)
+    code, found = told(capsys, "explain", file, "--time-limit", "2")
+    assert code == 0
+    assert {b["where"] for b in found["binding"]} == {f"n.{i}.net.out" for i in range(3)}
+    assert {b["more"] for b in found["binding"]} == {2.0}
+
+
+def test_a_factor_is_no_time(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in (["--scale-rate", "2s"], ["--scale-load", "map=1h"]):
+        with pytest.raises(SystemExit):
+            main(["explain", str(job), *option])
+        assert "is no number" in capsys.readouterr().err
+
+
 def test_solve_names_the_conflict_that_explain_finds(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

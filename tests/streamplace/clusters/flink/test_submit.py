@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from optim.errors import ExitCode, InvalidInput
+from streamplace.cli import submit as command
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page
@@ -147,6 +149,22 @@ def test_files_are_looked_at_first(tmp_path: Path, capsys: pytest.CaptureFixture
     arguments = ["submit", "flink", "http://127.0.0.1:9", str(plan), "--jar", "none.jar"]
     assert main(arguments) == ExitCode.USAGE
     assert "does not name vertices" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["submit", "flink"], ["flink", "submit"]])
+def test_how_long_is_waited(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet, jar = tmp_path / "sheet.json", tmp_path / "job.jar"
+    sheet.write_text(json.dumps(SHEET.to_dict()))
+    jar.touch()
+    limits: list[Any] = []
+    monkeypatch.setattr(command, "read_managers", lambda client: [])
+    monkeypatch.setattr(command, "submit", lambda *given, **more: ("the job", []))
+    monkeypatch.setattr(command, "wait_until_running", lambda *given: limits.append(given[2]))
+    assert main([*words, "http://127.0.0.1:9", str(sheet), "--jar", str(jar)]) == 1
+    assert main([*words, "http://127.0.0.1:9", str(sheet), "--jar", str(jar), "--wait", "7"]) == 1
+    assert limits == [60.0, 7.0]
 
 
 def test_a_task_manager_that_has_just_registered_is_asked_again(
