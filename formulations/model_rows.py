@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     from optim.format.tables import Bools, Floats, Ints
     from optim.kernels.place_rules import PlaceRules
     from optim.rules.budget import Budget
-    from optim.solvers.linear_model import LinearModel
+    from optim.solvers.linear_model import LinearModel, VariableBlock
 
     Numbers = NDArray[np.int64]
-    from numpy.typing import NDArray
-
-    from optim.solvers.linear_model import VariableBlock
 
 
 _ORDERED_TASKS = 64
@@ -303,11 +300,7 @@ def add_at_most(model: LinearModel, name: str, low: Any, high: Any, of: Mapping[
 
 
 def add_products(
-    model: LinearModel,
-    z: NDArray[Any],
-    x_u: NDArray[Any],
-    x_v: NDArray[Any],
-    of: Mapping[str, Any],
+    model: LinearModel, z: NDArray[Any], x_u: NDArray[Any], x_v: NDArray[Any], of: Mapping[str, Any]
 ) -> None:
     """z_uvn ≤ x_un and z_uvn ≤ x_vn: a pair is together on a node only if both are there.
 

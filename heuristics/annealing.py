@@ -13,13 +13,7 @@ import numpy as np
 
 from optim.figures.catalogue import find_objective
 from optim.kernels.place_rules import placing_masks
-from optim.kernels.plan_state import (
-    LEFT,
-    LEVELS,
-    NODE,
-    TASKS,
-    state_of,
-)
+from optim.kernels.plan_state import LEFT, LEVELS, NODE, TASKS, state_of
 from optim.kernels.plan_walk import (
     AIM,
     BLEND,

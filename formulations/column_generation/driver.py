@@ -120,11 +120,7 @@ def _close_pool(
 
 
 def _stage(
-    survivors: Survivors,
-    client: Client,
-    backend: Backend,
-    size: int,
-    node_limit: int | None = None,
+    survivors: Survivors, client: Client, backend: Backend, size: int, node_limit: int | None = None
 ) -> tuple[bool, bool]:
     """Solve the integer program over the patterns of greatest reach."""
     # returns whether it came to its end, and whether those were all patterns

@@ -92,11 +92,7 @@ def run(instance: Instance, request: Request, counted: Bools | None = None) -> O
     request, compiling = request.warmed(warm_up)
     options = request.options
     problem = _problem(instance, counted)
-    settings = Settings(
-        request,
-        request.solver or "highs",
-        options["break_symmetry"],
-    )
+    settings = Settings(request, request.solver or "highs", options["break_symmetry"])
     objective = request.objective or METHOD.objective
     goals = LEVELS[objective]
     form = _form(problem, settings, options["form"], objective)

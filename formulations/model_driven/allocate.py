@@ -60,11 +60,7 @@ def acquire(instance: Instance, slots: int) -> tuple[AcquiredNode, ...]:
         covering = [vm for vm in instance.vm_types if vm.slots >= rest]
         chosen.append((min(covering, key=lambda vm: (vm.slots, vm.price)), rest))
     return tuple(
-        AcquiredNode(
-            id=f"vm{v + 1}",
-            vm_type=vm.id,
-            slots=used,
-        )
+        AcquiredNode(id=f"vm{v + 1}", vm_type=vm.id, slots=used)
         for v, (vm, used) in enumerate(chosen)
     )
 

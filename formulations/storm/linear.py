@@ -209,10 +209,7 @@ def build_workers(
         Too many products.
     """
     placement = build(
-        instance,
-        alike=slot_keys(instance, jobs),
-        whole_products=whole_products,
-        stars=True,
+        instance, alike=slot_keys(instance, jobs), whole_products=whole_products, stars=True
     )
     made = WorkerModel(placement, _add_workers(instance, jobs, placement))
     if with_slots:

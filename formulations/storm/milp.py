@@ -20,11 +20,7 @@ import numpy as np
 
 from formulations.storm.problem import storm_jobs
 from formulations.storm.search import Start, feasible_start
-from formulations.task_allocation.common import (
-    KNOWN_FORMS,
-    LINEAR_FORMS,
-    LINEAR_ONLY,
-)
+from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, LINEAR_ONLY
 from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of

@@ -22,15 +22,13 @@ from optim.rules.slot_assignment import assign_slots
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.storm.problem import StormJobs
+    from formulations.column_generation.problem import Rows
+    from formulations.storm.problem import States, StormJobs, StormProblem
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
-    Integers = NDArray[np.int64]
-    from formulations.column_generation.problem import Rows
-    from formulations.storm.problem import States, StormProblem
-
     Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

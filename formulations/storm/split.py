@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.storm.problem import StormProblem
-
-    Integers = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    from formulations.storm.problem import StormJobs
+    from formulations.storm.problem import StormJobs, StormProblem
     from optim.format.instance import Instance
     from optim.rules.slot_assignment.groups import Worker
 
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
 MOST_STEPS = 1e9
 """Parts of parts that are looked at, above which a split is not made."""

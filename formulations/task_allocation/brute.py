@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.task_allocation.common import (
-    KNOWN_FORMS,
-    LINEAR_FORMS,
-    STARTS,
-    UNDECIDED,
-)
+from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, STARTS, UNDECIDED
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.figure import in_units

@@ -15,12 +15,7 @@ import numpy as np
 from formulations.column_generation import driver
 from formulations.column_generation.client import OPTIMAL, Client, Incumbent
 from formulations.column_generation.integer import Backend
-from formulations.column_generation.pricing import (
-    MOST_KINDS,
-    NODE_BUDGET,
-    CellPricer,
-    TreePricer,
-)
+from formulations.column_generation.pricing import MOST_KINDS, NODE_BUDGET, CellPricer, TreePricer
 from formulations.column_generation.problem import Clock, CountRows, problem_of
 from formulations.task_allocation.common import (
     KNOWN_FORMS,

@@ -469,10 +469,7 @@ class PartLimits:
 
 
 def split_sets(
-    instance: Instance,
-    sets: Sequence[Indices],
-    limits: PartLimits,
-    rng: np.random.Generator,
+    instance: Instance, sets: Sequence[Indices], limits: PartLimits, rng: np.random.Generator
 ) -> list[Indices]:
     """Split each set until every part is one key group or stays below its limits.
 

@@ -66,18 +66,14 @@ COST = "migration_cost"
 
 
 class Run:
-    """One run on the method's clock: the portfolio, the proven bound, and what is reported
-    of both.
-    """
+    """One run on the method's clock: the portfolio and the proven bound."""
 
     def __init__(
         self, problem: BalanceProblem, request: Request, recorder: ProgressRecorder
     ) -> None:
         self.problem, self.request, self.recorder = problem, request, recorder
         self.watch = Watch(
-            request.deadline,
-            lambda value: recorder.note(value, phase="search"),
-            request.offer,
+            request.deadline, lambda value: recorder.note(value, phase="search"), request.offer
         )
         self.bound = 0.0
         self.portfolio = Portfolio(problem, request.seed, 0.0, self.watch)

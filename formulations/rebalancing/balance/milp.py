@@ -58,21 +58,17 @@ from optim.solvers import LIMITED_WORK, LinearTermination, solve_kept, solve_lin
 from optim.solvers.mps import PosedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from formulations.rebalancing.balance.model import Goal
-    from formulations.rebalancing.problem import BalanceProblem, Ints
+    from formulations.rebalancing.balance.model import BalanceModel, Goal
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints, Levels
     from optim.format.instance import Instance
+    from optim.kernels.place_rules import PlaceRules
     from optim.methods.registry import Request
     from optim.referee import Evaluation
+    from optim.solvers import LinearSolution
 
     Rank = Callable[[Any, Evaluation], tuple[float, ...] | None]
-    from collections.abc import Callable, Sequence
-
-    from formulations.rebalancing.balance.model import BalanceModel
-    from formulations.rebalancing.problem import Floats, Levels
-    from optim.kernels.place_rules import PlaceRules
-    from optim.solvers import LinearSolution
 
 
 _NAMES = {
@@ -272,9 +268,7 @@ def _outcome(
 
 
 def _main(answer: BalanceAnswer) -> LevelAnswer:
-    """Return the level that is reported as the objective; an unsolved one where none was
-    reached.
-    """
+    """Return the level reported as the objective; an unsolved one where none was reached."""
     for level in answer.levels:
         if level.goal in ("distance", "weighted"):
             return level

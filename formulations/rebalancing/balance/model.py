@@ -235,9 +235,7 @@ def build_full(problem: BalanceProblem, aim: Aim | None = None) -> BalanceModel:
 
 
 def build_moves(
-    problem: BalanceProblem,
-    aim: Aim | None = None,
-    moves: tuple[Ints, Ints] | None = None,
+    problem: BalanceProblem, aim: Aim | None = None, moves: tuple[Ints, Ints] | None = None
 ) -> BalanceModel:
     """Build the form over candidate moves: y_ik = 1 when key group k moves to node i.
 

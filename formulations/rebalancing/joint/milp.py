@@ -188,11 +188,7 @@ def _solve(made: Prepared, settings: JointSettings, request: Request, goal: Join
 
 
 def _outcome(
-    instance: Instance,
-    made: Prepared,
-    answer: Answer,
-    drained: Answer | None,
-    request: Request,
+    instance: Instance, made: Prepared, answer: Answer, drained: Answer | None, request: Request
 ) -> Outcome:
     """Write down plan, bounds and what they are bounds of."""
     problem, notes = made.problem, [*made.notes, *answer.notes]
@@ -241,11 +237,7 @@ def _outcome(
 
 
 def _reported_levels(
-    answer: Answer,
-    drained: Answer | None,
-    value: float,
-    whole: float,
-    restricted: bool,
+    answer: Answer, drained: Answer | None, value: float, whole: float, restricted: bool
 ) -> tuple[Level, ...]:
     """List the levels in the order they were solved, the bound of the whole problem last."""
     levels = []
@@ -263,11 +255,7 @@ def _reported_levels(
 
 
 def _drain_last(
-    made: Prepared,
-    settings: JointSettings,
-    request: Request,
-    answer: Answer,
-    outcome: Outcome,
+    made: Prepared, settings: JointSettings, request: Request, answer: Answer, outcome: Outcome
 ) -> None:
     """Emptying does not come first: least load on leaving nodes of plans that collocate as much."""
     if answer.placement is None or not made.problem.balance.has_leaving:

@@ -731,10 +731,7 @@ def _count_pairs(problem: JointProblem, places: Bools) -> int:
 def _too_large(number: int, what: str) -> InvalidInput:
     return InvalidInput(
         Problem(
-            "joint-milp",
-            f"{number:,} {what}",
-            "is too large for the model",
-            "use joint-search",
+            "joint-milp", f"{number:,} {what}", "is too large for the model", "use joint-search"
         )
     )
 

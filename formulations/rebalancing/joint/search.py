@@ -207,11 +207,7 @@ def _over(deadline: float | None) -> bool:
 
 
 def _keep(
-    problem: JointProblem,
-    found: JointFound,
-    best: Ints,
-    for_left: bool,
-    seconds: float,
+    problem: JointProblem, found: JointFound, best: Ints, for_left: bool, seconds: float
 ) -> None:
     """Keep the kernel's best if our own count agrees that it is feasible and better."""
     if not problem.is_feasible(best):
