@@ -28,6 +28,7 @@ from formulations.rebalancing.balance.search import (
     descend_from_all,
     run_portfolio,
     start_at_home,
+    take_starts,
     warm_up,
 )
 from formulations.rebalancing.bound import (
@@ -82,14 +83,10 @@ class Run:
 
     def go(self, starts: tuple[Ints, ...]) -> None:
         """Search, then prove and search on as long as there is time."""
-        home = start_at_home(self.problem, self.request.seed)
         exchanged = by_exchanges(self.problem)
         if exchanged is not None:  # what costs nothing comes first: copies have to be better
             starts = (exchanged, *starts)
-        for start in (home, *starts):
-            self.portfolio.take(start)
-        found = self.portfolio.take_modelled()
-        home = found if found is not None and not self.problem.is_feasible(home) else home
+        home = take_starts(self.portfolio, starts)
         # the quick bound first: it ends the bisection on many instances
         self.raise_bound(touched_bound(self.problem))
         self.portfolio.aim_at_goals(home)
@@ -165,7 +162,6 @@ class Run:
 
     def search_on(self) -> None:
         """Rearrange some nodes exactly and let the level fall anew, in turn."""
-
         rng = np.random.default_rng(self.request.seed)
         while self.value() - self.bound > self.gap and not self.watch.over():
             best = self.portfolio.best
@@ -217,7 +213,6 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Outcome:
     """Look for the cheapest moves within the greatest load distance."""
-
     recorder = ProgressRecorder("min", request.progress, request.started)
     watch = Watch(request.deadline)
     bound = cost_bound(problem)

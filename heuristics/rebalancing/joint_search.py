@@ -6,14 +6,13 @@ relaxation, whose value is the bound.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.joint import search as joint_search
 from formulations.rebalancing.joint.milp import METHOD as JOINT_MILP
-from formulations.rebalancing.joint.problem import collocation_bound, prepare
+from formulations.rebalancing.joint.problem import collocation_bound, left_level, prepare
 from formulations.rebalancing.joint.search import Effort, find
 from formulations.rebalancing.problem import not_emptied
 from optim.methods.registry import Method, Option, Outcome
@@ -56,10 +55,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         if drained.placement is not None:
             made.starts.insert(0, drained.placement)
             made.problem = made.problem.with_left(-drained.value)
-            bound = -drained.bound if math.isfinite(drained.bound) else None
-            levels.append(
-                Level("load_on_leaving_nodes", "min", -drained.value + 0.0, bound, "resource")
-            )
+            levels.append(left_level(drained.value, drained.bound))
         elif drained.infeasible and not made.closest:
             return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
 

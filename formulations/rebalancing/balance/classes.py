@@ -106,16 +106,7 @@ class _Solving:
             else:
                 answer.levels.append(LevelAnswer("distance", None, None, "interrupted"))
         answer.placement = self.best
-        if self.best is not None:
-            reached = self.problem.levels(self.best)
-            sums = {
-                "distance": reached.distance, "left": reached.left,
-                "sides": reached.over + reached.under,
-            }  # fmt: skip
-            for level in answer.levels:
-                level.value = sums[level.goal]
-                if level.bound is not None:
-                    level.bound = min(level.bound, level.value)
+        answer.recount(self.problem)
         return answer
 
     def _solve(self, answer: BalanceAnswer) -> None:
@@ -199,7 +190,6 @@ class _Solving:
 
     def _reach(self, window: Window) -> bool:
         """Look for a placement within a window, the least left on leaving nodes; take it."""
-
         counts, budget = self.counts, -1 if self.budget is None else self.budget
         chosen = self._within(window)
         if chosen is None:
@@ -275,11 +265,8 @@ class Counts:
 
     Attributes
     ----------
-    problem
-        The problem.
     class_of
-        (T,) class: equal load, cost, usage, allowed nodes, and, where it matters, the same kind of
-        home.
+        (T,) class: equal load, usage, allowed nodes, and, where it matters, the same kind of home.
     example
         (C,) a key group of each class.
     """

@@ -29,6 +29,7 @@ from formulations.rebalancing.balance.model import (
     build_moves,
     cuts_of,
     prune_moves,
+    value_of,
 )
 from formulations.rebalancing.balance.search import (
     Prepared,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from formulations.rebalancing.balance.model import BalanceModel, Goal
-    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints, Levels
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
     from optim.format.instance import Instance
     from optim.kernels.place_rules import PlaceRules
     from optim.methods.registry import Request
@@ -72,12 +73,12 @@ if TYPE_CHECKING:
 
 
 _NAMES = {
-    "distance": ("load_distance", "min"),
-    "left": ("load_on_leaving_nodes", "min"),
-    "sides": ("sum_of_sides", "min"),
-    "weighted": ("weighted", "min"),
-    "cost": ("migration_cost", "min"),
-    "switches": ("switches", "min"),
+    "distance": "load_distance",
+    "left": "load_on_leaving_nodes",
+    "sides": "sum_of_sides",
+    "weighted": "weighted",
+    "cost": "migration_cost",
+    "switches": "switches",
 }
 
 _UNITS = {"cost": "cost", "switches": "count"}
@@ -162,7 +163,7 @@ def pose(instance: Instance, request: Request) -> PosedModel:
         goal = "left"
     build = build_full if settings.form == "full" else build_moves
     built = build(problem, Aim(goal, weights=settings.weights))
-    return PosedModel(built.model, _NAMES[goal][0], ids=binding_names(instance))
+    return PosedModel(built.model, _NAMES[goal], ids=binding_names(instance))
 
 
 def _warm_up_classes() -> None:
@@ -257,8 +258,9 @@ def _outcome(
         outcome.claimed = problem.levels(answer.placement).distance
         for level in answer.levels:
             if level is not main and level.termination not in ("optimal", "gap_reached"):
-                name = _NAMES[level.goal][0]
-                outcome.notes.append(f"{name}: best effort, stopped by {level.termination}")
+                outcome.notes.append(
+                    f"{_NAMES[level.goal]}: best effort, stopped by {level.termination}"
+                )
         if main.goal == "weighted" and main.termination in ("optimal", "gap_reached"):
             outcome.termination = Termination.HEURISTIC  # of the load distance, until it is met
             outcome.notes.append("optimal is the weighted sum; the bound is of load distance alone")
@@ -302,13 +304,11 @@ def _distance_bound(problem: BalanceProblem, main: LevelAnswer, settings: Settin
 
 def told_level(level: LevelAnswer) -> Level:
     """Return a level as results report it."""
-    name, sense = _NAMES[level.goal]
-    sign = -1.0 if sense == "max" else 1.0
-    value = None if level.value is None else sign * level.value + 0.0
+    value = None if level.value is None else level.value + 0.0
     bound = None
     if level.bound is not None and math.isfinite(level.bound):
-        bound = sign * level.bound + 0.0
-    return Level(name, sense, value, bound, _UNITS.get(level.goal, "resource"))
+        bound = level.bound + 0.0
+    return Level(_NAMES[level.goal], "min", value, bound, _UNITS.get(level.goal, "resource"))
 
 
 #: Forms of what the model of the paper keeps, and so the published methods that solve it.
@@ -427,19 +427,8 @@ def solve_balance(
         answer.levels.append(level)
         if answer.placement is None or level.termination in ("interrupted", "error"):
             break
-    if answer.placement is not None:
-        _refresh(problem, settings, answer)
+    answer.recount(problem, settings.weights)
     return answer
-
-
-def _refresh(problem: BalanceProblem, settings: Settings, answer: BalanceAnswer) -> None:
-    """Count all levels on the final placement: a later level may have improved an earlier one."""
-    assert answer.placement is not None
-    reached = problem.levels(answer.placement)
-    for level in answer.levels:
-        level.value = value_of(reached, level.goal, settings.weights)
-        if level.bound is not None:
-            level.bound = min(level.bound, level.value)
 
 
 def least_changed(
@@ -503,17 +492,6 @@ def changed(problem: BalanceProblem, placement: Ints, goal: Goal) -> float:
     rules = problem.rules
     moved = (placement != rules.home) & (rules.home >= 0)
     return float(np.count_nonzero(moved & ~rules.migrates(placement)))
-
-
-def value_of(levels: Levels, goal: Goal, weights: tuple[float, float] = (1.0, 0.0)) -> float:
-    """Return what a goal minimises, counted from a placement's levels."""
-    if goal == "distance":
-        return levels.distance
-    if goal == "left":
-        return levels.left
-    if goal == "sides":
-        return levels.over + levels.under
-    return weights[0] * levels.distance - weights[1] * levels.tightened
 
 
 def _solve_level(
@@ -638,7 +616,7 @@ def _tolerance(problem: BalanceProblem, settings: Settings, goal: Goal) -> float
     if goal == "switches":
         return 0.5
     if goal == "cost":
-        return 1e-9 * float(problem.cost.sum())
+        return COST_UNSEEN * float(problem.cost.sum())
     gap = settings.gap_of(problem)
     if goal == "weighted":
         return gap * min(weight for weight in settings.weights if weight > 0)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from formulations.model_rows import RuleRows
-    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints, Levels
     from optim.solvers.linear_model import VariableBlock
     from optim.util.progress import Progress
 
@@ -584,3 +584,24 @@ class BalanceAnswer:
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
     build_seconds: float = 0.0
     solver: str | None = None
+
+    def recount(self, problem: BalanceProblem, weights: tuple[float, float] = (1.0, 0.0)) -> None:
+        """Count all levels on the final placement: a later one may have improved an earlier one."""
+        if self.placement is None:
+            return
+        reached = problem.levels(self.placement)
+        for level in self.levels:
+            level.value = value_of(reached, level.goal, weights)
+            if level.bound is not None:
+                level.bound = min(level.bound, level.value)
+
+
+def value_of(levels: Levels, goal: Goal, weights: tuple[float, float] = (1.0, 0.0)) -> float:
+    """Return what a goal minimises, counted from a placement's levels."""
+    if goal == "distance":
+        return levels.distance
+    if goal == "left":
+        return levels.left
+    if goal == "sides":
+        return levels.over + levels.under
+    return weights[0] * levels.distance - weights[1] * levels.tightened

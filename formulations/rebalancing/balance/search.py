@@ -201,13 +201,18 @@ def search_balance(
 
 def run_portfolio(portfolio: Portfolio, starts: tuple[Ints, ...], tries: int) -> None:
     """Try one start and search after the other, the quickest first."""
+    home = take_starts(portfolio, starts)
+    portfolio.aim_at_goals(home)
+    descend_from_all(portfolio, home, starts, tries)
+
+
+def take_starts(portfolio: Portfolio, starts: tuple[Ints, ...]) -> Ints:
+    """Take home and some starts; return home, or what a model finds where home breaks a limit."""
     home = start_at_home(portfolio.problem, portfolio.seed)
     for start in (home, *starts):
         portfolio.take(start)
     found = portfolio.take_modelled()
-    home = found if found is not None and not portfolio.problem.is_feasible(home) else home
-    portfolio.aim_at_goals(home)
-    descend_from_all(portfolio, home, starts, tries)
+    return found if found is not None and not portfolio.problem.is_feasible(home) else home
 
 
 def descend_from_all(

@@ -94,9 +94,7 @@ def exchange(fixed, state, wanted, given, other, source, target, price):
         k = some_member(state, target)
     if k in (-1, given, other):
         return
-    at = wanted[0, 0] + 1
-    wanted[at, 0], wanted[at, 1] = k, source
-    wanted[0, 0] = at
+    want(wanted, k, source)
 
 
 @helper

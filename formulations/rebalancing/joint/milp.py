@@ -25,6 +25,7 @@ from formulations.rebalancing.joint.problem import (
     build_joint,
     collocation_bound,
     columns_of,
+    left_level,
     prepare,
 )
 from formulations.rebalancing.joint.search import KERNELS, Effort, find
@@ -242,10 +243,7 @@ def _reported_levels(
     """List the levels in the order they were solved, the bound of the whole problem last."""
     levels = []
     if drained is not None and drained.placement is not None:
-        bound = -drained.bound if math.isfinite(drained.bound) else None
-        levels.append(
-            Level("load_on_leaving_nodes", "min", -drained.value + 0.0, bound, "resource")
-        )
+        levels.append(left_level(drained.value, drained.bound))
     if answer.weighted:
         bound = answer.bound if math.isfinite(answer.bound) else None
         levels.append(Level("weighted", "max", answer.value, bound))
@@ -269,9 +267,7 @@ def _drain_last(
     if -last.value < made.problem.left(answer.placement) - 1e-9:
         outcome.node = last.placement
         outcome.claimed = made.problem.collocated(last.placement)
-    bound = -last.bound if math.isfinite(last.bound) else None
-    value = made.problem.left(np.asarray(outcome.node))
-    outcome.levels += (Level("load_on_leaving_nodes", "min", value, bound, "resource"),)
+    outcome.levels += (left_level(-made.problem.left(np.asarray(outcome.node)), last.bound),)
 
 
 METHOD = Method(
@@ -502,13 +498,10 @@ def _settled(settings: JointSettings, known: Known, answer: Answer) -> bool:
 
 def value_of(problem: JointProblem, settings: JointSettings, placement: Ints) -> float:
     """Return what the goal maximises, counted from a placement."""
-    if settings.goal == "left":
-        return -problem.left(placement)
-    traffic = problem.collocated(placement)
     if not settings.weighted:
-        return traffic
+        return problem.value(placement, settings.goal == "left")
     w1, w2 = settings.weights
-    return w1 * traffic - w2 * problem.balance.levels(placement).distance
+    return w1 * problem.collocated(placement) - w2 * problem.balance.levels(placement).distance
 
 
 def _take(problem: JointProblem, settings: JointSettings, answer: Answer, placement: Ints) -> None:

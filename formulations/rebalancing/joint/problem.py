@@ -38,6 +38,7 @@ from formulations.rebalancing.bound import (
 from formulations.rebalancing.problem import ROUNDING, Watch, balance_problem, emptied, not_emptied
 from optim.errors import InvalidInput, Problem
 from optim.kernels.place_rules import placing_slack
+from optim.referee import Level
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ class JointProblem:
         """Return the load left on leaving nodes."""
         return self.balance.levels(placement).left
 
+    def value(self, placement: Ints, for_left: bool) -> float:
+        """Return what is maximised: minus the load left on leaving nodes, or the traffic."""
+        return -self.left(placement) if for_left else self.collocated(placement)
+
     def is_feasible(self, placement: Ints) -> bool:
         """Whether a placement keeps every limit, the cap on what is left included."""
         if not self.balance.is_feasible(placement):
@@ -251,6 +256,12 @@ class Prepared:
                 f"that leave at most {self.problem.max_left * self.unit:.6g} on leaving nodes"
             )
         return conditions
+
+
+def left_level(value: float, bound: float) -> Level:
+    """Return the level of what is left on leaving nodes; both numbers are minus that load."""
+    most = -bound if math.isfinite(bound) else None
+    return Level("load_on_leaving_nodes", "min", -value + 0.0, most, "resource")
 
 
 def joint_problem(instance: Instance, method: str = "joint-milp") -> JointProblem:

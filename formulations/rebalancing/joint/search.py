@@ -61,15 +61,12 @@ class JointFound:
         Proposals tried.
     interrupted
         Whether Ctrl-C ended it.
-    trace
-        (seconds, value) at every improvement seen between calls of the kernel.
     """
 
     placement: Ints | None = None
     value: float = -math.inf
     steps: int = 0
     interrupted: bool = False
-    trace: list[tuple[float, float]] = field(default_factory=list)
 
 
 def search_joint(
@@ -111,14 +108,10 @@ def search_joint(
     """
     from formulations.rebalancing.joint.kernel import anneal
 
-    began = time.perf_counter()
     found, fixed = JointFound(), fixed_part(problem)
     best = np.zeros(problem.balance.num_tasks, np.int64)
     for start in starts:
-        if problem.is_feasible(start):
-            value = -problem.left(start) if for_left else problem.collocated(start)
-            if value > found.value:
-                found.value, found.placement = value, start.copy()
+        _keep(problem, found, start, for_left)
     if not starts or problem.balance.num_tasks == 0:
         return found
     hot, cold, price = _temperatures(problem, for_left)
@@ -152,11 +145,10 @@ def search_joint(
                 done += slice_
                 found.steps += slice_
                 if value > known:
-                    _keep(problem, found, best, for_left, time.perf_counter() - began)
+                    _keep(problem, found, best, for_left)
                 outside = done >= steps and not for_left and _is_outside(problem, place)
                 if outside:
-                    ended = _levelled(problem, place, seed, deadline)
-                    _keep(problem, found, ended, for_left, time.perf_counter() - began)
+                    _keep(problem, found, _levelled(problem, place, seed, deadline), for_left)
             number += 1
     except KeyboardInterrupt:
         found.interrupted = True
@@ -206,16 +198,12 @@ def _over(deadline: float | None) -> bool:
     return deadline is not None and time.perf_counter() >= deadline
 
 
-def _keep(
-    problem: JointProblem, found: JointFound, best: Ints, for_left: bool, seconds: float
-) -> None:
-    """Keep the kernel's best if our own count agrees that it is feasible and better."""
-    if not problem.is_feasible(best):
-        return
-    value = -problem.left(best) if for_left else problem.collocated(best)
-    if value > found.value:
-        found.value, found.placement = value, best.copy()
-        found.trace.append((seconds, value))
+def _keep(problem: JointProblem, found: JointFound, placement: Ints, for_left: bool) -> None:
+    """Keep a placement if our own count agrees that it is feasible and better."""
+    if problem.is_feasible(placement):
+        value = problem.value(placement, for_left)
+        if value > found.value:
+            found.value, found.placement = value, placement.copy()
 
 
 def _temperatures(problem: JointProblem, for_left: bool) -> tuple[float, float, float]:
@@ -597,7 +585,7 @@ class _Finding:
         problem, known = self.problem, self.known
         if not problem.is_feasible(placement):
             return
-        value = -problem.left(placement) if self.for_left else problem.collocated(placement)
+        value = problem.value(placement, self.for_left)
         if known.placement is None or value > known.value:
             known.placement, known.value = np.asarray(placement, np.int64).copy(), value
             # a start may use the referee's whole tolerance, which the models do not
