@@ -56,7 +56,7 @@ def run(instance: Instance, request: Request) -> Outcome:
             made.starts.insert(0, drained.placement)
             made.problem = made.problem.with_left(-drained.value)
             levels.append(left_level(drained.value, drained.bound))
-        elif drained.infeasible and not made.closest:
+        elif drained.infeasible and not made.restricted:
             return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
 
     def told(value: float | None, bound: float | None) -> None:
@@ -73,7 +73,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     why = Termination.ITERATION_LIMIT if limit is None else Termination.TIME_LIMIT
     why = Termination.INTERRUPTED if interrupted else why
     if known.placement is None:
-        if known.infeasible and not made.closest and not made.tighter:
+        if known.infeasible and not made.restricted:
             return Outcome(Termination.INFEASIBLE, notes=made.notes, times=times, rank=made.rank())
         note = "the search found no placement that keeps every limit"
         if made.drain == "hard" and made.problem.balance.has_leaving:

@@ -199,7 +199,7 @@ def _outcome(
     if answer.weighted:
         weights = (float(request.options["w1"]), float(request.options["w2"]))
     if answer.placement is None:
-        infeasible = answer.termination == "infeasible" and not made.closest
+        infeasible = answer.termination == "infeasible" and not made.restricted
         if answer.termination == "error":
             raise SolverError("; ".join(answer.notes) or "the solver failed")
         if made.drain == "hard" and problem.balance.has_leaving:

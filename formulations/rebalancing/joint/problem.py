@@ -217,6 +217,11 @@ class Prepared:
     drain: str = "soft"
     unit: float = 1.0
 
+    @property
+    def restricted(self) -> bool:
+        """Whether an option caps the load distance: what is infeasible then proves nothing."""
+        return self.closest or self.tighter
+
     def rank(
         self, weights: tuple[float, float] | None = None
     ) -> Callable[[Any, Evaluation], tuple[float, ...] | None]:
@@ -249,7 +254,7 @@ class Prepared:
         conditions = []
         if self.drain == "hard" and self.problem.balance.has_leaving:
             conditions.append("that empty leaving nodes of all that may go elsewhere")
-        if self.closest or self.tighter:
+        if self.restricted:
             conditions.append(f"with load distance ≤ {self.problem.cap * self.unit:.6g}")
         if math.isfinite(self.problem.max_left):
             conditions.append(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from formulations.rebalancing.joint import problem
 from optim.errors import UnsuitableMethod
 from optim.format.instance import Instance
 from optim.format.plan import Plan
@@ -151,6 +152,21 @@ def test_staying_beyond_the_options_cap_is_no_alternative(method: str) -> None:
     assert result.evaluation is not None
     assert result.evaluation.load_distance == pytest.approx(0.0)
     assert result.evaluation.imc_gain == pytest.approx(9.0)
+
+
+@pytest.mark.parametrize("drain", ["first", "soft"])
+@pytest.mark.parametrize("method", ["joint-milp", "joint-search"])
+def test_a_cap_by_option_proves_nothing_infeasible(
+    method: str, drain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the search for a balanced start finds nothing the cap stays; it is only an aim."""
+    monkeypatch.setattr(problem, "search_balance", lambda *_, **__: None)
+    tasks = [{"id": f"k{k}", "load": {"cpu": 3.0 - k}, "node": "n0"} for k in range(2)]
+    nodes = [{"id": "n0"}, {"id": "n1"}, {"id": "n2", "leaving": True}]
+    head = {"format": "streamplace.instance/1", "name": "odd", "traffic": [["k0", "k1", 5]]}
+    odd = Instance.from_dict({**head, "nodes": nodes, "tasks": tasks})
+    result = solve(odd, method, max_load_distance=0.2, drain=drain)
+    assert result.termination is not Termination.INFEASIBLE
 
 
 @pytest.mark.parametrize("method", ["joint-milp", "joint-search"])
