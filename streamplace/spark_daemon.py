@@ -8,10 +8,21 @@ Spark starts this module by its name, before our packages are claimed, and in a 
 
 from __future__ import annotations
 
+import importlib
+import os
+
 from pyspark.daemon import manager
 
 from streamplace.packages import claim
 
+PRELOAD = "STREAMPLACE_PRELOAD"
+"""Environment variable that names modules to import once, before workers are forked.
+
+They must start no threads that a fork would break: none that import pyarrow or pandas.
+"""
+
 if __name__ == "__main__":
     claim()
+    for name in os.environ.get(PRELOAD, "").split():
+        importlib.import_module(name)
     manager()

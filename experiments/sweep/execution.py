@@ -25,11 +25,11 @@ from pyspark import AccumulatorParam
 from experiments.spark.remote import is_remote, output_at
 from experiments.spark.session import (
     SparkFailed,
-    active_session,
+    active_context,
     check_master,
     is_local,
     java_line,
-    spark_session,
+    spark_context,
     worker_error,
 )
 from experiments.sweep.isolation import Setting, own_versions, pack_chunk, run_partition
@@ -50,7 +50,7 @@ from streamplace.present.tables import StatusLine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
     from experiments.sweep.store import PartName
 
@@ -58,6 +58,9 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_MASTER = "local[*]"
 _APP_NAME = "streamplace sweep"
+_PRELOAD = {"spark.executorEnv.STREAMPLACE_PRELOAD": "pyspark.worker experiments.sweep.isolation"}
+"""What each worker would import for itself otherwise: half a second of each; see `spark_daemon`."""
+
 _BAR = 20
 """Characters of the bar of progress."""
 
@@ -192,8 +195,9 @@ def run_sweep(
     for note in plan.notes:
         logger.info("%s", note)
     threads = max(run.settings.threads for run in plan.runs)
-    if active_session() is None:
+    if active_context() is None:
         check_master(master, threads)
+    config = _PRELOAD | dict(config or {})
     shown = reporter(progress) if isinstance(progress, bool) else progress
     with (
         output_at(output_dir, master, task_cpus=threads, config=config) as path,
@@ -210,10 +214,10 @@ def run_sweep(
             seconds = [estimator.seconds(run) for run in waiting]
             try:
                 with (
-                    spark_session(master, _APP_NAME, task_cpus=threads, config=config) as session,
+                    spark_context(master, _APP_NAME, task_cpus=threads, config=config) as context,
                     shown as tell,
                 ):
-                    spreader = Spreader(session, folder, spec.name, runner, collect)
+                    spreader = Spreader(context, folder, spec.name, runner, collect)
                     spreader.run(waiting, seconds, tell)
             finally:
                 folder.compact()
@@ -276,20 +280,20 @@ _LARGE = 256 * 1024
 
 
 class Spreader:
-    """Does runs on a Spark session and stores their rows in a result folder, open for writing.
+    """Does runs on a Spark context and stores their rows in a result folder, open for writing.
 
     Rows go through the driver (`collect`), or workers write them; None: it is tried out.
     """
 
     def __init__(
         self,
-        spark: SparkSession,
+        context: SparkContext,
         folder: ResultFolder,
         sweep: str,
         runner: str,
         collect: bool | None = None,
     ) -> None:
-        self._context = spark.sparkContext
+        self._context = context
         self._folder = folder
         self._group = f"streamplace-{uuid.uuid4().hex}"
         self._stop = folder.parts / f".stop-{self._group}"

@@ -125,3 +125,28 @@ def test_a_session_that_does_not_start_says_why(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("SparkFailed Spark did not start on local[1,4]: "), done
     assert "lots" in done.stdout
+
+
+CONTEXT = """
+import sys
+from pyspark.sql import SparkSession
+from experiments.spark.session import spark_context, spark_session
+from experiments.sweep.execution import _PRELOAD
+
+def loaded(_):
+    return "experiments.sweep.isolation" in sys.modules
+
+with spark_context("local[1]", config=_PRELOAD) as context:
+    print(SparkSession._instantiatedSession, context.parallelize([0], 1).map(loaded).collect())
+with spark_session("local[1]") as session:
+    print(session.range(3).count(), session.sparkContext is context)
+"""
+
+
+@pytest.mark.slow
+def test_a_context_makes_no_session_and_its_workers_find_modules_loaded() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CONTEXT], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.splitlines() == ["None [True]", "3 False"]
+    assert done.stderr == ""

@@ -260,7 +260,7 @@ def test_a_worker_that_cannot_store_rows_ends_the_sweep_and_says_why(
     folder = ResultFolder(base / "out")
     runs = plan_runs(make_spec({"method": ["good"]}), fakes.NAME).runs
     with folder.writing("t"):
-        spreader = Spreader(spark, folder, "t", fakes.NAME)
+        spreader = Spreader(spark.sparkContext, folder, "t", fakes.NAME)
         folder.parts.rmdir()
         with pytest.raises(SparkFailed, match=r"FileNotFoundError: .*No such file.*unfinished"):
             spreader.run(runs, [1.0], lambda moment: None)
