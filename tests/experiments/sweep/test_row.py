@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from experiments.sweep import row
 from experiments.sweep.row import COLUMNS, REQUIRED, arrow_schema, complete_row
+from experiments.sweep.store import table_of
 from tests.experiments.sweep.rows import make_row
 
 
@@ -60,12 +63,38 @@ def test_wrong_columns_are_refused(columns: dict[str, Any], text: str) -> None:
         make_row(**columns)
 
 
-@given(st.text())
-def test_any_text_can_be_stored(text: str) -> None:
+@given(st.text(), st.floats(), st.integers(-(1 << 63), (1 << 63) - 1), st.datetimes())
+def test_a_table_holds_whatever_rows_hold(text: str, value: float, seed: int, at: datetime) -> None:
     import pyarrow as pa
 
-    table = pa.Table.from_pylist([make_row(error=text + "\ud800")], schema=arrow_schema())
+    rows = [
+        make_row(error=text + "\ud800", objective=value, seed=seed, factors={text: text, "": ""}),
+        make_row(trace=[(value, None, value)], started_at=at.replace(tzinfo=UTC), feasible=True),
+        make_row(trace=[], factors={}),
+    ]
+    table = table_of(rows)
+    assert table.equals(pa.Table.from_pylist(rows, schema=arrow_schema()))
     assert table["error"][0].as_py() == text + "?"
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from experiments.sweep.store import keep_instances, write_part
+from tests.experiments.sweep.rows import make_row
+
+folder = Path(sys.argv[1])
+write_part(folder, [make_row()])
+keep_instances(folder, [SimpleNamespace(sha256="a", packed=b"b")])
+print("pandas" in sys.modules)
+"""
+
+
+def test_parts_and_instances_are_written_without_pandas(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WORKER, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_both_schemas_name_the_same_columns_and_types() -> None:
