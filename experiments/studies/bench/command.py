@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from experiments.studies.bench.answers import Asker
     from experiments.studies.bench.cases import Case
     from experiments.studies.bench.rows import Contestant
-    from experiments.studies.bench.scores import Run
     from optim import Instance
 
 EXAMPLES = """\
@@ -93,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run a method on the cases and print how far it is from what was proved."""
     from experiments.studies.bench.rows import opened, store
-    from experiments.studies.bench.scores import Lines, summary_text
+    from experiments.studies.bench.scores import Lines, judged, summary_text
     from streamplace.present.streams import print_json, write_stdout
 
     cases = chosen(args)
@@ -118,9 +117,10 @@ def run(args: argparse.Namespace) -> int:
         try:
             tell(lines.head() + "\n")
             for case in cases:
-                found = _one(case, ask, args)
-                if found is None:
+                instance = _instance(case, args)
+                if instance is None:
                     continue
+                found = judged(case, instance, ask(instance, case.objective), args.seconds)
                 runs.append(found)
                 if args.plans is not None and found.plan is not None:
                     args.plans.mkdir(parents=True, exist_ok=True)
@@ -150,6 +150,8 @@ def run(args: argparse.Namespace) -> int:
 def _peers(cases: list[Case], args: argparse.Namespace) -> int:
     """Run peers beside `solve` and print what they come to; with ``--list`` what is stored."""
     from experiments.studies.bench import peers
+    from optim.util.files import write_atomic
+    from streamplace.cli.versions import gather
     from streamplace.present.streams import print_json, write_stdout
 
     file: Path = args.rows or peers.STORED
@@ -164,22 +166,16 @@ def _peers(cases: list[Case], args: argparse.Namespace) -> int:
         made = peers.measured(names, cases, args.seconds, args.rows, args.data)
         found = list(made)
     rows = peers.rescored(found)
+    if args.output or args.json:
+        cells = [{"by": name, **row} for name, row in rows]
+        document = {"format": "streamplace.bench-peers/1", "versions": gather(), "cases": cells}
     if args.output:
-        from optim.util.files import write_atomic
-
-        write_atomic(args.output, json.dumps(_peers_document(rows), indent=1) + "\n")
+        write_atomic(args.output, json.dumps(document, indent=1) + "\n")
     if args.json:
-        print_json(_peers_document(rows))
+        print_json(document)
     else:
         write_stdout(peers.table(rows))
     return int(ExitCode.OK)
-
-
-def _peers_document(rows: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    from streamplace.cli.versions import gather
-
-    cases = [{"by": name, **row} for name, row in rows]
-    return {"format": "streamplace.bench-peers/1", "versions": gather(), "cases": cases}
 
 
 def _written(cases: list[Case], args: argparse.Namespace) -> int:
@@ -219,7 +215,7 @@ def chosen(args: argparse.Namespace) -> list[Case]:
     InvalidInput
         There is none, or a family that there is not.
     """
-    from experiments.studies.bench.cases import read
+    from experiments.studies.bench.cases import DEFAULT_TASKS, read
 
     cases = read()
     families = list(dict.fromkeys(case.family for case in cases))
@@ -233,29 +229,17 @@ def chosen(args: argparse.Namespace) -> list[Case]:
     if not cases:
         remedy = "--list shows their names, with --all of those that are not run unasked"
         raise InvalidInput(Problem("--only", args.only, "is in no case's name", remedy))
-    kept = [case for case in cases if args.all or _unasked(case, args)]
+    kept = [
+        case
+        for case in cases
+        if args.all
+        or ((case.foreign is None or args.data) and (args.large or case.tasks <= DEFAULT_TASKS))
+    ]
     if not kept:
         remedy = "add --large, or --data FOLDER where the files of others are"
         told = ", ".join(case.name for case in cases[:3])
         raise InvalidInput(Problem("cases", told, "are not run unasked", remedy))
     return kept
-
-
-def _unasked(case: Case, args: argparse.Namespace) -> bool:
-    from experiments.studies.bench.cases import DEFAULT_TASKS
-
-    if case.foreign is not None and args.data is None:
-        return False
-    return bool(args.large or case.tasks <= DEFAULT_TASKS)
-
-
-def _one(case: Case, ask: Asker, args: argparse.Namespace) -> Run | None:
-    from experiments.studies.bench.scores import judged
-
-    instance = _instance(case, args)
-    if instance is None:
-        return None
-    return judged(case, instance, ask(instance, case.objective), args.seconds)
 
 
 def _instance(case: Case, args: argparse.Namespace) -> Instance | None:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-_SOURCES = PAPERS
-
 Verdict = Literal["same", "in part", "different", "not shown"]
 """Whether the predicate holds, holds for a part that is named, does not, or was not computed."""
 
@@ -225,14 +223,13 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
         judges[query.id] = queries[query.id] = query
         if others:
             judges[query.id] = ClaimsQuery(query, tuple(queries[name] for name in others))
-    return tuple(
-        _claim(path.parent.name, entry, judges.get(entry["id"])) for entry in told["claim"]
-    )
-
-
-def _claim(paper: str, entry: Mapping[str, Any], judge: Query | ClaimsQuery | None) -> Claim:
-    tables = () if judge is None else judge.tables
-    return Claim(**{"starred": False, **entry, "paper": paper, "tables": tables, "judge": judge})
+    found = []
+    for entry in told["claim"]:
+        judge = judges.get(entry["id"])
+        tables = () if judge is None else judge.tables
+        own = {"starred": False, **entry, "tables": tables, "judge": judge}
+        found.append(Claim(paper=path.parent.name, **own))
+    return tuple(found)
 
 
 def read_section(path: Path, name: str) -> dict[str, str]:
@@ -260,55 +257,39 @@ class Judgement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``streamplace paper --claims --json`` lists."""
-        return {
-            "id": self.claim.id,
-            "paper": self.claim.paper,
-            "starred": self.claim.starred,
-            "verdict": self.finding.verdict,
-            "figure": self.finding.figure,
-            "cause": self.finding.cause,
-        }
+        of_claim = {name: getattr(self.claim, name) for name in ("id", "paper", "starred")}
+        return of_claim | {name: getattr(self.finding, name) for name in COLUMNS[2:]}
 
 
 def claims_of(paper: str) -> tuple[Claim, ...]:
     """Return the claims of a paper's folder."""
-    return read_claims(_SOURCES / paper / "claims.toml")
+    return read_claims(PAPERS / paper / "claims.toml")
 
 
 def shown_tables(paper: str) -> dict[str, str]:
     """Return the stored tables that the page shows whole, with their titles."""
-    return read_section(_SOURCES / paper / "claims.toml", "shown")
+    return read_section(PAPERS / paper / "claims.toml", "shown")
 
 
-def judge(claim: Claim, root: Path = PAPERS, fallback: Path = PAPERS) -> Judgement:
+def judge(claim: Claim, root: Path = PAPERS) -> Judgement:
     """Return what the stored tables say of a claim; one without judge or table is not shown.
 
-    Parameters
-    ----------
-    claim
-        What is to be judged.
-    root, fallback
-        Folders of the papers' folders: a table is the first's, or where it has none the second's.
+    A table that the folder `root` of papers' folders has not is that of `PAPERS`.
     """
     if claim.judge is None:
         why = claim.not_checkable
         return Judgement(claim, Finding("not shown", "" if why else "no table yet", why or None))
     paper = claim.paper
     # what a smaller run does not make anew is as stored
-    roots = [root if has_table(paper, name, root) else fallback for name in claim.tables]
-    found = zip(claim.tables, roots, strict=True)
-    missing = [name for name, at in found if not has_table(paper, name, at)]
+    places = {name: root if has_table(paper, name, root) else PAPERS for name in claim.tables}
+    missing = [name for name, at in places.items() if not has_table(paper, name, at)]
     if missing:
         return Judgement(claim, Finding("not shown", f"no table yet: {', '.join(missing)}"))
-    frames = [load_table(paper, name, at) for name, at in zip(claim.tables, roots, strict=True)]
+    frames = [load_table(paper, name, places[name]) for name in claim.tables]
     try:
         return Judgement(claim, claim.judge(*frames))
     except (LookupError, ValueError) as error:
-        smaller = [
-            name
-            for name, at in zip(claim.tables, roots, strict=True)
-            if about_table(paper, name, at).reduced
-        ]
+        smaller = [name for name, at in places.items() if about_table(paper, name, at).reduced]
         if not smaller:  # a fault: the tables are whole
             raise
         told = f"not all that is judged is in the smaller {', '.join(smaller)} ({error})"
@@ -360,13 +341,8 @@ def no_longer_hold(found: Iterable[Judgement]) -> list[str]:
 
 
 def _row(one: Judgement) -> dict[str, str]:
-    return {name: _text(value) for name, value in one.to_dict().items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
+    texts: dict[Any, str] = {True: "yes", False: "no", None: ""}
+    return {name: texts.get(value, value) for name, value in one.to_dict().items()}
 
 
 def _committed(paper: str) -> dict[str, dict[str, str]]:

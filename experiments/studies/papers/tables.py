@@ -53,7 +53,7 @@ MADE = Path("build/papers")
 """Where finished parts of a table are stored: ``PAPER/tables/NAME``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class About:
     """How a stored table was made.
 
@@ -80,8 +80,8 @@ class About:
     command: str
     seeds: str
     rows: int
-    left_out: int
-    left_out_why: str
+    left_out: int = 0
+    left_out_why: str = ""
     versions: dict[str, str]
     date: str
     machine: str
@@ -91,18 +91,7 @@ class About:
 
 
 def store_table(
-    paper: str,
-    name: str,
-    frame: pd.DataFrame,
-    *,
-    command: str,
-    seeds: str,
-    left_out: int = 0,
-    left_out_why: str = "",
-    reduced: bool = False,
-    said: tuple[str, ...] = (),
-    seconds: float | None = None,
-    root: Path = PAPERS,
+    paper: str, name: str, frame: pd.DataFrame, *, root: Path = PAPERS, **about: Any
 ) -> Path:
     """Write a table and its record into the paper's folder, and return its path.
 
@@ -112,23 +101,21 @@ def store_table(
         The paper's folder, as ``task_allocation``; the table, as ``graphs``.
     frame
         Rows with plain columns; the index is not stored.
-    command, seeds, left_out, left_out_why, reduced, said, seconds
-        As in `About`.
     root
         Folder of the papers' folders.
+    about
+        Of `About`, ``command`` and ``seeds`` at least; the rest is of this machine.
     """
-
     folder = root / paper / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     versions = {"python": platform.python_version()}
     versions |= {p: v for p in PACKAGES if (v := package_version(p))}
     machine = f"{platform.machine()}, {usable_cores()} cores"
     date = datetime.now(UTC).date().isoformat()
-    made = (versions, date, machine, reduced, said, seconds)
-    about = About(command, seeds, len(frame), left_out, left_out_why, *made)
+    whole = About(rows=len(frame), versions=versions, date=date, machine=machine, **about)
     path = folder / f"{name}.csv"
     write_atomic(path, to_csv(frame))
-    text = json.dumps(asdict(about), indent=1, ensure_ascii=False)
+    text = json.dumps(asdict(whole), indent=1, ensure_ascii=False)
     write_atomic(path.with_suffix(".json"), text + "\n")
     return path
 
