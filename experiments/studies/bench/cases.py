@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +147,7 @@ class Case:
             raise InvalidInput(Problem(self.name, None, reason, remedy))
         return instance
 
-    def judged(self, instance: Instance, plan: Plan) -> tuple[Evaluation, tuple[Violation, ...]]:
+    def judged(self, instance: Instance, plan: Plan) -> tuple[Evaluation, Sequence[Violation]]:
         """Have the referee judge a plan; return its findings, and the rules that count and break.
 
         Of a plan for the sustainable rate, what is too much at the current input breaks none: it is
@@ -155,14 +155,11 @@ class Case:
         """
         from optim import evaluate
         from optim.figures.catalogue import OBJECTIVES
+        from optim.methods.audit import broken_by
 
-        found = evaluate(instance, plan)
-        if found.feasible:
-            return found, ()
-        binding = OBJECTIVES[self.objective].binding(instance)
-        return found, evaluate(
-            binding, replace(plan, claimed_instance_sha256=None, _instance=None)
-        ).violations
+        found, figure = evaluate(instance, plan), OBJECTIVES[self.objective]
+        nodes, slots = plan.node_indices(instance), plan.slot_indices(instance)
+        return found, broken_by(figure, instance, nodes, slots, found)
 
 
 def sha256(text: str) -> str:

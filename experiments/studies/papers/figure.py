@@ -218,23 +218,7 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class Made:
-    """A finished figure.
-
-    Attributes
-    ----------
-    figure
-        Which one.
-    folder
-        Where its files are.
-    table
-        What is shown.
-    measured
-        Our figures as sentences.
-    reduced
-        Whether it is smaller than the paper's.
-    seconds
-        This call took.
-    """
+    """A finished figure: its folder, table and sentences, and the seconds that this call took."""
 
     figure: Figure
     folder: Path

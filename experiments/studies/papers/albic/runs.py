@@ -190,6 +190,11 @@ def quick_ways(instance: Instance, seconds: Sequence[float]) -> list[Row]:
     values[-1] = search.objective.value if search.objective else None
     bounds = _read(search.trace, seconds, 2)
     ways = {"Flux": levels, "balance-search": values, "proven bound": bounds}
+    return _over_time(ways, seconds)
+
+
+def _over_time(ways: Mapping[str, list[float | None]], seconds: Sequence[float]) -> list[Row]:
+    """Return a row a way and time."""
     return [
         {"way": way, TIME: moment, "distance": value}
         for way, known in ways.items()
@@ -217,13 +222,9 @@ def traced(instance: Instance, solver: str, warm: bool, seconds: Sequence[float]
     solution = solve_linear(
         built.model, solver, time_limit=seconds[-1], abs_gap=1e-3, warm_start=start
     )
-    way = f"{solver}, {'warm' if warm else 'cold'}"
     values = _read(solution.trace, seconds, 1)
     values[-1] = solution.objective if values[-1] is None else values[-1]
-    return [
-        {"way": way, TIME: moment, "distance": value}
-        for moment, value in zip(seconds, values, strict=True)
-    ]
+    return _over_time({f"{solver}, {'warm' if warm else 'cold'}": values}, seconds)
 
 
 ROUND, OVERLOADED = "round", "overloaded nodes"
@@ -491,17 +492,16 @@ def lemmas(seed: int) -> list[Row]:
     The least d of the integral model by `balance-milp`, of the divisible one by linear programming;
     and the most load that may stay on leaving nodes at the least d.
     """
-    made = _counter_example() if seed < 0 else _leaving_case(seed)
-    rows = [_integral(made, into) | {"into": into} for into in (False, True)]
-    rows += [_divisible(made, into) | {"into": into} for into in (False, True)]
-    return rows
-
-
-def _leaving_case(seed: int) -> Instance:
-    return generate(
-        "scale_in", nodes=4, key_groups=3, leaving=1, overloaded=1, noise=60.0,
-        max_migrations=None, seed=seed,
-    )  # fmt: skip
+    if seed < 0:
+        made = _counter_example()
+    else:
+        size = {"nodes": 4, "key_groups": 3, "leaving": 1, "overloaded": 1, "noise": 60.0}
+        made = generate("scale_in", **size, max_migrations=None, seed=seed)
+    return [
+        solved(made, into) | {"into": into}
+        for solved in (_integral, _divisible)
+        for into in (False, True)
+    ]
 
 
 def _counter_example() -> Instance:
