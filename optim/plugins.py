@@ -75,7 +75,7 @@ def loaded(path: str, where: str, remedy: str = "name a module and a function of
     try:
         module, _, attribute = path.partition(":")
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever a module of the user's does when imported
         raise InvalidInput(Problem(where, path, f"cannot be loaded: {error}", remedy)) from None
 
 

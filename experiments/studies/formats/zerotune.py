@@ -411,7 +411,7 @@ def edge_pairs(
         pairs = _pair_up(sender.instances, receiver.instances)
         if even:
             pairs = [(i, j, rate / len(pairs)) for i, j, _ in pairs]
-        return rate, {"pattern": "one_to_one"}, pairs
+        return rate, {"pattern": "one_to_one"}, [pair for pair in pairs if pair[2] > 0]
     if even:
         ledger.reading("other streams: every pair of instances has the same rate")
         return rate, {}, []
@@ -439,10 +439,9 @@ def _pair_up(senders: list[Instance], receivers: list[Instance]) -> Pairs:
 
     out = ranked(senders, [i.sent for i in senders])
     into = ranked(receivers, [i.received or 0.0 for i in receivers])
-    pairs = [
+    return sorted(
         (i, j, senders[i].sent) for host in out for i, j in zip(out[host], into[host], strict=True)
-    ]
-    return sorted(pair for pair in pairs if pair[2] > 0)
+    )
 
 
 def _received(receiver: Operator) -> Floats:

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     InvalidInput
-        Tables are to be made and claims to be judged at once.
+        Tables are to be made and claims to be judged at once, or ``--from`` is no folder.
     StreamplaceError
         As `experiments.studies.papers.figure.run_figure`.
     """
@@ -107,6 +107,9 @@ def run(args: argparse.Namespace) -> int:
     if args.tables and (args.check or args.write):
         flag, remedy = "--check" if args.check else "--write", "run `streamplace paper --claims`"
         raise InvalidInput(Problem(flag, None, "judges claims and makes no tables", remedy))
+    if args.tables_from and not Path(args.tables_from).is_dir():
+        remedy = "name the folder that `--tables --reduced -o DIR` wrote"
+        raise InvalidInput(Problem("--from", args.tables_from, "is no folder", remedy))
     if args.claims or args.check or args.write:
         return run_claims(args)
     if args.tables:

@@ -60,7 +60,9 @@ def test_methods_of_users_are_judged(toy: Path, capsys: pytest.CaptureFixture[st
     assert "no idea" in failed["problem"]
     (silent,) = asked(capsys, 4, "--my-method", "toy:silent")
     assert silent["problem"] == "ended without a plan"
-    assert main(["bench", "--my-method", "toy:none"]) == 2
+    (toy / "broken.py").write_text("def place(:")
+    for method in ("toy:none", "broken:place"):
+        assert main(["bench", "--my-method", method]) == 2
     assert main(["bench", "--method", "naive", "--only", "figure2"]) == 0
     assert "1 of 1 feasible, " in capsys.readouterr().out
 

@@ -88,6 +88,16 @@ def test_even_rates_and_slots_as_placed(tmp_path: Path) -> None:
     assert instance.total_traffic == pytest.approx(110.0)
 
 
+def test_even_rates_are_those_of_all_instances_also_of_one_that_sent_nothing(
+    tmp_path: Path,
+) -> None:
+    source = instances(("h1", 100.0, None), ("h2", 0.0, None))
+    instance = load(tmp_path, graph(source=source), ("rates", "even")).instance
+    assert instance.traffic.rate.tolist() == [50.0, 50.0]
+    measured = load(tmp_path, graph(source=source)).instance
+    assert measured.total_traffic == pytest.approx(110.0)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

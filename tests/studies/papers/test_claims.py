@@ -442,3 +442,8 @@ def test_a_machine_that_cannot_say_which_cores_it_may_use(
     frame = pd.DataFrame({"x": [1]})
     store_table("some_paper", "small", frame, command="c", seeds="0", root=tmp_path)
     assert about_table("some_paper", "small", tmp_path).machine.endswith(" cores")
+
+
+def test_a_folder_of_tables_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="is no folder"):
+        run("--claims", "storm", "--from", str(tmp_path / "tpyo"))
