@@ -380,9 +380,7 @@ def _first_threads(placement: Placement) -> list[int]:
     if not len(rates):
         return []
     # of equal rates the first task; a task without an operator stands for itself
-    operator = np.where(
-        placement.instance.tasks.operator >= 0, placement.instance.tasks.operator, -1
-    )
+    operator = placement.instance.tasks.operator
     for t in np.argsort(rates, kind="stable").tolist():
         if len(found) == _SATURATED or not np.isfinite(rates[t]):
             break

@@ -121,9 +121,9 @@ def migrated_tasks(instance: Instance, node: Ints) -> Any:
     return moved[~np.array(switched, dtype=np.bool_)] if len(moved) else moved
 
 
-def slot_places(node: Ints, slot: Ints) -> Any:
-    """(T,) one number a (node, slot); -1 where either is missing."""
-    width = int(slot.max(initial=0)) + 1
+def slot_places(node: Ints, slot: Ints, width: int | None = None) -> Any:
+    """(T,) one number a (node, slot), of `width` slots a node; -1 where either is missing."""
+    width = int(slot.max(initial=0)) + 1 if width is None else width
     return np.where((node >= 0) & (slot >= 0), node.astype(np.int64) * width + slot, -1)
 
 
@@ -142,10 +142,7 @@ def workers_restarted(instance: Instance, node: Ints, slot: Ints) -> int | None:
         return None
     # one width for both, or numbers of slots could not be compared
     width = 1 + max(int(tasks.slot.max(initial=0)), int(slot.max(initial=0)))
-    now, then = (
-        np.where((at >= 0) & (number >= 0), at.astype(np.int64) * width + number, -1)
-        for at, number in ((tasks.node, tasks.slot), (node, slot))
-    )
+    now, then = slot_places(tasks.node, tasks.slot, width), slot_places(node, slot, width)
     changed = now != then
     places = np.unique(np.concatenate([now[changed], then[changed]]))
     return int((places >= 0).sum())

@@ -699,15 +699,11 @@ class _Builder:
         """Resolve the members of every set: of those over nodes or racks, and those over slots."""
         entries = self.document.sets
         index = self.tasks.index if entries else {}
-        first: dict[str, int] = {}
+        self.unique([entry.id for entry in entries], "sets")
         members: list[list[int]] = []
         for i, entry in enumerate(entries):
-            path = f"sets[{i}]"
-            if first.setdefault(entry.id, i) != i:
-                reason = f"is also the id of sets[{first[entry.id]}]"
-                self.refuse(f"{path}.id", entry.id, reason, "ids must be unique")
-            members.append(self._members(entry, path, index))
-            self._check_use(entry, path)
+            members.append(self._members(entry, f"sets[{i}]", index))
+            self._check_use(entry, f"sets[{i}]")
         operators = self.operators.index
         table = SetTable(
             ids=tuple(entry.id for entry in entries),

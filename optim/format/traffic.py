@@ -282,14 +282,22 @@ class Traffic:
                     "use a method that works on groups",
                 )
             )
-        source, target, rate = self.directed()
-        low, high = np.minimum(source, target).astype(np.int64), np.maximum(source, target)
-        # both directions of a pair have one key
-        key, where = np.unique(low * self.num_tasks + high, return_inverse=True)
-        merged = np.bincount(where, rate, len(key)).astype(np.float64)
-        u, v = np.divmod(key, max(1, self.num_tasks))
-        keep = merged > 0
-        return TaskPairs(u[keep].astype(np.int32), v[keep].astype(np.int32), merged[keep])
+        return _undirected(*self.directed(), self.num_tasks)
+
+    def single_pairs(self) -> TaskPairs:
+        """Undirected pairs outside of full blocks."""
+        return _undirected(self.source, self.target, self.rate, self.num_tasks)
+
+
+def _undirected(source: Ints, target: Ints, rate: Floats, num_tasks: int) -> TaskPairs:
+    """Add both directions of each pair up; pairs without traffic are left out."""
+    low, high = np.minimum(source, target).astype(np.int64), np.maximum(source, target)
+    # both directions of a pair have one key
+    key, where = np.unique(low * max(1, num_tasks) + high, return_inverse=True)
+    merged = np.bincount(where, rate, len(key)).astype(np.float64)
+    u, v = np.divmod(key, max(1, num_tasks))
+    keep = merged > 0
+    return TaskPairs(u[keep].astype(np.int32), v[keep].astype(np.int32), merged[keep])
 
 
 def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:

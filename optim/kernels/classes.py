@@ -244,7 +244,7 @@ def _marks(count: int) -> _Words:
 def _row_hashes(instance: Instance) -> _Words:
     """(T, 2) hash of each task's traffic with all others: Σ weight(rate) × mark(partner)."""
     marks = _marks(instance.num_tasks)
-    u, v, rate = _single_pairs(instance)
+    u, v, rate = instance.flows.single_pairs()
     hashes = np.zeros((instance.num_tasks, 2), dtype=np.uint64)
     weight = _weights(rate)
     for here, there in ((u, v), (v, u)):
@@ -265,23 +265,12 @@ def _row_hashes(instance: Instance) -> _Words:
     return hashes
 
 
-def _single_pairs(instance: Instance) -> tuple[Ints, Ints, Floats]:
-    """Return the traffic outside full blocks as undirected pairs, both directions added."""
-    flows, size = instance.flows, max(1, instance.num_tasks)
-    low = np.minimum(flows.source, flows.target).astype(np.int64)
-    key, where = np.unique(low * size + np.maximum(flows.source, flows.target), return_inverse=True)
-    rate = np.bincount(where, flows.rate, len(key)).astype(np.float64)
-    u, v = np.divmod(key, size)
-    keep = rate > 0
-    return u[keep].astype(np.int32), v[keep].astype(np.int32), rate[keep]
-
-
 def _joined_neighbours(instance: Instance, keys: Any, rows: _Words, alike: Any) -> Any:
     """Join tasks that talk to each other and agree on all others.
 
     With a loop of the pair's own rate added to both, the rows of such tasks are equal.
     """
-    u, v, rate = _single_pairs(instance)
+    u, v, rate = instance.flows.single_pairs()
     marks, weight = _marks(instance.num_tasks), _weights(rate)
     # u and v are alike where N(u) + w(uv)·mark(u) = N(v) + w(uv)·mark(v), N the hash of a row
     twins = (keys[u] == keys[v]).all(axis=1)

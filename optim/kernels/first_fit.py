@@ -101,8 +101,6 @@ def _tightness(instance: Instance) -> Floats:
 
 
 def _pack(instance: Instance, size: Floats, rule: Rule, restricted_first: bool) -> Ints:
-    from optim.kernels.first_fit import pack
-
     kind, _, target = placing_masks(instance)
     room = placing_room(instance)
     placed: Ints = pack(

@@ -305,12 +305,16 @@ class PlaceRules:
     def surplus(self, placement: Indices) -> Indices:
         """Members of sets `apart` beyond what their place may hold, the first ones left there."""
         key = self.owner * len(self.most_in) + self.places(placement)
-        order = np.argsort(key, kind="stable")
-        sorted_key = key[order]
-        rank = np.arange(len(key)) - np.searchsorted(sorted_key, sorted_key)
-        owner = self.owner[order]
-        beyond = (self.rule[owner] == APART) & (rank >= self.limit[owner])
-        return np.unique(self.members[order[beyond]])
+        beyond = (self.rule[self.owner] == APART) & (ranks(key) >= self.limit[self.owner])
+        return np.unique(self.members[beyond])
+
+
+def ranks(keys: NDArray[Any]) -> Indices:
+    """Number the entries of each key 0, 1, … in their order."""
+    order = np.argsort(keys, kind="stable")
+    rank = np.empty(len(keys), dtype=np.int64)
+    rank[order] = np.arange(len(keys)) - np.searchsorted(keys[order], keys[order])
+    return rank
 
 
 def place_rules(instance: Instance) -> PlaceRules:

@@ -169,20 +169,11 @@ class PlanState(NamedTuple):
     guard: Guard
 
 
-class _Parts:
-    """Parts of an array, and where each begins."""
-
-    def __init__(self, begin: int) -> None:
-        self.parts: list[Any] = []
-        self.begins: list[int] = []
-        self.end = begin
-
-    def add(self, values: Any) -> None:
-        """Add a part."""
-        flat = np.asarray(values).ravel()
-        self.begins.append(self.end)
-        self.parts.append(flat)
-        self.end += len(flat)
+def _laid_out(begin: int, parts: list[Any]) -> tuple[list[int], Any]:
+    """Return where each part of an array begins, and the parts one after the other."""
+    flat = [np.asarray(part).ravel() for part in parts]
+    ends = np.cumsum([begin, *map(len, flat)]).tolist()
+    return ends[:-1], np.concatenate(flat)
 
 
 def weights_of(objective: Figure) -> tuple[tuple[str, ...], Real]:
@@ -217,12 +208,16 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
     crossed = crossed or (rated and bool(np.isfinite(instance.links.capacity).any()))
     follows = ONLY_INSIDE if K_INSIDE in kinds else NOTHING
     follows = ALL_CROSSING if crossed and instance.has_traffic else follows
-    inside, place_of_link = _places(instance) if follows == ALL_CROSSING else _no_places(instance)
+    inside, place_of_link = _places(instance, follows == ALL_CROSSING)
     load, room = counted_loads(binding)
     shape = (len(kinds), len(weights), follows)
-    ints = _ints(instance, binding, rules, node, kinds, inside, place_of_link, shape, load.shape[1])
+    int_begins, ints = _ints(
+        instance, binding, rules, node, kinds, inside, place_of_link, shape, load.shape[1]
+    )
     width = instance.num_nodes + len(instance.links.ids)
-    reals = _reals(instance, binding, names, kinds, weights, load, room, len(inside), width)
+    real_begins, reals = _reals(
+        instance, binding, names, kinds, weights, load, room, len(inside), width
+    )
     head = np.zeros(HEADER, dtype=np.int64)
     # the mean load of a plan depends on the plan only where what leaves a node costs load
     head[: PAIRED + 1] = (
@@ -233,11 +228,11 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
         ),
         width, len(move_budgets(binding)[1]), 2 * len(instance.flows.blocks),
     )  # fmt: skip
-    head[NODE:AGGREGATES] = ints.begins
-    head[AGGREGATES:HEADER] = reals.begins
+    head[NODE:AGGREGATES] = int_begins
+    head[AGGREGATES:HEADER] = real_begins
     guard = make_guard(rules, np.asarray(node, dtype=np.int64))
-    whole = np.concatenate([head, *ints.parts]).astype(np.int64)
-    real = np.concatenate([np.zeros(SUMS), *reals.parts]).astype(np.float64)
+    whole = np.concatenate([head, ints]).astype(np.int64)
+    real = np.concatenate([np.zeros(SUMS), reals]).astype(np.float64)
     return PlanState(whole, real, guard)
 
 
@@ -251,7 +246,7 @@ def _ints(
     place_of_link: Any,
     shape: tuple[int, int, int],
     width: int,
-) -> _Parts:
+) -> tuple[list[int], Any]:
     tasks, nodes = instance.num_tasks, instance.num_nodes
     places, follows = nodes + len(inside), shape[2]
     kind, allowed, target = placing_masks(binding)
@@ -263,38 +258,41 @@ def _ints(
     members = members if follows else []
     around_node, around_place = np.nonzero(inside.T)
     order = np.argsort(place_of_link, kind="stable")
-    parts = _Parts(HEADER)
-    parts.add(node)
-    parts.add(np.zeros(nodes))
-    parts.add(np.full(nodes, -1))
-    parts.add(np.full(tasks, -1))
-    parts.add(np.full(tasks, -1))
-    parts.add(kind)
-    # bit 0: may be put there; bit 1: may be there at all, as tasks of leaving nodes
-    parts.add(target + 2 * allowed)
-    parts.add(_may_stay(binding))
-    parts.add(rules.home)
-    parts.add(starts)
-    parts.add(other)
-    parts.add(side_starts)
-    parts.add(sides)
-    parts.add(np.concatenate([[0], np.cumsum([len(side) for side in members])]))
-    parts.add(np.concatenate([np.zeros(0), *members]))
-    parts.add(np.zeros((len(members), places)))
-    parts.add(csr_starts(around_node, nodes))
-    # places 0 … N-1 are the nodes, those of links of several nodes follow
-    parts.add(around_place + nodes)
-    parts.add(inside)
-    parts.add(csr_starts(place_of_link, places))
-    parts.add(order)
-    parts.add(instance.links.direction[: len(place_of_link)])
-    parts.add(instance.open_nodes)
-    parts.add(kinds)
     most = instance.nodes.max_tasks
-    parts.add(heaviest_first(instance))
-    parts.add(np.isin(np.arange(width), instance.rate_driven))
-    parts.add(np.where(most < 0, tasks, most))
-    return parts
+    return _laid_out(
+        HEADER,
+        [
+            node,
+            np.zeros(nodes),
+            np.full(nodes, -1),
+            np.full(tasks, -1),
+            np.full(tasks, -1),
+            kind,
+            # bit 0: may be put there; bit 1: may be there at all, as tasks of leaving nodes
+            target + 2 * allowed,
+            _may_stay(binding),
+            rules.home,
+            starts,
+            other,
+            side_starts,
+            sides,
+            np.concatenate([[0], np.cumsum([len(side) for side in members])]),
+            np.concatenate([np.zeros(0), *members]),
+            np.zeros((len(members), places)),
+            csr_starts(around_node, nodes),
+            # places 0 … N-1 are the nodes, those of links of several nodes follow
+            around_place + nodes,
+            inside,
+            csr_starts(place_of_link, places),
+            order,
+            instance.links.direction[: len(place_of_link)],
+            instance.open_nodes,
+            kinds,
+            heaviest_first(instance),
+            np.isin(np.arange(width), instance.rate_driven),
+            np.where(most < 0, tasks, most),
+        ],
+    )
 
 
 def _may_stay(instance: Instance) -> Any:
@@ -315,7 +313,7 @@ def _reals(
     room: Any,
     several: int,
     width: int,
-) -> _Parts:
+) -> tuple[list[int], Any]:
     nodes, links, limits = instance.nodes, instance.links, binding.limits
     count, resources = load.shape[1], instance.num_resources
     more = count - resources
@@ -324,47 +322,48 @@ def _reals(
     _, _, rate = pairs_of(instance)
     _, _, side_rate = sides_of(instance)
     places = instance.num_nodes + several
-    parts = _Parts(SUMS)
-    parts.add(np.zeros((len(kinds), EACH)))
-    parts.add(np.zeros((len(kinds), 2 * width)))
-    parts.add(load)
-    parts.add(np.minimum(room, _UNLIMITED))
-    parts.add(np.maximum(floor, -_UNLIMITED))
-    # excesses in average tasks: all resources weigh alike, in any unit
-    parts.add(np.where(mean > 0, 1.0 / np.where(mean > 0, mean, 1.0), 1.0))
-    parts.add(np.hstack([instance.crossing_cost, np.zeros((2, more))]))
-    parts.add(rate)
-    parts.add(side_rate)
-    parts.add(totals_of(instance))
-    parts.add(instance.tasks.migration_cost)
     toll, most_taken = move_budgets(binding)
-    parts.add(toll)
-    parts.add(np.zeros(len(most_taken)))
-    # counted up and down move by move, so sums may be off by rounding
-    parts.add(most_taken + _ROUNDING * toll.sum(axis=0))
-    parts.add(np.zeros((instance.num_nodes, count)))
-    parts.add(np.zeros((places, 2)))
-    parts.add(np.zeros(instance.num_nodes))
-    parts.add(np.zeros(len(links.ids)))
-    parts.add(links.background)
-    parts.add(np.where(links.capacity > 0, links.capacity, np.inf))
-    parts.add(link_room(binding))
-    parts.add(
-        np.maximum(links.capacity * instance.limits.max_link_utilisation - links.background, 0)
-    )
-    parts.add(np.hstack([nodes.background, np.zeros((instance.num_nodes, more))]))
-    parts.add(np.hstack([nodes.capacity, np.full((instance.num_nodes, more), np.inf)]))
-    parts.add(np.hstack([_rate_room(instance), np.full((instance.num_nodes, more), np.inf)]))
-    parts.add(np.hstack([spare_room(instance), np.full((instance.num_nodes, more), np.inf)]))
-    parts.add(nodes.weight)
-    parts.add(np.zeros(instance.num_nodes))
     far = limits.max_load_distance
     most = np.inf if far is None else distance_room(far, instance.due)
     stay = float(nodes.weight[instance.open_nodes].sum())
     own = [_parameters(instance, name, kind) for name, kind in zip(names, kinds, strict=True)]
-    parts.add(np.array([*np.ravel(own), most, stay, instance.total_traffic]))
-    parts.add(weights)
-    return parts
+    return _laid_out(
+        SUMS,
+        [
+            np.zeros((len(kinds), EACH)),
+            np.zeros((len(kinds), 2 * width)),
+            load,
+            np.minimum(room, _UNLIMITED),
+            np.maximum(floor, -_UNLIMITED),
+            # excesses in average tasks: all resources weigh alike, in any unit
+            np.where(mean > 0, 1.0 / np.where(mean > 0, mean, 1.0), 1.0),
+            np.hstack([instance.crossing_cost, np.zeros((2, more))]),
+            rate,
+            side_rate,
+            totals_of(instance),
+            instance.tasks.migration_cost,
+            toll,
+            np.zeros(len(most_taken)),
+            # counted up and down move by move, so sums may be off by rounding
+            most_taken + _ROUNDING * toll.sum(axis=0),
+            np.zeros((instance.num_nodes, count)),
+            np.zeros((places, 2)),
+            np.zeros(instance.num_nodes),
+            np.zeros(len(links.ids)),
+            links.background,
+            np.where(links.capacity > 0, links.capacity, np.inf),
+            link_room(binding),
+            np.maximum(links.capacity * instance.limits.max_link_utilisation - links.background, 0),
+            np.hstack([nodes.background, np.zeros((instance.num_nodes, more))]),
+            np.hstack([nodes.capacity, np.full((instance.num_nodes, more), np.inf)]),
+            np.hstack([_rate_room(instance), np.full((instance.num_nodes, more), np.inf)]),
+            np.hstack([spare_room(instance), np.full((instance.num_nodes, more), np.inf)]),
+            nodes.weight,
+            np.zeros(instance.num_nodes),
+            np.array([*np.ravel(own), most, stay, instance.total_traffic]),
+            weights,
+        ],
+    )
 
 
 def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float, float, float]:
@@ -401,12 +400,12 @@ def _rate_room(instance: Instance) -> Any:
     return room
 
 
-def _places(instance: Instance) -> tuple[Any, Any]:
-    """(Q, N) nodes that links of several nodes enclose, and (L,) the place of each link."""
+def _places(instance: Instance, crossed: bool) -> tuple[Any, Any]:
+    """(Q, N) nodes that links of several nodes enclose, and (L,) the place of each link, if any."""
     links, count = instance.links, instance.num_nodes
     found: dict[bytes, int] = {}
     masks, place = [np.zeros((0, count), dtype=np.bool_)], []
-    for i in range(len(links.ids)):
+    for i in range(len(links.ids) if crossed else 0):
         listed = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
         mask = np.zeros(count, dtype=np.bool_)
         mask[listed] = True
@@ -418,10 +417,6 @@ def _places(instance: Instance) -> tuple[Any, Any]:
             masks.append(mask[None])
         place.append(found[mask.tobytes()])
     return np.concatenate(masks), np.array(place, dtype=np.int64)
-
-
-def _no_places(instance: Instance) -> tuple[Any, Any]:
-    return np.zeros((0, instance.num_nodes), dtype=np.bool_), np.zeros(0, dtype=np.int64)
 
 
 MOST_TASKS = 64

@@ -103,11 +103,7 @@ def _fill(i, x, guard):
         # odd: tasks may be put here; 2: a leaving node, for tasks from leaving nodes alone
         if i[may + i[kind + task] * nodes + at] % 2 == 0:
             x[LEFT] += 1.0
-        for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
-            side = i[i[SIDES] + e]
-            i[i[MEMBERS] + side * places + at] += 1
-            for k in range(i[i[AROUND_STARTS] + at], i[i[AROUND_STARTS] + at + 1]):
-                i[i[MEMBERS] + side * places + i[i[AROUND] + k]] += 1
+        _list_sides(i, task, at, 1)
     if i[TRAFFIC] != NOTHING:
         _fill_traffic(i, x)
     if guard.active:

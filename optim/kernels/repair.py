@@ -18,7 +18,7 @@ import numpy as np
 
 from optim.figures.measures import entered_leaving
 from optim.format.tables import APART, TOGETHER
-from optim.kernels.descent import exchange, may_come, may_exchange, may_leave
+from optim.kernels.descent import descend, exchange, may_come, may_exchange, may_leave
 from optim.kernels.first_fit import packings, task_sizes
 from optim.kernels.place_rules import (
     PlaceRules,
@@ -26,6 +26,7 @@ from optim.kernels.place_rules import (
     overdrawn,
     place_rules,
     placing_masks,
+    ranks,
 )
 from optim.kernels.state import (
     NOWHERE,
@@ -35,6 +36,7 @@ from optim.kernels.state import (
     fits,
     fits_instead,
     put,
+    state_of,
     take,
 )
 from optim.referee import evaluate_indices
@@ -610,7 +612,8 @@ def _attempts(instance: Instance, given: Ints) -> Iterator[tuple[str, Ints]]:
         return
     instance = on_chosen_nodes(instance, given)
     yield "mended", _mended(instance, given)
-    if _has_budget(instance) or _bounds_inflow(instance):
+    placed = bool((instance.tasks.node >= 0).any())
+    if placed and (budgets(instance) or inflow_limits(instance) is not None):
         yield "mended from the current placement", _from_current(instance, given)
     for packed in packings(instance):
         if (packed >= 0).all():
@@ -621,14 +624,8 @@ def _has_budget(instance: Instance) -> bool:
     return bool(budgets(instance)) and bool((instance.tasks.node >= 0).any())
 
 
-def _bounds_inflow(instance: Instance) -> bool:
-    return inflow_limits(instance) is not None and bool((instance.tasks.node >= 0).any())
-
-
 def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
     """Relieve, place what is left, fill lower bounds, and go home as far as the budget asks."""
-    from optim.kernels.state import state_of
-
     state = state_of(instance, _usable(instance, node))
     state.budget[:] = np.inf  # spent freely first, and restored by going home
     _relieve_and_place(instance, state)
@@ -647,8 +644,6 @@ def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
 
 def _from_current(instance: Instance, wished: Ints) -> Ints:
     """Mend the current placement within the budget, then adopt the best of the wished one."""
-    from optim.kernels.state import state_of
-
     here = np.where(instance.tasks.node >= 0, instance.tasks.node, wished).astype(np.int32)
     state = state_of(instance, _usable(instance, here))
     _relieve_and_place(instance, state)
@@ -671,7 +666,7 @@ def _usable(instance: Instance, node: Ints) -> Ints:
             usable[_too_many_of(rules, i, usable)] = -1
         if rules.bounds_inflow:
             moved = np.flatnonzero(rules.migrates(usable.astype(np.int64)) & (usable >= 0))
-            usable[moved[_rank(usable[moved]) >= rules.most_in[usable[moved]]]] = -1
+            usable[moved[ranks(usable[moved]) >= rules.most_in[usable[moved]]]] = -1
     return usable
 
 
@@ -681,28 +676,18 @@ def _too_many_of(rules: PlaceRules, i: int, node: Ints) -> NDArray[np.int64]:
     tasks = tasks[node[tasks] >= 0]
     place = rules.place[i, node[tasks]]
     if rules.rule[i] == APART:
-        return tasks[_rank(place) >= rules.limit[i]]
+        return tasks[ranks(place) >= rules.limit[i]]
     counts = np.bincount(place)
     if rules.rule[i] == TOGETHER:
         # together: all go to the place that has most of them
         return tasks[place != counts.argmax()] if len(tasks) else tasks
     # spread: as many as places are missing, beyond those not placed yet, from where most stand
-    rank = _rank(place)
+    rank = ranks(place)
     missing = int(rules.limit[i]) - np.count_nonzero(counts) - (len(rules.tasks_of(i)) - len(tasks))
     return tasks[np.argsort(-rank, kind="stable")[: max(0, missing)]]
 
 
-def _rank(place: Ints) -> NDArray[np.int64]:
-    """Number the entries of each place 0, 1, … in their order."""
-    order = np.argsort(place, kind="stable")
-    first = np.searchsorted(place[order], place[order])
-    rank = np.empty(len(place), dtype=np.int64)
-    rank[order] = np.arange(len(place)) - first
-    return rank
-
-
 def _relieve_and_place(instance: Instance, state: State) -> None:
-
     scale = _scale(state)
     relieve(state, scale, True)
     waiting = np.flatnonzero(state.node < 0)
@@ -717,7 +702,6 @@ def _relieve_and_place(instance: Instance, state: State) -> None:
 
 def _keep_budget(state: State) -> None:
     """Send the migrants home whose return costs least, until the budget holds or none can go."""
-
     for _ in range(_PASSES):
         if (state.budget >= 0).all():
             return
@@ -734,8 +718,6 @@ def _keep_budget(state: State) -> None:
 
 def _polish(instance: Instance, state: State, order: NDArray[np.int64]) -> None:
     """Better what repair itself placed; of the other tasks only partners of a swap may move."""
-    from optim.kernels.descent import descend
-
     if instance.has_traffic and len(order):
         descend(state, order, _PASSES, _least_gain(instance))
 
@@ -773,9 +755,6 @@ def two_tasks() -> Instance:
 @warming
 def warm_up() -> None:
     """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
-    from optim.kernels.descent import descend
-    from optim.kernels.state import state_of
-
     instance = two_tasks()
     everything_on_one = np.zeros(2, dtype=np.int32)
     repair(instance, everything_on_one)

@@ -589,20 +589,7 @@ def judge_threads(
     *,
     ignored: tuple[str, ...],
 ) -> Result:
-    """Check everything an outcome of threads says and write the result.
-
-    Parameters
-    ----------
-    instance, relaxed
-        The instance as given, and without the ignored limits; the latter is what is judged.
-
-    Raises
-    ------
-    SolverError
-        The claimed value differs from the referee's.
-    RefereeRefused
-        The method promises feasible plans and this one is not.
-    """
+    """Check everything an outcome of threads says and write the result, as `judge` does."""
     began = time.perf_counter()
     objective = find_objective(outcome.objective or request.objective or method.objective)
     versions = versions_of(method, request.solver)

@@ -148,12 +148,8 @@ def _with_distance(changed: Instance, instance: Instance) -> Instance:
     most = due + limit
     least = np.where(instance.open_nodes, np.maximum(due - limit - slack(limit), 0.0), 0.0)
     load = instance.tasks.load[:, :1]
-    made = with_columns(changed, ("load distance",), load, most[:, None])
-    background = np.array(made.nodes.background)
-    background[:, -1] = nodes.background[:, 0]
-    floor = np.array(made.nodes.min_load)
-    floor[:, -1] = least
-    return made.with_values("nodes", background=background, min_load=floor)
+    background, floor = nodes.background[:, :1], least[:, None]
+    return with_columns(changed, ("load distance",), load, most[:, None], background, floor)
 
 
 _OF_SLOTS = (SLOTS, MAX_TASKS_PER_SLOT, SLOT_SETS)
@@ -278,10 +274,7 @@ def _set_columns(instance: Instance, some: Bools) -> Iterator[tuple[str, Floats,
 def _without_sets(instance: Instance, gone: Bools) -> Instance:
     if not gone.any():
         return instance
-    table = instance.sets
-    if gone.all():
-        return SETS.dropped(instance)
-    return replace(instance, sets=table.only(np.flatnonzero(~gone)))
+    return replace(instance, sets=instance.sets.only(np.flatnonzero(~gone)))
 
 
 def _unlimited(max_load: Floats, more: int) -> Floats:
@@ -290,9 +283,14 @@ def _unlimited(max_load: Floats, more: int) -> Floats:
 
 
 def with_columns(
-    instance: Instance, names: tuple[str, ...], load: Floats, room: Floats
+    instance: Instance,
+    names: tuple[str, ...],
+    load: Floats,
+    room: Floats,
+    background: Floats | float = 0.0,
+    floor: Floats | float = 0.0,
 ) -> Instance:
-    """Add resources: what tasks need of them, and what nodes have."""
+    """Add resources: what tasks need of them, and what nodes have, hold already, and hold least."""
     nodes, tasks, operators = instance.nodes, instance.tasks, instance.operators
     more = len(names)
     on_nodes, on_operators = (instance.num_nodes, more), (instance.num_operators, more)
@@ -302,8 +300,8 @@ def with_columns(
         nodes=replace(
             nodes,
             capacity=np.hstack([nodes.capacity, room]),
-            min_load=np.hstack([nodes.min_load, np.zeros(on_nodes)]),
-            background=np.hstack([nodes.background, np.zeros(on_nodes)]),
+            min_load=np.hstack([nodes.min_load, np.broadcast_to(floor, on_nodes)]),
+            background=np.hstack([nodes.background, np.broadcast_to(background, on_nodes)]),
             slot_capacity=np.hstack([nodes.slot_capacity, np.full(on_nodes, np.inf)]),
         ),
         tasks=replace(

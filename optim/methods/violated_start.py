@@ -196,12 +196,8 @@ def _capacity_apart(instance: Instance, r: int = 0) -> Instance:
     # so wide that all load fits any node: the resource beside it is what binds
     share[r] = max(1.0, float((instance.totals[r] / capacity).max()))
     changed = replace(instance, limits=replace(limits, max_utilisation=share))
-    made = with_columns(
-        changed, (f"{instance.resources[r]} limit",), instance.tasks.load[:, [r]], bound[:, None]
-    )
-    background = np.array(made.nodes.background)
-    background[:, -1] = nodes.background[:, r]
-    return replace(made, nodes=replace(made.nodes, background=background))
+    name, load = f"{instance.resources[r]} limit", instance.tasks.load[:, [r]]
+    return with_columns(changed, (name,), load, bound[:, None], nodes.background[:, [r]])
 
 
 def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:

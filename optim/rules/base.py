@@ -360,6 +360,13 @@ def number_limit(name: str, *, unit: str = "", whole: bool = False) -> Limit:
     )
 
 
+def number_rule(limit: Limit, form: Form, **more: Any) -> Rule:
+    """Return the rule of a number under ``limits``, with further fields of `Rule`."""
+    name = limit.name
+    words, dropped = limit_words(name), without_limit(name)
+    return Rule(name, f"limits.{name}", form, words, dropped, varies=True, limits=(limit,), **more)
+
+
 def column_limit(
     table: str, name: str, is_set: Callable[[Any], Bools], none: float, **kinds: Any
 ) -> Limit:

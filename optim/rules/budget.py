@@ -28,8 +28,8 @@ from optim.rules.base import (
     known_as_home,
     labelled,
     limit_rows,
-    limit_words,
     number_limit,
+    number_rule,
     total,
     violation,
     without_limit,
@@ -107,19 +107,14 @@ def budget_rule(
     def task_key(instance: Instance) -> Floats:
         return np.column_stack([by_home(instance), weight(instance)])
 
-    return Rule(
-        name=name,
-        field=f"limits.{name}",
-        form=Form.BUDGET,
-        present=limit_words(name),
-        dropped=without_limit(name),
+    return number_rule(
+        number_limit(name, unit="state" if column else "", whole=column is None),
+        Form.BUDGET,
         violations=violations,
         proofs=proofs,
         mended=True,
-        varies=True,
         task_key=task_key,
         node_key=known_as_home,
-        limits=(number_limit(name, unit="state" if column else "", whole=column is None),),
         budget=budget,
         column=column,
     )
@@ -350,11 +345,8 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
     most, nodes = instance.limits.max_nodes_used, instance.nodes
     if most is None:
         return
-    room = nodes.capacity * instance.limits.max_utilisation - nodes.background
     count = np.where(nodes.max_tasks >= 0, nodes.max_tasks, np.inf)
-    rooms = np.column_stack([np.maximum(room, 0.0), count])
-    # of each resource the k largest rooms: no k nodes have more
-    largest = np.sort(rooms, axis=0)[::-1][:most].sum(axis=0)
+    largest = _largest(np.column_stack([instance.headroom, count]), most)
     needed = np.append(instance.tasks.load.sum(axis=0), instance.num_tasks)
     for r in np.flatnonzero(needed > largest * (1 + 1e-6)).tolist():
         what = (*instance.resources, "tasks")[r]
@@ -363,19 +355,19 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
         )
 
 
+def _largest(rooms: Floats, most: int) -> Floats:
+    """Of each resource the sum of the largest rooms: no so many nodes have more."""
+    return np.asarray(np.sort(np.maximum(rooms, 0.0), axis=0)[::-1][:most].sum(axis=0))
+
+
 _MOST_USED = number_limit("max_nodes_used", whole=True)
-MAX_NODES_USED = Rule(
-    name="max_nodes_used",
-    field="limits.max_nodes_used",
-    form=Form.NODE_COUNT,
-    present=limit_words("max_nodes_used"),
-    dropped=without_limit("max_nodes_used"),
+MAX_NODES_USED = number_rule(
+    _MOST_USED,
+    Form.NODE_COUNT,
     violations=_node_count_violations,
     proofs=_proofs,
     mended=True,
-    varies=True,
     rows=(limit_rows(_MOST_USED, _value),),
-    limits=(_MOST_USED,),
     node_counts=_counts,
 )
 
@@ -457,17 +449,16 @@ def _exclusive_nodes_loosened(
 
 def _exclusive_nodes_proofs(instance: Instance) -> Iterator[Violation]:
     """More topologies than nodes, or one with more load than so many nodes have room for."""
-    table, nodes, topology = instance.topologies, instance.nodes, instance.task_topology
+    table, topology = instance.topologies, instance.task_topology
     if table.shared_nodes.any():
         return
     alone = [i for i in _alone(instance) if (topology == i).any()]
     kinds = len(alone) + bool((~np.isin(topology, alone)).any())
     if alone and kinds > instance.num_nodes:
         yield violation("exclusive_nodes", "nodes", kinds, instance.num_nodes)
-    room = nodes.capacity * instance.limits.max_utilisation - nodes.background
     for i in alone:
         load, most = instance.tasks.load[topology == i].sum(axis=0), int(table.exclusive_nodes[i])
-        largest = np.sort(np.maximum(room, 0.0), axis=0)[::-1][:most].sum(axis=0)
+        largest = _largest(instance.headroom, most)
         for r in np.flatnonzero(load > largest * (1 + 1e-6)).tolist():
             where = f"{table.ids[i]}: {most} nodes.{instance.resources[r]}"
             yield violation("exclusive_nodes", where, load[r], largest[r])

@@ -27,15 +27,14 @@ from optim.rules.base import (
     first_of,
     labelled,
     limit_rows,
-    limit_words,
     node_load,
     node_loads,
     node_violations,
     number_limit,
+    number_rule,
     terms_of,
     undecided,
     violation,
-    without_limit,
 )
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ def proof_slack(bound: Any) -> Any:
 
 def _most(instance: Instance) -> Floats:
     """(N, R) load that may be placed; the tolerance is that of the bound, not of what is left."""
-    bound = np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
-    return instance.headroom + proof_slack(bound)
+    return instance.headroom + proof_slack(_available(instance))
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:
@@ -149,8 +147,7 @@ def _nearest_miss(instance: Instance, task: int) -> Violation:
 def _total_demand(instance: Instance) -> Iterator[Violation]:
     """More load of a resource than all nodes together may take."""
     # the tolerance twice: once each node's own, once for sums over many tasks
-    bound = np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
-    twice = _most(instance) + proof_slack(bound)
+    twice = _most(instance) + proof_slack(_available(instance))
     most = np.maximum(twice, 0.0).sum(axis=0)
     room = np.maximum(instance.headroom, 0.0).sum(axis=0)
     for r in np.flatnonzero(instance.total_load > most):
@@ -487,17 +484,12 @@ def _max_load_distance_node_key(instance: Instance) -> Floats:
 
 
 _FARTHEST = number_limit("max_load_distance", unit="resource")
-MAX_LOAD_DISTANCE = Rule(
-    name="max_load_distance",
-    field="limits.max_load_distance",
-    form=Form.DISTANCE,
-    present=limit_words("max_load_distance"),
-    dropped=without_limit("max_load_distance"),
+MAX_LOAD_DISTANCE = number_rule(
+    _FARTHEST,
+    Form.DISTANCE,
     violations=_max_load_distance_violations,
-    varies=True,
     node_key=_max_load_distance_node_key,
     rows=(limit_rows(_FARTHEST, _value, plain=True),),
-    limits=(_FARTHEST,),
 )
 
 

@@ -22,11 +22,10 @@ from optim.rules.base import (
     column_limit,
     known_as_home,
     limit_rows,
-    limit_words,
     number_limit,
+    number_rule,
     undecided,
     violation,
-    without_limit,
 )
 from optim.rules.budget import forced_moves
 from optim.rules.sets import without_slot_sets
@@ -196,16 +195,11 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
         yield violation("max_tasks_per_slot", "all slots", instance.num_tasks, room)
 
 
-MAX_TASKS_PER_SLOT = Rule(
-    name="max_tasks_per_slot",
-    field="limits.max_tasks_per_slot",
-    form=Form.SLOT_COUNT,
-    present=limit_words("max_tasks_per_slot"),
-    dropped=without_limit("max_tasks_per_slot"),
+MAX_TASKS_PER_SLOT = number_rule(
+    number_limit("max_tasks_per_slot", whole=True),
+    Form.SLOT_COUNT,
     proofs=_proofs,
-    varies=True,
     node_key=lambda instance: instance.nodes.slots,
-    limits=(number_limit("max_tasks_per_slot", whole=True),),
 )
 
 
@@ -252,18 +246,13 @@ def _max_workers_restarted_proofs(instance: Instance) -> Iterator[Violation]:
         yield violation(NAME, "slots of tasks that may not stay", least, most)
 
 
-MAX_WORKERS_RESTARTED = Rule(
-    name=NAME,
-    field=f"limits.{NAME}",
-    form=Form.RESTARTS,
-    present=limit_words(NAME),
-    dropped=without_limit(NAME),
+MAX_WORKERS_RESTARTED = number_rule(
+    number_limit(NAME, whole=True),
+    Form.RESTARTS,
     violations=_max_workers_restarted_violations,
     proofs=_max_workers_restarted_proofs,
-    varies=True,
     # slots that begin are of one topology each, though nothing else counts slots
     task_key=lambda of: np.column_stack([of.tasks.node, of.tasks.slot, of.task_topology]),
     node_key=known_as_home,
-    limits=(number_limit(NAME, whole=True),),
     restarts=lambda instance: instance.limits.max_workers_restarted,
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem, SolverError, SolverUnavailable
+from optim.errors import Problem, SolverError, SolverUnavailable
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities, ortools_version
 from optim.solvers.linear_model import BOUND_SCALE, SMALLEST, TOLERANCE
 from optim.solvers.process import Exit, Heard, pack
@@ -250,6 +250,7 @@ class CpSatBackend:
         """Write the model with whole numbers and run CP-SAT on it."""
         before = time.perf_counter()
         whole = whole_model(task.model, task.arrays)
+        scaled = time.perf_counter() - before
         empty = np.flatnonzero(whole.row_lower > whole.row_upper)
         if empty.size:
             name = task.model.row_name(int(empty[0]))
@@ -259,7 +260,7 @@ class CpSatBackend:
         answer = heard.run(
             "cp_sat", lambda path: _write(task, whole, path), lambda end: _answer(heard, end)
         )
-        answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
+        answer.handover_seconds += scaled
         return answer
 
 
@@ -294,12 +295,7 @@ def _write(task: SolveTask, whole: WholeModel, path: Path) -> None:
 
 def _answer(heard: _Heard, end: Exit) -> Answer:
     task, final = heard.task, heard.final
-    if "refused_option" in final:
-        name = final["refused_option"]
-        remedy = "see the fields of sat_parameters.proto"
-        raise InvalidInput(
-            Problem(f"options.{name}", task.options.get(name), "is refused by CP-SAT", remedy)
-        )
+    heard.check_options("CP-SAT", "see the fields of sat_parameters.proto")
     if final.get("status") == "MODEL_INVALID":
         raise SolverError(f"cp-sat: refuses {task.model.name!r}: {final['invalid']}")
     if "status" not in final:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem, SolverError
+from optim.errors import SolverError
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
 from optim.solvers.process import Exit, Heard, pack
 
@@ -83,13 +82,10 @@ class HighsBackend:
 
     def solve(self, task: SolveTask) -> Answer:
         """Run HiGHS on the task."""
-        before = time.perf_counter()
         heard = _Heard(task)
-        answer = heard.run(
+        return heard.run(
             "highs", lambda path: write_model(task, path), lambda end: _answer(task, heard, end)
         )
-        answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
-        return answer
 
 
 @cache
@@ -153,12 +149,7 @@ def write_model(task: SolveTask, path: Path) -> None:
 
 
 def _raise_failures(task: SolveTask, heard: _Heard, end: Exit) -> None:
-    if "refused_option" in heard.final:
-        name = heard.final["refused_option"]
-        raise InvalidInput(
-            Problem(f"options.{name}", task.options.get(name), "is refused by HiGHS",
-                    "see the list of HiGHS options")
-        )  # fmt: skip
+    heard.check_options("HiGHS", "see the list of HiGHS options")
     if "failure" in heard.final:
         raise SolverError(f"highs: {heard.final['failure']} {task.model.name!r}: {end.stderr}")
     if "status" not in heard.final:

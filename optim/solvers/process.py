@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import SolverError
+from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.interface import Answer, LinearTermination
 from optim.solvers.workers import HEADER
 from optim.util.process import Held
@@ -393,11 +393,23 @@ class Heard(ABC):
         self, function: str, write: Callable[[Path], None], read: Callable[[Exit], Answer]
     ) -> Answer:
         """Run a function of `optim.solvers.workers` on the model that is written to a file."""
+        before = time.perf_counter()
         with scratch_folder() as folder:
             path = folder / "model"
             write(path)
             frames = Frames({b"J": self.on_fields, b"X": self.on_vector, b"L": self.on_log})
-            return run_child(
+            answer = run_child(
                 python_child("optim.solvers.workers", function, str(path)), frames, read,
                 deadline=self.task.deadline(), folder=folder, ask=ask_by_stdin,
             )  # fmt: skip
+        answer.handover_seconds = (self.handed_over or time.perf_counter()) - before
+        return answer
+
+    def check_options(self, solver: str, remedy: str) -> None:
+        """Refuse a native option that the worker could not set."""
+        name = self.final.get("refused_option")
+        if name is not None:
+            reason = f"is refused by {solver}"
+            raise InvalidInput(
+                Problem(f"options.{name}", self.task.options.get(name), reason, remedy)
+            )

@@ -95,8 +95,9 @@ class ProgressRecorder:
         phase: str | None = None,
     ) -> None:
         """Take in what is known now; worse values than the known ones are dropped."""
-        better_x = self._keep_incumbent(incumbent)
-        better_b = self._keep_bound(bound)
+        sign = 1.0 if self.sense == "min" else -1.0
+        better_x = self._improve("incumbent", incumbent, -sign)
+        better_b = self._improve("bound", bound, sign)
         if phase is not None:
             self.phase = phase
         now = self.seconds
@@ -171,24 +172,15 @@ class ProgressRecorder:
                 kept.append(point)
         return kept
 
-    def _keep_incumbent(self, value: float | None) -> bool:
-        kept = self._kept(self.incumbent, value, -1.0 if self.sense == "min" else 1.0)
-        self.incumbent = self.incumbent if kept is None else kept
-        return kept is not None
-
-    def _keep_bound(self, value: float | None) -> bool:
-        kept = self._kept(self.bound, value, 1.0 if self.sense == "min" else -1.0)
-        self.bound = self.bound if kept is None else kept
-        return kept is not None
-
-    @staticmethod
-    def _kept(known: float | None, value: float | None, sign: float) -> float | None:
-        """Return a value that is larger than the known one, times a sign; ``None`` if not."""
+    def _improve(self, name: str, value: float | None, sign: float) -> bool:
+        """Take a value in place of the known one where it is larger, times a sign; whether so."""
+        known = getattr(self, name)
         if value is None or not math.isfinite(value):
-            return None
+            return False
         if known is not None and sign * value <= sign * known + _noise(known):
-            return None
-        return float(value)
+            return False
+        setattr(self, name, float(value))
+        return True
 
 
 def _noise(value: float) -> float:
