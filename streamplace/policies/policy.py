@@ -309,16 +309,16 @@ class Policy(Registered):
 def remembered(
     memory: Mapping[str, Any], name: str, default: float | None = None, where: str = "state"
 ) -> Any:
-    """Return a number of a policy's memory.
+    """Return a number of a policy's memory; the default for none, and for null.
 
     Raises
     ------
     InvalidInput
         What stands there is none.
     """
-    value = memory.get(name, default)
+    value = memory.get(name)
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
+        return default if value is None else value
     raise InvalidInput(Problem(f"{where}.{name}", value, "is no number", "begin a new state"))
 
 

@@ -51,6 +51,13 @@ def test_one_change_in_a_cool_down() -> None:
     assert (third.kind(made), third.state["policy"]) == ("move", {"done": 2})
 
 
+def test_null_is_as_nothing_in_a_state() -> None:
+    made = case("0001")
+    for policy in (Guarded(Spread()), read_policy("static")):
+        empty = dict.fromkeys(("wanted", "changed", "looks", "added"))
+        assert policy.decide(empty, made, 0.0).kind(made) == policy.decide({}, made, 0.0).kind(made)
+
+
 def test_a_clock_that_was_set_back_does_not_stop_it() -> None:
     made, policy = case("0001"), Guarded(Spread(), cool_down=100.0)
     first = policy.decide({}, made, 1e9)
