@@ -24,7 +24,6 @@ import time
 import tomllib
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,20 +149,35 @@ def about_table(paper: str, name: str, root: Path = PAPERS) -> About:
 
 @dataclass(frozen=True)
 class Making:
-    """How a table is made.
+    """How a table is made: its entry of ``tables.toml``, and the views that SQL may name there."""
 
-    Attributes
-    ----------
-    make
-        Called with whether the run is to be smaller; gives the frame. Runs without a row in it are
-        counted in ``frame.attrs["left_out"]``, and why in ``frame.attrs["left_out_why"]``.
-    seeds, reduced_seeds
-        Which, as text, at full size and smaller.
-    """
+    paper: str
+    name: str
+    entry: Row
+    views: Mapping[str, str]
 
-    make: Callable[[bool], pd.DataFrame]
-    seeds: str
-    reduced_seeds: str = ""
+    def make(self, reduced: bool) -> pd.DataFrame:
+        """Return the table, or a smaller one.
+
+        Runs without a row in it are counted in ``attrs["left_out"]``; ``attrs["left_out_why"]``
+        says why.
+        """
+        entry = change(self.entry, self.entry.get("reduced", {})) if reduced else self.entry
+        folder = MADE / self.paper / "tables" / (f"{self.name}-reduced" if reduced else self.name)
+        if "sweep" in entry:
+            runs = run_all(entry["sweep"], PAPERS / self.paper, folder)
+            with Tables({"runs": runs}, self.views, f"{self.paper}/{self.name}") as tables:
+                frame = tables.table(entry["sql"])
+            shutil.rmtree(folder)  # the next time all is run again
+        else:
+            frame = runs_of(self.paper, entry, folder)
+        frame.attrs |= {key: entry[key] for key in ("left_out", "left_out_why") if key in entry}
+        return frame
+
+    def seeds(self, reduced: bool) -> str:
+        """Return which, as text."""
+        whole: str = self.entry["seeds"]
+        return self.entry.get("reduced_seeds", whole) if reduced else whole
 
 
 def claiming_papers(name: str | None = None) -> list[str]:
@@ -215,7 +229,7 @@ def make_table(paper: str, name: str, making: Making, reduced: bool, root: Path 
         name,
         frame,
         command=f"streamplace paper --tables {paper}/{name}" + (" --reduced" if reduced else ""),
-        seeds=(making.reduced_seeds or making.seeds) if reduced else making.seeds,
+        seeds=making.seeds(reduced),
         left_out=int(frame.attrs.get("left_out", 0)),
         left_out_why=str(frame.attrs.get("left_out_why", "")),
         reduced=reduced,
@@ -229,29 +243,7 @@ def tables_of(paper: str) -> dict[str, Making]:
     path = PAPERS / paper / "tables.toml"
     told = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     views = told.pop("views", {})
-    parts = {name: partial(_made, paper, name, entry, views) for name, entry in told.items()}
-    return {
-        name: Making(make, told[name]["seeds"], told[name].get("reduced_seeds", ""))
-        for name, make in parts.items()
-    }
-
-
-def _made(
-    paper: str, name: str, entry: Row, views: Mapping[str, str], reduced: bool
-) -> pd.DataFrame:
-    """Make the table of an entry of ``tables.toml``."""
-    if reduced:
-        entry = change(entry, entry.get("reduced", {}))
-    folder = MADE / paper / "tables" / (f"{name}-reduced" if reduced else name)
-    if "sweep" in entry:
-        runs = run_all(entry["sweep"], PAPERS / paper, folder)
-        with Tables({"runs": runs}, views, f"{paper}/{name}") as tables:
-            frame = tables.table(entry["sql"])
-        shutil.rmtree(folder)  # the next time all is run again
-    else:
-        frame = runs_of(paper, entry, folder)
-    frame.attrs |= {key: entry[key] for key in ("left_out", "left_out_why") if key in entry}
-    return frame
+    return {name: Making(paper, name, entry, views) for name, entry in told.items()}
 
 
 def runs_of(paper: str, entry: Row, folder: Path) -> pd.DataFrame:

@@ -197,34 +197,27 @@ class Goals:
             acted = False
             for b in by_load:
                 # an action at a time, as each changes what is accepted next
-                while self.state.load[b, k] > high[b] and self._lower(name, goal, b):
+                while self.state.load[b, k] > high[b] and self._act(name, goal, b, lower=True):
                     acted = True
             for b in reversed(by_load):
-                while self.state.load[b, k] < low[b] and self._raise(name, goal, b):
+                while self.state.load[b, k] < low[b] and self._act(name, goal, b, lower=False):
                     acted = True
             if not acted:
                 break
         self.kept.append(goal)
 
-    def _lower(self, name: str, goal: Goal, b: int) -> bool:
-        """Take one action that brings load off a broker."""
-        others = np.argsort(self.state.utilisation(goal[0]), kind="stable").tolist()
-        targets = [t for t in others if t != b]
-        if name in ("nw_out", "cpu", LEADERS) and self._lead_elsewhere(goal, [b], None):
+    def _act(self, name: str, goal: Goal, b: int, *, lower: bool) -> bool:
+        """Take one action that brings load off a broker, or onto it."""
+        use = self.state.utilisation(goal[0])
+        order = np.argsort(use if lower else -use, kind="stable").tolist()
+        others = [one for one in order if one != b]
+        ends = ([b], others) if lower else (others, [b])
+        leads = name in ("nw_out", "cpu", LEADERS)
+        if leads and self._lead_elsewhere(goal, ends[0], None if lower else b):
             return True
         if name == LEADERS:
             return False
-        return self._move(goal, [b], targets) or (name != COUNT and self._swap(goal, b, targets))
-
-    def _raise(self, name: str, goal: Goal, b: int) -> bool:
-        """Take one action that brings load onto a broker."""
-        others = np.argsort(-self.state.utilisation(goal[0]), kind="stable").tolist()
-        sources = [s for s in others if s != b]
-        if name in ("nw_out", "cpu", LEADERS) and self._lead_elsewhere(goal, sources, b):
-            return True
-        if name == LEADERS:
-            return False
-        return self._move(goal, sources, [b])
+        return self._move(goal, *ends) or (lower and name != COUNT and self._swap(goal, b, others))
 
     def _replicas(self, k: int, b: int) -> Iterator[tuple[int, Floats]]:
         """Replicas on a broker, those of most load first."""

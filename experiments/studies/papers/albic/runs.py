@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+HERE = Path(__file__).parent
+
 
 def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
     """Return the instance with its tasks on other nodes now."""
@@ -461,20 +463,7 @@ def scale_ins(limit: float | None = None) -> Row:
     Four nodes used to 30 % on average, so that the utilisation rule would mark some; one key group
     of 60 points, which no plan can share out.
     """
-    loads = [60.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0]
-    period = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "one large key group",
-            "resources": ["cpu"],
-            "nodes": [{"id": f"n{i}", "capacity": {"cpu": 100}} for i in range(4)],
-            "tasks": [
-                {"id": f"k{i}", "load": {"cpu": load}, "node": f"n{min(i, 3)}"}
-                for i, load in enumerate(loads)
-            ],
-        }
-    )
-    # the utilisation rule marks nodes while balance stays within the limit
+    period = Instance.load(HERE / "large_group.json")
     given: dict[str, Any] = {} if limit is None else {"max_load_distance": limit}
     rule = ScalingChoice("utilisation", given).make()
     setting, policy = Setting([period]), read_policy("balance-search", 0, scaling=rule)
@@ -493,7 +482,7 @@ def lemmas(seed: int) -> list[Row]:
     and the most load that may stay on leaving nodes at the least d.
     """
     if seed < 0:
-        made = _counter_example()
+        made = Instance.load(HERE / "leaving_helps.json")
     else:
         size = {"nodes": 4, "key_groups": 3, "leaving": 1, "overloaded": 1, "noise": 60.0}
         made = generate("scale_in", **size, max_migrations=None, seed=seed)
@@ -502,24 +491,6 @@ def lemmas(seed: int) -> list[Row]:
         for solved in (_integral, _divisible)
         for into in (False, True)
     ]
-
-
-def _counter_example() -> Instance:
-    where = [("n0", 6), ("n0", 6), ("n1", 7), ("n2", 7)]
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "a leaving node helps",
-            "resources": ["cpu"],
-            "nodes": [
-                *({"id": f"n{i}"} for i in range(3)), {"id": "n3", "leaving": True},
-            ],
-            "tasks": [
-                {"id": f"k{i}", "load": {"cpu": load}, "node": node}
-                for i, (node, load) in enumerate(where)
-            ],
-        }
-    )  # fmt: skip
 
 
 def _integral(made: Instance, into: bool) -> Row:
