@@ -140,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(document)
     elif rows:
         tell("\n" + summary_text(rows))
+    # what is done has been stored and summed up
     if interrupted:
         raise KeyboardInterrupt
     if not rows:
@@ -159,6 +160,7 @@ def _peers(cases: list[Case], args: argparse.Namespace) -> int:
     if args.list:
         asked = {case.name for case in cases}
         kept = set(names if args.peers else peers.peers())
+        # stored rows of peers that are not installed here are shown, too
         found = [(by, row) for by, row in peers.stored(file) if row["case"] in asked and by in kept]
     else:
         if not (args.only or args.family or args.large or args.all):
@@ -258,6 +260,7 @@ def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
     from experiments.studies.bench import answers
     from experiments.studies.bench.rows import Contestant
 
+    # what is not registered says nothing of itself
     kind = "heuristic"
     if args.my_method:
         from optim.plugins import loaded
@@ -284,6 +287,7 @@ def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
 
 def _folder(output: str | None) -> Any:
     """Return the result folder that is to be written; ``None`` for a file, or nothing."""
+    # a name without .json is a folder, unless a file of that name is there
     if not output or output.endswith(".json") or Path(output).is_file():
         return None
     from experiments.sweep.store import ResultFolder

@@ -49,9 +49,11 @@ def answer_of(python: str, file: Path, asked: dict[str, Any], seconds: float) ->
     """
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
+        # the peer takes whole seconds
         asked = {**asked, "seconds": max(1, int(seconds)), "answer": str(answer)}
         done = subprocess.run(
             [python, str(file)], input=json.dumps(asked), text=True, capture_output=True,
+            # it may build for long before its own limit counts
             timeout=60 + 20 * seconds, check=False,
         )  # fmt: skip
         if done.returncode != 0 or not answer.exists():

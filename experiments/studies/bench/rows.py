@@ -103,6 +103,7 @@ def of_case(case: Case, instance: Instance) -> dict[str, Any]:
     """Return the row of the set itself: its best known value, its certified bound."""
     bound, best = case.proven, case.best
     figure = OBJECTIVES[case.objective]
+    # gaps of load distance are percent of the mean load
     reference = instance.mean_load if figure.percent else None
     gap, closed = figure.gap(best, bound, reference), False
     if best is not None and bound is not None:  # as reports hold an optimum against its bound

@@ -67,6 +67,7 @@ def checked_bound(case: Case, instance: Instance, path: Path) -> tuple[Fraction,
     """
     try:
         text = read_bytes(path)
+        # exact numbers, as the checker reads them, and the hash that the certificate names
         document, sha256 = check.parse(instance.to_json().encode())
         check.check(check.Instance(document, frozenset()), sha256, check.parse(text)[0])
     except (check.Refused, check.Unreadable, *check.MALFORMED) as error:

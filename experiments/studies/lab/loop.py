@@ -96,6 +96,7 @@ class Seen:
     def add(self, told: dict[str, Any]) -> None:
         """Take in a decision, as ``watch --json`` prints it."""
         self.looks += 1
+        # decisions that were not carried out move nothing
         if not told["plan"] or not told["verdict"].startswith(("applied", "not as planned")):
             return
         self.changes += 1
@@ -145,6 +146,7 @@ def watch(
         reader = threading.Thread(target=_read, args=(process, phases, seen, began))
         reader.start()
         try:
+            # written only when it changes: spouts read the file every second
             now = phases.low
             while (elapsed := time.monotonic() - began) < phases.seconds:
                 if (rate := phases.rate(elapsed)) != now:

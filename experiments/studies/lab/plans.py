@@ -101,6 +101,7 @@ def random_sheet(vertices: Mapping[str, tuple[str, int]], rng: np.random.Generat
     """Return a plan that puts each subtask on a random task manager."""
     groups = []
     for key, (name, parallelism) in vertices.items():
+        # how many subtasks of a vertex each task manager has: they are alike
         drawn = Counter(MANAGERS[k] for k in rng.integers(len(MANAGERS), size=parallelism).tolist())
         counts = dict(sorted(drawn.items()))
         group = Group(

@@ -90,6 +90,7 @@ class StormCluster(Cluster):
         super().__init__(folder)
         self._host = host
         number = len(SUPERVISORS)
+        # all at once: ports are free now, and no two daemons get the same
         self._zookeeper, self._nimbus, *ports = free_ports(host, 2 + number + number * SLOTS)
         self._thrift, self._slots = ports[:number], ports[number:]
         self.url = f"nimbus://{host}:{self._nimbus}"
@@ -116,6 +117,7 @@ class StormCluster(Cluster):
     def begin(self) -> None:
         """Start ZooKeeper and Nimbus."""
         self._make_home()
+        # anew in every run: ZooKeeper would remember topologies of the last one
         data = self.folder / f"zookeeper-{os.getpid()}-{time.time():.0f}"
         data.mkdir()
         self._start("zookeeper", _ZOOKEEPER, str(self._zookeeper), str(data))
@@ -160,6 +162,7 @@ class StormCluster(Cluster):
     def kill(self, name: str) -> None:
         """End a daemon and its workers with -9, as a machine that fails does."""
         with self._lock:
+            # under the lock, or the keeper starts it again
             self._expected.discard(name)
             super().kill(name)
 
@@ -206,8 +209,10 @@ class StormCluster(Cluster):
         for folder in (workers, *(self.folder / name for name in ("extlib", "log4j2", REPORTS))):
             folder.mkdir(exist_ok=True)
         for jar in lib.glob("*.jar"):
+            # workers need neither of these
             if not jar.name.startswith(("storm-server", "rocksdb")):
                 target = workers / jar.name
+                # a link of an earlier run may point elsewhere
                 target.unlink(missing_ok=True)
                 target.symlink_to(jar)
         for name, kind, more in (
@@ -315,6 +320,7 @@ def all_run(url: str, name: str, number: int) -> bool:
             found = nimbus.executors(nimbus.topology(name).id)
         except InvalidInput:  # being rebalanced
             return False
+    # Nimbus lists executors of a dead supervisor until it has put them elsewhere
     up = [one for one in found if one.uptime_secs > 0 and one.host in hosts]
     return len(up) == number and all(one.stats is not None for one in up)
 
@@ -354,6 +360,7 @@ def verdicts(folder: Path, short: bool = False) -> list[dict[str, Any]]:
         hosts = Counter[str]()
         for worker, executors in placement.workers.items():
             hosts[worker.rpartition(":")[0]] += len(executors)
+        # whose failure moves most executors
         busiest = max(SUPERVISORS, key=lambda name: hosts[address(name)])
         cluster.kill(busiest)
         step(f"{busiest} ({address(busiest)}) was killed with -9, and its workers")

@@ -140,6 +140,7 @@ def acked(url: str, name: str) -> Acked:
             continue
         means = (spout.complete_ms_avg or {}).get(ALL_TIME, {})
         for stream, number in ((spout.acked or {}).get(ALL_TIME, {})).items():
+            # means of latency are weighted by their tuples
             count += number
             spent += number * means.get(stream, 0.0)
     return Acked(count, spent)
@@ -164,6 +165,7 @@ class StormBench:
         """Submit a topology, import it as Storm runs it, and plan each way."""
         self._pace(0.0)
         parts = [dict(part) for part in shape.components]
+        # the spout reads its rate from this file: 0 is as fast as it goes
         parts[0]["control"] = str(self._control)
         conf = conf_of(
             self._folder, PERIOD, **{"topology.max.spout.pending": PENDING, "topology.workers": 4}
@@ -173,6 +175,7 @@ class StormBench:
         run = lambda: all_run(self._cluster.url, shape.name, shape.executors)  # noqa: E731
         wait_until(run, f"all executors of {shape.name} run", LONG)
         time.sleep(_SETTLED)
+        # spouts' acked tuples over the time of the import: the rate that its loads are of
         walk, began, before = self._walk(shape), time.monotonic(), self._acked(shape)
         walk.read(cpu="process", topology=shape.name, interval=15)
         rate = self._acked(shape).since(before).tuples / (time.monotonic() - began)
@@ -211,10 +214,12 @@ class StormBench:
             verdict = submit(nimbus, placement, LONG)
             identity = nimbus.topology(shape.name).id
             node_of = {(w.host, w.port): w.host for w in nimbus.workers(identity)}
+        # with all cores
         time.sleep(_COMPILED)
         self._machines.limit(CORES)
         try:
             time.sleep(_SETTLED)
+            # paced first: reports of the same seconds say what crossed
             paced = self._measure(shape, seconds)
             workers = read_workers(self._folder / REPORTS, identity)
             crossed = crossing(workers, node_of, seconds)

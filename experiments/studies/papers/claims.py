@@ -147,9 +147,11 @@ class Query:
         causes = [{"text": self.cause}] if isinstance(self.cause, str) else list(self.cause)
         parts = [] if isinstance(self.verdict, str) else list(self.verdict)
         texts = [self.text, *(cause["text"] for cause in causes)]
+        # one query for all expressions of the claim: its rows are made once
         wanted = [*parts, self.left_out, *(cause.get("when", "true") for cause in causes)]
         wanted += [found[1] for text in texts for found in FIELD.finditer(text)]
         found = self._values(wanted, frames)
+        # lazily: a cause after the first that holds may have unknown values
         holding = (c["text"] for c in causes if known(found, c.get("when", "true"), self.id))
         cause = next(holding, None)
         if isinstance(self.verdict, str):
@@ -326,6 +328,7 @@ def no_longer_hold(found: Iterable[Judgement]) -> list[str]:
     }
     for one in found:
         row = _row(one)
+        # what is left in the end has a verdict and is no claim
         before = committed[one.claim.paper].pop(one.claim.id, None)
         if before is None:
             lines.append(f"{one.claim.id}: no verdict is committed, computed: {row['verdict']}")
@@ -359,6 +362,7 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
     lines = []
     rows = [(paper, [one for one in found if one.claim.paper == paper]) for paper in papers]
     if len(rows) > 1:
+        # one paper needs no sum
         rows.append(("all", list(found)))
     for name, mine in rows:
         lines.append([name, *(count(group) for group in [*by_verdict(mine).values(), mine])])

@@ -151,6 +151,7 @@ def read_figures(path: Path) -> list[Figure]:
     """Return the figures of a paper's ``figures.toml``, in its order."""
     told = tomllib.loads(path.read_text(encoding="utf-8"))
     texts, views = told.get("texts", {}), told.get("views", {})
+    # `like` takes what an entry does not say from another one of the file
     by_name = {entry["name"]: entry for entry in told["figure"]}
     whole = ({**by_name.get(entry.get("like"), {}), **entry} for entry in told["figure"])
     return [_figure(path.parent, entry, texts, views) for entry in whole]
@@ -267,6 +268,7 @@ def run_figure(
     write_atomic(folder / "table.md", label + to_markdown(table))
     draw(figure, table, folder / "plot.svg", reduced=reduced)
     made = _made(figure, rows, reduced)
+    # last: a folder with a page is finished
     write_atomic(folder / "page.md", page(figure, table, measured, reduced, made=made))
     return Made(figure, folder, table, measured, reduced, time.monotonic() - began)
 
@@ -320,6 +322,7 @@ def to_markdown(table: pd.DataFrame) -> str:
     """Return the table for reading: four significant digits, unknown as a dash."""
     told = "by" in table.columns  # a column says who proves each
     heads = [by_whom(str(name), told=told) for name in table.columns]
+    # integers, unsigned integers and floats stand to the right
     right = [head for head, kind in zip(heads, table.dtypes, strict=True) if kind.kind in "iuf"]
     return markdown(heads, [[*map(_cell, row)] for row in table.itertuples(index=False)], right)
 

@@ -198,6 +198,7 @@ def _plain(value: Any) -> Any:
     """Return a value of DuckDB as Python formats it."""
     if isinstance(value, Decimal):
         return float(value)
+    # a STRUCT: one of `ESTIMATE`
     if isinstance(value, dict):
         return _estimate(value)
     return value

@@ -41,6 +41,7 @@ def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> list[
             best[checkout] = min(best.get(checkout, float("inf")), spent.cpu)
             ended[checkout].add(spent.value)
     same = "0" if ended[HERE] == ended[other] == {0} else f"{ended[other]} and {ended[HERE]}"
+    # least CPU seconds of each: disturbances only add
     ratio = best[HERE] / best[other] if best[other] else float("nan")
     return [name, f"{best[other]:.2f}", f"{best[HERE]:.2f}", f"{ratio:.2f}", same]
 

@@ -95,6 +95,7 @@ def read() -> dict[str, Timing]:
                 rows = partial(solved, key, entry)
             else:
                 rows = function_of(entry.get("run", f"{section}:{name}"))
+                # the parameters of a timing are those of its function
                 given = inspect.signature(rows).parameters.items()
                 parameters = {name: one.default for name, one in given}
             about = (entry["title"], tuple(entry["columns"]), rows, entry.get("aim", ""))
@@ -195,9 +196,11 @@ def run_of(
         return None
     # an entry's options win over what it asks for
     words = {**asked, **(options or {}), "seed": search_seed}
+    # the least of several: on a shared machine the least disturbed
     runs = [spend(solve, instance, method, **words) for _ in range(repeats)]
     result: Result = runs[-1].value
     found, plan, times = result.evaluation, result.plan, result.times
+    # shares of no traffic are 0
     total, room = instance.total_traffic or 1.0, instance.nodes.capacity[:, :1].sum()
     proved = proved_at(result)
     if str(result.termination) == "optimal":

@@ -97,6 +97,7 @@ def write_events(folder: Path, count: int) -> None:
     # Zipf with exponent 1
     weight = 1.0 / np.arange(1, 10_001)
     cumulated = np.cumsum(weight / weight.sum())
+    # in files, so that Spark reads them on several cores
     for part, start in enumerate(range(0, count, _PART)):
         size = min(_PART, count - start)
         a, c = (np.searchsorted(cumulated, rng.random(size)) for _ in range(2))

@@ -324,6 +324,7 @@ def reached(dag: str, rate: float, pair: str, machine: str, seed: int) -> Row:
     plan = plan_of(instance, pair)
     assert plan is not None
     sim = Simulation(instance, plan, seed, Machines(**MACHINES[machine]))
+    # from the planned rate downwards, in steps of 5 tuples/s
     actual, _ = sim.peak(FEWER, rate, most=rate)
     key = {"DAG": dag, "rate": rate, "pair": pair, "machine": machine, "seed": seed}
     return {**key, "actual": actual}
@@ -336,6 +337,7 @@ def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list
     found = Predicted(instance, plan)
     noisy = Machines(noise=noise, memory_noise=2 * noise, **MACHINES[machine])
     sim = Simulation(instance, plan, seed, noisy)
+    # from below what the models predict: fewer runs than from 0
     actual, ran = sim.peak(STEP, 0.8 * found.shuffled)
     row: Row = {"DAG": dag, "pair": pair, "machine": machine, "noise": noise, "seed": seed}
     row["actual"] = actual
