@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.model_driven.allocate import acquire
+from formulations.model_driven.allocate import acquire, allocate
 from formulations.model_driven.performance_model import FULL
 from optim.figures.measures import slack
 from optim.format.document import MAX_NODES
-from optim.format.plan import AcquiredNode, slot_order
+from optim.format.plan import AcquiredNode, ThreadPlacement, slot_order
 from optim.format.traffic import topological_order
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Termination
@@ -172,7 +172,6 @@ def use_of_threads(job: Job) -> tuple[Floats, Floats]:
 
 def map_resource_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
     """Run the sweeps; fails with the first task of which a thread fits nowhere."""
-
     cpu, memory = use_of_threads(job)
     sizes = np.array([node.slots for node in nodes], dtype=np.int64)
     cores = np.array([job.cores[node.vm_type] for node in nodes], dtype=np.int64)
@@ -190,7 +189,6 @@ def map_resource_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
 
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache, on a tiny job."""
-
     one, share = np.ones(1, dtype=np.int64), np.full(1, 0.5)
     zero = np.zeros(1, dtype=np.int64)
     map_threads(zero, one, zero, share, share, one, one, (1.0, 1.0, 1.0), 0, _SHARE_FITS)
@@ -318,15 +316,6 @@ _MAPPINGS = {
 }
 
 
-def _mapper(mapping: str) -> Mapper:
-    if mapping == "dsm":
-        return map_round_robin
-    if mapping == "rsm":
-        return map_resource_aware
-
-    return map_slot_aware
-
-
 def place_threads(instance: Instance, allocation: str, mapping: str, request: Request) -> Outcome:
     """Allocate, acquire, map, and acquire more where mapping fails.
 
@@ -335,15 +324,12 @@ def place_threads(instance: Instance, allocation: str, mapping: str, request: Re
     InvalidInput
         A rate that no thread count supports, or a model that lacks what the allocation reads.
     """
-    from formulations.model_driven.allocate import allocate
-    from optim.format.plan import ThreadPlacement
-
-    request, compiling = request.warmed(*((_warm_up,) if mapping == "rsm" else ()))
+    request, compiling = request.warmed(*((warm_up,) if mapping == "rsm" else ()))
     began = time.perf_counter()
     allocated = allocate(instance, allocation)
     job = Job.of(instance, allocated, request.options)
     building = time.perf_counter() - began
-    placed = map_with_further_slots(instance, job, _mapper(mapping))
+    placed = map_with_further_slots(instance, job, _MAPPERS[mapping])
     outcome = Outcome(Termination.HEURISTIC, times={"build": building})
     if mapping == "rsm":
         outcome.times["compile"] = compiling
@@ -353,11 +339,6 @@ def place_threads(instance: Instance, allocation: str, mapping: str, request: Re
             allocated.threads, placed.nodes, placed.mapped.node, placed.mapped.slot, allocated.slots
         )
     return outcome
-
-
-def _warm_up() -> None:
-
-    warm_up()
 
 
 def _notes(instance: Instance, job: Job, placed: Placed) -> list[str]:
@@ -388,25 +369,22 @@ def _notes(instance: Instance, job: Job, placed: Placed) -> list[str]:
     return notes
 
 
-_COMMON = (
-    Option(
-        "slots",
-        "int",
-        None,
-        "map onto this many slots, instead of what the allocation asks for and more on failure",
-        minimum=1,
-        maximum=MAX_NODES,
-    ),
+_SLOTS = Option(
+    "slots",
+    "int",
+    None,
+    "map onto this many slots, instead of what the allocation asks for and more on failure",
+    minimum=1,
+    maximum=MAX_NODES,
 )
-_CONSTANTS = {"vms_per_rack": "all"}
-_STEP = (
-    Option("step", "int", 1, "slots acquired when the mapping fails", minimum=1, maximum=100_000),
+_STEP = Option(
+    "step", "int", 1, "slots acquired when the mapping fails", minimum=1, maximum=100_000
 )
 _WEIGHT = "weight of {} in the distance of a machine"
 _OF_MAPPING: dict[str, tuple[Option, ...]] = {
     "dsm": (),
     "rsm": (
-        *_STEP,
+        _STEP,
         Option("w_memory", "float", 1.0, _WEIGHT.format("free memory"), minimum=0, maximum=1e9),
         Option("w_cpu", "float", 1.0, _WEIGHT.format("free CPU"), minimum=0, maximum=1e9),
         Option("w_network", "float", 1.0, _WEIGHT.format("network hops"), minimum=0, maximum=1e9),
@@ -419,7 +397,7 @@ _OF_MAPPING: dict[str, tuple[Option, ...]] = {
         ),
     ),
     "sam": (
-        *_STEP,
+        _STEP,
         Option(
             "literal",
             "bool",
@@ -430,29 +408,26 @@ _OF_MAPPING: dict[str, tuple[Option, ...]] = {
 }
 
 
-def _runner(allocation: str, mapping: str) -> Callable[[Instance, Request], Outcome]:
-    def run(instance: Instance, request: Request) -> Outcome:
-        return place_threads(instance, allocation, mapping, request)
-
-    return run
-
-
 def _method(allocation: str, mapping: str) -> Method:
     threads, first = _ALLOCATIONS[allocation]
     places, second = _MAPPINGS[mapping]
+
+    def run(instance: Instance, request: Request) -> Outcome:
+        return place_threads(instance, allocation, mapping, request)
+
     return Method(
         name=f"{allocation}+{mapping}",
         family="model-driven",
         decides="threads",
         kind="heuristic",
         objective="slots",
-        run=_runner(allocation, mapping),
+        run=run,
         summary=f"{threads[0].upper()}{threads[1:]}; {places}",
         source=f"Shukla and Simmhan, JPDC 2018, {first} and {second}",
         needs=("models", "dag", "tuple_rates", "vm_types", "whole_slots"),
         forms=frozenset({Form.SLOTS}),
-        options=(*_COMMON, *_OF_MAPPING[mapping]),
-        constants=_CONSTANTS | ({"thread_use": "auto"} if mapping == "rsm" else {}),
+        options=(_SLOTS, *_OF_MAPPING[mapping]),
+        constants={"vms_per_rack": "all"} | ({"thread_use": "auto"} if mapping == "rsm" else {}),
         # by LSA's booking, taken literally, the last bundle may need less than the model says
         promises_feasibility=(allocation, mapping) == ("mba", "sam"),
     )
@@ -578,3 +553,6 @@ def map_slot_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
                 rest[o] = 0
         active = [o for o in active if left[o] > 0 or rest[o] > 0]
     return Mapped(node, slot)
+
+
+_MAPPERS = {"dsm": map_round_robin, "rsm": map_resource_aware, "sam": map_slot_aware}

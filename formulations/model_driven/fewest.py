@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.model_driven.performance_model import Counts
-    from formulations.model_driven.slots import Items, Machines, Slot
+    from formulations.model_driven.slots import Items, Machines
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
     from optim.methods.registry import Request

@@ -202,7 +202,7 @@ class OnMachines:
     incumbent: Incumbent
     order: Counts
     place: Counts
-    total: float = field(default=0.0)
+    total: float = 0.0
 
     @classmethod
     def of(
@@ -447,7 +447,7 @@ class _Run:
         self._hand_over()
 
     def _hand_over(self) -> None:
-        """Give the best plan so far out of hand: it outlives whatever happens to this run."""
+        """Store the best plan so far in the request: it outlives whatever happens to this run."""
         mine = self.packed.placement(self.allocation)
         beside = self.beside if self.outdone else None
         self.calls.request.incumbents.threads = mine if beside is None else beside[1]

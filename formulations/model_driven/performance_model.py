@@ -289,12 +289,9 @@ def count_bundles(
     count = np.array([k for _, k in rows], dtype=np.int64)
     peak = np.full(len(rows), np.inf)
     cpu, memory = np.zeros(len(rows)), np.zeros(len(rows))
-    models = {
-        name: PerformanceModel(name, points) for name, points in sorted(instance.models.items())
-    }
     kinds = np.array([m or "" for m in instance.operators.model], dtype=object)[table[:, 2]]
-    for name, model in models.items():
-        here = kinds == name
+    for name, points in instance.models.items():
+        here, model = kinds == name, PerformanceModel(name, points)
         peak[here] = model.rate(count[here], between)
         cpu[here] = model.cpu(count[here], between)
         memory[here] = model.memory(count[here], between)

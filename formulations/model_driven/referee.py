@@ -7,8 +7,7 @@ serve whatever slots the job uses.
 
 Memory and CPU are those at the plan's input rate, a task's best slots filled first, which is what
 allocations plan with. What shuffle grouping makes of it is predicted apart
-(`predict`) and stands in the utilisations and in the supported
-rate.
+(`predict`) and stands in the utilisations and in the supported rate.
 
 Source: Shukla and Simmhan 2017, sections 3, 7.3 (what binds) and 8.5 (prediction).
 
@@ -43,10 +42,8 @@ from optim.rules.base import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formulations.model_driven.performance_model import Bundles
     from optim.format.instance import Instance
     from optim.format.plan import Plan
-    from optim.format.tables import Floats
 
 _RESOURCES = ("cpu", "memory")
 _NAMED = 20
@@ -239,8 +236,7 @@ def _threads_by_node(bundles: Bundles, ids: list[str]) -> dict[str, int]:
 
 
 def _where(instance: Instance, bundles: Bundles, ids: list[str], row: int) -> str:
-    operator = instance.operators.ids[int(bundles.operator[row])]
-    return f"{operator} on {ids[int(bundles.node[row])]}#{int(bundles.slot[row])}"
+    return "{} on {}#{}".format(*_place(instance, bundles, ids, row))
 
 
 def _traffic(instance: Instance, bundles: Bundles) -> dict[str, Any]:
@@ -352,7 +348,7 @@ def predict(
     asked = instance.input_rate if rate is None else rate
     served = bundles.peak if asked is None or not bundles.known else bundles.shuffled(asked)
     cpu, memory = bundles.use(served)
-    slots = _labelled(bundles, ids, cpu, memory)
+    cpus, memories = bundles.by_slot(cpu), bundles.by_slot(memory)
     sums = bundles.by_node(cpu), bundles.by_node(memory)
     supported, capacity, at = rates_of(bundles)
     return Prediction(
@@ -360,19 +356,12 @@ def predict(
         supported_rate=supported,
         capacity_rate=capacity,
         bottleneck=None if at is None else _place(instance, bundles, ids, at),
-        slots=slots,
+        slots={f"{ids[v]}#{s}": {"cpu": cpus[v, s], "memory": memories[v, s]} for v, s in cpus},
         nodes={
             name: {"cpu": float(sums[0][v]), "memory": float(sums[1][v])}
             for v, name in enumerate(ids)
         },
     )
-
-
-def _labelled(
-    bundles: Bundles, ids: list[str], cpu: Floats, memory: Floats
-) -> dict[str, dict[str, float]]:
-    first, second = bundles.by_slot(cpu), bundles.by_slot(memory)
-    return {f"{ids[v]}#{s}": {"cpu": first[v, s], "memory": second[v, s]} for v, s in first}
 
 
 def _place(instance: Instance, bundles: Bundles, ids: list[str], row: int) -> tuple[str, str, int]:
