@@ -84,7 +84,7 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None
         # the rows of the model are wider than the limits by the referee's tolerance
         missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.7g}")
     if rule == "sets":
-        return _set(instance, some, index, missing, where, ids)
+        return _set(instance, index, missing, where, ids)
     if rule == "slot_sets":
         return Clash(rule, where, None, float(len(index)), float(len(index)) - 1, ids)
     if is_least(instance, rule):
@@ -93,12 +93,7 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None
 
 
 def _set(
-    instance: Instance,
-    some: Ids,
-    index: Ids,
-    missing: float | None,
-    where: str,
-    ids: tuple[str, ...],
+    instance: Instance, index: Ids, missing: float | None, where: str, ids: tuple[str, ...]
 ) -> Clash:
     """Apart: members and how many of them find a place; spread: places; together: places used."""
     i, table = int(index[0]), instance.sets
@@ -162,12 +157,7 @@ def places(instance: Instance, index: Ids) -> str:
         return "all nodes"
     racks = np.unique(instance.nodes.rack[index])
     if (racks >= 0).all() and np.isin(instance.nodes.rack, racks).sum() == len(index):
-        names = [instance.nodes.rack_ids[k] for k in racks]
-        return (
-            f"rack {names[0]}"
-            if len(names) == 1
-            else _listed([f"rack {k}" for k in names], "racks")
-        )
+        return _listed([f"rack {instance.nodes.rack_ids[k]}" for k in racks], "racks")
     return _listed([instance.nodes.ids[n] for n in index], "nodes")
 
 

@@ -208,14 +208,10 @@ def in_shares(arrays: LinearArrays) -> tuple[LinearArrays, Floats]:
     large = ~arrays.integrality & (arrays.upper > 0) & np.isfinite(arrays.upper)
     unit = np.ones(arrays.num_variables)
     unit[large] = np.exp2(np.round(np.log2(arrays.upper[large])))
-    matrix = csr_array(arrays.matrix.multiply(unit[None, :]))
     made = replace(
-        arrays,
-        cost=arrays.cost * unit,
-        lower=arrays.lower / unit,
-        upper=arrays.upper / unit,
-        matrix=matrix,
-    )
+        arrays, cost=arrays.cost * unit, lower=arrays.lower / unit, upper=arrays.upper / unit,
+        matrix=csr_array(arrays.matrix.multiply(unit[None, :])),
+    )  # fmt: skip
     return made, unit
 
 
@@ -465,11 +461,8 @@ class _Writer(RowWriter):
         self.first, self.group = first, group.reshape(-1)
         self.num_groups = len(first)
         self.allowed, self.closed = by_kind[kinds][first], closed[first]
-        self.misfit, self.list_of, self.topology = (
-            misfit[first],
-            self.atoms.list_of[first],
-            topology[first],
-        )
+        self.misfit, self.topology = misfit[first], topology[first]
+        self.list_of = self.atoms.list_of[first]
 
     def _misfits(self, allowed: NDArray[np.bool_]) -> tuple[Ids, list[tuple[Ids, Ids]]]:
         """Return (T,) pattern of the nodes that each task alone exceeds, and whose that is."""
@@ -546,14 +539,11 @@ class _Writer(RowWriter):
         np.maximum.at(most, self.group, weight)
         np.minimum.at(least, self.group, weight)
         cells = self.come[q].size
+        rows = np.tile(np.arange(cells), 2)
+        columns = np.concatenate([self.come[q].ravel(), self.come[0].ravel()])
         for name, factor, lower, upper in (
-            ("most", most, -np.inf, 0.0),
-            ("least", least, 0.0, np.inf),
-        ):
-            rows, columns = (
-                np.tile(np.arange(cells), 2),
-                np.concatenate([self.come[q].ravel(), self.come[0].ravel()]),
-            )
+            ("most", most, -np.inf, 0.0), ("least", least, 0.0, np.inf),
+        ):  # fmt: skip
             values = np.concatenate([np.ones(cells), -np.repeat(factor, n)])
             self.model.add_rows(name, lower, upper, rows, columns, values, cells)
         weights = weight[self.stays]
@@ -634,10 +624,8 @@ class _Writer(RowWriter):
             members=np.concatenate(groups).astype(np.int64),
         )
         group, node = np.divmod(np.arange(self.come[0].size), n)
-        group, node = (
-            np.concatenate([group, self.pair_group]),
-            np.concatenate([node, self.pair_node]),
-        )
+        group = np.concatenate([group, self.pair_group])
+        node = np.concatenate([node, self.pair_node])
         columns = np.concatenate([self.come[0].ravel(), self.stay[0]])
         base = np.full(self.num_groups, -1, np.int64)
         before = len(self.model.row_blocks)

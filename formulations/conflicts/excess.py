@@ -2,11 +2,10 @@
 
     min Σ_a weight_a · raise_a,    raise_a ≤ what the current placement has above the limit
 
-over the rule instances a that the current placement breaks (`with_raises`); the
-others hold. Its optimum bounds the excess of every plan that is nowhere worse than today. What it
-undersells (slots, sets that are to be together) the referee reports: the placement is cut off and
-the model solved again, until the bound of those that are left is no less than the best one's
-excess.
+over the rule instances a that the current placement breaks (`with_raises`); the others hold. Its
+optimum bounds the excess of every plan that is nowhere worse than today. What it undersells (slots,
+sets that are to be together) the referee reports: the placement is cut off and the model solved
+again, until the bound of those that are left is no less than the best one's excess.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from formulations.conflicts.decide import aggregate
 from formulations.conflicts.model import build, joined
@@ -175,8 +174,8 @@ def least_raise(
     -------
     dict or None
         Rule instance to the raise of its limit, in the file's units and in whole numbers where the
-        limit is one; ``None`` where nothing came out in time. Where the
-        model is that of groups of tasks, it may take more.
+        limit is one; ``None`` where nothing came out in time. Where the model is that of groups of
+        tasks, it may take more.
     """
     instance = atoms.instance
     if instance.num_tasks * instance.num_nodes <= _WHOLE_CELLS:
@@ -232,20 +231,10 @@ def with_raises(
     where = np.concatenate([some for _, some in sides]).astype(np.int64)
     body = csr_array((excess, (where, np.arange(number))), shape=(matrix.shape[0], number))
     none = csr_array((matrix.shape[0], count))
-    link_rows, link_columns, link_values = (
-        [np.arange(number)],
-        [np.arange(number)],
-        [np.ones(number)],
-    )
-    for row, atom, by in zip(rows.tolist(), ids.tolist(), factor.tolist(), strict=True):
-        for k in np.flatnonzero(where == row).tolist():
-            link_rows.append(np.array([k]))
-            link_columns.append(np.array([number + int(np.searchsorted(raised, atom))]))
-            link_values.append(np.array([-by]))
-    links = csr_array(
-        (np.concatenate(link_values), (np.concatenate(link_rows), np.concatenate(link_columns))),
-        shape=(number, number + count),
-    )
+    # excess_k − Σ_a factor_a · raise_a ≤ 0 over the rule instances a of its row
+    of_rules = (factor, (rows, np.searchsorted(raised, ids)))
+    factors = csr_array(of_rules, shape=(matrix.shape[0], count))
+    links = hstack([eye_array(number), -factors[where]])
     whole = vstack([
         hstack([matrix, body, none]), hstack([csr_array((number, first)), links])
     ], format="csr")  # fmt: skip

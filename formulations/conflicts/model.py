@@ -192,10 +192,8 @@ class RowWriter(ABC):
         ids, _ = self.held("max_load_distance")
         if not len(ids) or limit is None or instance.mean_load is None:
             return
-        due, background = (
-            instance.nodes.weight * instance.mean_load,
-            instance.nodes.background[:, 0],
-        )
+        nodes = instance.nodes
+        due, background = nodes.weight * instance.mean_load, nodes.background[:, 0]
         most = due + limit + 2 * proof_slack(due + limit) - background
         least = due - limit - 2 * proof_slack(np.maximum(due, limit)) - background
         least = np.where(instance.open_nodes, least, -np.inf)
