@@ -269,9 +269,8 @@ def _after_losses(instance: Instance, request: Request, low: float, start: Ints)
 def least_after_loss(instance: Instance) -> float:
     """Return a utilisation that every placement has at least after some loss, by counting."""
     places = places_of(instance)
-    alike = np.column_stack(
-        [places.room, places.link[: instance.num_nodes], instance.headroom]
-    )  # nodes are missed alike
+    # nodes of equal room and links are missed alike: one of each is enough
+    alike = np.column_stack([places.room, places.link[: instance.num_nodes], instance.headroom])
     _, first = np.unique(alike, axis=0, return_index=True)
     return max((least_load(instance, int(n)) for n in first), default=0.0)
 
@@ -330,8 +329,7 @@ def fewest(
     outcome.bound, outcome.node = float(low), finder.best
     if outcome.node is not None:
         outcome.claimed = counted(instance, outcome.node, objective)
-    left = request.remaining()
-    if outcome.termination is not Termination.INTERRUPTED and left is not None and left <= 0:
+    if outcome.termination is not Termination.INTERRUPTED and request.remaining() == 0:
         outcome.termination = Termination.TIME_LIMIT
     return outcome
 
@@ -351,7 +349,7 @@ class _Finder:
     def find(self, instance: Instance) -> bool:
         """Look for a plan of a narrower instance; take it if there is one."""
         left = self.request.remaining()
-        if left is not None and left <= 0:
+        if left == 0:
             return False
         asked = replace(self.request, time_limit=left, warm_start=self.best).apart()
         return self.take(self.search(instance, asked))
@@ -362,11 +360,10 @@ class _Finder:
             return False
         if not evaluate_indices(self.instance, node).feasible:
             return False
-        objective = str(self.request.objective)
         if self.best is None or self.count(node) < self.count(self.best):
             self.best = node
             self.request.offer(node)
-        return self.count(self.best) <= counted(self.instance, node, objective)
+        return self.count(self.best) <= self.count(node)
 
     def count(self, node: Ints) -> float:
         """Return the moves or nodes of a plan."""
@@ -418,8 +415,7 @@ def _close_nodes(finder: _Finder, low: int) -> None:
             if again:
                 closed = tried
                 break
-            left = finder.request.remaining()
-            if instance.num_nodes > 50 or (left is not None and left <= 0):
+            if instance.num_nodes > 50 or finder.request.remaining() == 0:
                 break
         if not again:
             return

@@ -9,8 +9,7 @@
          z_pn ≤ x_un,  z_pn ≤ x_vn                          a pair is together if both are there
 
 S and E are all that a task sends and receives, R_p the traffic of a pair, o and i what a unit of it
-costs a sender and a receiver. All else are rows of `formulations.model_rows` and
-`formulations.model_rows`.
+costs a sender and a receiver. All else are rows of `formulations.model_rows`.
 """
 
 from __future__ import annotations
@@ -411,10 +410,9 @@ def _counting(instance: Instance, objective: str) -> tuple[Instance, RateModel]:
     check_moves(instance, objective, METHOD.name)
     if objective == MOVES:  # so that tasks and nodes are distinguished by where tasks are
         instance = moving_at_most(instance, instance.num_tasks)
-    made = build(
-        instance, instance, measured=True, low=0.0, high=FULL, counting=objective,
-    )  # fmt: skip
-    return instance, made
+    return instance, build(
+        instance, instance, measured=True, low=0.0, high=FULL, counting=objective
+    )
 
 
 def pose(instance: Instance, request: Request) -> PosedModel:
@@ -426,10 +424,8 @@ def pose(instance: Instance, request: Request) -> PosedModel:
     if objective in (MOVES, NODES):
         made, told = _counting(instance, objective)[1], objective
     else:
-        binding, told = (
-            without_measured(instance),
-            "highest utilisation (sustainable_rate is 1 / it)",
-        )
+        binding = without_measured(instance)
+        told = "highest utilisation (sustainable_rate is 1 / it)"
         made = build(binding, instance, measured=True, low=0.0, high=_top(instance))
     inside = [
         "&".join(instance.nodes.ids[n] for n in np.flatnonzero(some))

@@ -523,7 +523,7 @@ def rank_of(
 
 
 def finished(instance: Instance, outcome: Outcome, low: float) -> Outcome:
-    """Write the bound, the levels below the rate and the words into an outcome.
+    """Write the bound, the levels below the rate and notes into an outcome.
 
     Parameters
     ----------
@@ -541,8 +541,6 @@ def finished(instance: Instance, outcome: Outcome, low: float) -> Outcome:
         moves = float(len(migrated_tasks(instance, outcome.node)))
         outcome.levels += (Level("migrations", "min", moves, None, "count"),)
     outcome.notes += short_words(outcome.claimed, outcome.bound)
-    if outcome.termination is Termination.INFEASIBLE:
-        outcome.bound = None
     return outcome
 
 
@@ -624,8 +622,7 @@ def emptied_first(run: Run) -> Run:
 def _done(instance: Instance, request: Request, outcome: Outcome) -> bool:
     """Whether the plan carries the input, or all that its tasks can, or is asked to carry less."""
     # and where no time is left
-    left = request.remaining()
-    if outcome.termination is Termination.INTERRUPTED or (left is not None and left <= 0):
+    if outcome.termination is Termination.INTERRUPTED or request.remaining() == 0:
         return True
     return outcome.node is not None and not _is_short(instance, request, outcome)
 
@@ -641,9 +638,9 @@ def _is_short(instance: Instance, request: Request, outcome: Outcome) -> bool:
 # Utilisations that no placement stays below, by counting alone.
 #
 # What one task can use; all load of a resource over all room for it, the heaviest task on the best
-# node; and, since no node
-# holds much of two operators, how much of the full stream between them crosses at least, which the
-# links and the crossing costs have to take (docs/proofs/forced-crossing.md).
+# node; and, since no node holds much of two operators, how much of the full stream between them
+# crosses at least, which the links and the crossing costs have to take
+# (docs/proofs/forced-crossing.md).
 
 
 _ROUNDING = 1e-9

@@ -405,10 +405,7 @@ class _Search:
 
     def _offers(self, pool: Counts, names: list[str]) -> list[Offer]:
         """Return the classes of nodes; of those that may be added there are any number."""
-        keys = [
-            (room.tobytes(), link.tobytes(), cost)
-            for room, link, cost in zip(pool.room, pool.link, pool.cost.tolist(), strict=True)
-        ]
+        keys = pool.priced_keys()
         fresh = {key for key, name in zip(keys, names, strict=True) if name not in self.present}
         return [
             Offer(pool.room[v], pool.link[v], float(pool.cost[v]),
@@ -499,10 +496,7 @@ class _Search:
         for o, size in zip(self.operators, n.tolist(), strict=True):
             tasks = scaled.tasks_of(o)
             told = shares(size, self.groups[self.operators.index(o)] or None)
-            kinds = (
-                [np.ones(size, dtype=bool)] if by_operator else [told == s for s in np.unique(told)]
-            )
-            groups += [tasks[kind] for kind in kinds]
+            groups += [tasks] if by_operator else [tasks[told == s] for s in np.unique(told)]
         places = {name: v for v, name in enumerate(names)}
         home = np.array([
             places.get(self.instance.nodes.ids[v], -1) if v >= 0 else -1
@@ -512,10 +506,7 @@ class _Search:
         before = np.zeros_like(counts)
         for g, tasks in enumerate(groups):
             np.add.at(before[:, g], home[tasks][home[tasks] >= 0], 1)
-        keys = [
-            (room.tobytes(), link.tobytes(), cost)
-            for room, link, cost in zip(part.room, part.link, part.cost.tolist(), strict=True)
-        ]
+        keys = part.priced_keys()
         placed = counts.copy()
         for key in dict.fromkeys(keys):
             mine = np.array([v for v, other in enumerate(keys) if other == key])

@@ -68,9 +68,7 @@ class BoxSearch:
 
     def __init__(self, counts: Counts, low: Counts64, high: Counts64, work: float) -> None:
         self.counts, self.low, self.high, self.work = counts, low, high, work
-        keys = [
-            counts.room[v].tobytes() + counts.link[v].tobytes() for v in range(len(counts.cost))
-        ]
+        keys = counts.keys()
         self.first = [keys.index(key) for key in dict.fromkeys(keys)]
         self.kind = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
         self.number = np.bincount(self.kind)

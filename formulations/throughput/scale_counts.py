@@ -76,10 +76,16 @@ class Counts:
         """Return the same operators on some of the nodes."""
         return replace(self, room=self.room[nodes], link=self.link[nodes], cost=self.cost[nodes])
 
+    def keys(self) -> list[bytes]:
+        """Return of each node what it takes: those of one key may hold the same."""
+        return [row.tobytes() for row in np.hstack([self.room, self.link])]
+
+    def priced_keys(self) -> list[tuple[bytes, float]]:
+        """Return of each node what it takes and its cost."""
+        return list(zip(self.keys(), self.cost.tolist(), strict=True))
+
     def exact(self, tasks: Counts64) -> tuple[Counts, Counts64]:
-        """Return kinds of tasks of equal shares, for numbers of tasks, and how many are
-        of each kind.
-        """
+        """Return kinds of tasks of equal shares, for numbers of tasks, and how many each has."""
         operator, share, sizes = [], [], []
         for o, n in enumerate(tasks.tolist()):
             found, count = np.unique(shares(n, int(self.key_groups[o]) or None), return_counts=True)
@@ -180,7 +186,7 @@ class Counts:
         taken = np.zeros((len(self.cost), states), dtype=np.int32)
         listed: dict[bytes, Counts64 | None] = {}
         chosen: list[Counts64] = []
-        keys = [self.room[v].tobytes() + self.link[v].tobytes() for v in range(len(self.cost))]
+        keys = self.keys()
         for v, key in enumerate(keys):
             if key not in listed:
                 listed[key] = self.contents(tasks, v, max(1000, work // states))
@@ -287,12 +293,8 @@ def anneal(  # type: ignore[no-untyped-def]
         if step:
             # 0 adds a task of o to v, 1 drops one, 2 and 3 move one from v to w; step 0 measures
             # the start
-            kind, o, v, w = (
-                draw(random, 4),
-                draw(random, operators),
-                draw(random, nodes),
-                draw(random, nodes),
-            )
+            kind, o = draw(random, 4), draw(random, operators)
+            v, w = draw(random, nodes), draw(random, nodes)
             if kind == 0:
                 if total[o] >= high[o]:
                     continue
