@@ -125,7 +125,6 @@ def pose(instance: Instance, request: Request) -> PosedModel:
     UnsuitableMethod
         It would be too large, or the objective is quadratic.
     """
-
     problem, ordered = _problem(instance), request.options["break_symmetry"]
     form = ProductForm(problem, Settings(request, request.solver or "highs", ordered))
     goal = LEVELS[request.objective or METHOD.objective][0]

@@ -156,12 +156,10 @@ class Allocation:
 
     def run_pass(self) -> int:
         """Take every operator once; return how many were placed or moved."""
-
         return int(one_pass(self.fixed, self.state, self.objective, self.num_classes))
 
     def classes(self) -> NDArray[np.int64]:
         """(N,) class of each node, from 0 for light."""
-
         return np.asarray(classes(self.fixed, self.state, self.num_classes))
 
     def place_tail(self) -> list[int]:

@@ -50,7 +50,6 @@ def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tupl
     max_passes
         Passes over all pairs of nodes.
     """
-
     state = state_of(problem, problem.home)
     state.deviation[problem.leaving] = problem.base_load[problem.leaving]
     passes = flux(fixed_part(problem), state, writable(problem.weight), max_passes)

@@ -111,7 +111,6 @@ def new_state(
     counts_load: bool = True,
 ) -> State:
     """Start the greedy with nothing placed; the arguments are those of `State`."""
-
     places, families = len(most), len(family_most)
     # copies: read-only or strided arrays would be types of their own to the compiler
     return State(

@@ -450,7 +450,6 @@ def run_on_groups(
         Returns the (T,) node of each task, -1 where it found none; called first with a tiny job of
         no instance, which compiles it.
     """
-
     began = time.perf_counter()
     place(tiny_job(), None)  # compiles the kernel, or loads it
     compiled = time.perf_counter()

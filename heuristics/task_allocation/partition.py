@@ -96,7 +96,6 @@ def cuts(
     UnsuitableMethod
         The engine is not installed.
     """
-
     graph = graph or weighted_graph(instance)
     if not len(part_nodes(instance, graph)):  # all leave, say: nothing is cut, repair places
         yield np.full(instance.num_tasks, -1, dtype=np.int32)

@@ -70,7 +70,6 @@ def place_pairs(
     ndarray of int32
         (T,) node of each task, -1 where it found none.
     """
-
     rule = "imc" if priority == "group_imc" else priority
     runs = pair_runs(job, uneven, rule, pair_order, seed)
     return job.to_tasks(task_level(*job.arrays, runs, PAIR_ORDERS.index(pair_order), seed))
