@@ -130,11 +130,12 @@ def read_received(text: str, instance: Instance) -> Floats:
         name, _, load = part.rpartition("=")
         try:
             received[where[name]] = float(load)
+            known = 0 <= received[where[name]] < np.inf  # nan, too, would draw everything there
         except (KeyError, ValueError):
+            known = False
+        if not known:
             remedy = "write node=load;node=load with ids of nodes"
-            raise InvalidInput(
-                Problem("--option received", part, "is no node with a load", remedy)
-            ) from None
+            raise InvalidInput(Problem("--option received", part, "is no node with a load", remedy))
     return received
 
 

@@ -35,8 +35,9 @@ def test_what_was_received_in_earlier_rounds_counts() -> None:
     given = METHOD.read_options({"received": "n1=4"})
     outcome = run(made.replace(limits={"max_migrations": 1}), Request(options=given))
     assert outcome.node.tolist() == [2, 0, 1, 2]
-    with pytest.raises(InvalidInput, match="no node with a load"):
-        run(made, Request(options=METHOD.read_options({"received": "n9=4"})))
+    for wrong in ("n9=4", "n1=nan", "n1=inf", "n1=-1"):
+        with pytest.raises(InvalidInput, match="no node with a load"):
+            run(made, Request(options=METHOD.read_options({"received": wrong})))
 
 
 def test_the_budget_goes_to_the_scale_in_first() -> None:
