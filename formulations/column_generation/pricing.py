@@ -238,9 +238,7 @@ class CellPricer:
             if found is None:
                 return None
             parts.append(found)
-        pool = joined(parts)
-        key = np.column_stack([pool.node_class, pool.counts])
-        pool = pool.only(np.sort(np.unique(key, axis=0, return_index=True)[1]))
+        pool = joined(parts).distinct()
         return pool if len(pool) <= room else None
 
 

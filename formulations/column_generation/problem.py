@@ -244,6 +244,11 @@ class Pool:
         at = None if self.at is None else self.at[keep]
         return Pool(self.counts[keep], self.node_class[keep], self.gain[keep], at)
 
+    def distinct(self) -> Pool:
+        """Return each pattern once, in the order in which they come first."""
+        key = np.column_stack([self.node_class, self.counts])
+        return self.only(np.sort(np.unique(key, axis=0, return_index=True)[1]))
+
     def value(self, price: Floats) -> Floats:
         """(P,) gain minus the prices of the tasks used."""
         return np.asarray(self.gain - self.counts @ price)

@@ -227,22 +227,19 @@ def _as_good(parts: Sequence[Client], value: float) -> Pool | None:
         pools.append(part.narrow(near, gap))
     if not pools:
         return None
-    pool = joined(pools)
-    key = np.column_stack([pool.node_class, pool.counts])
-    return pool.only(np.sort(np.unique(key, axis=0, return_index=True)[1]))
+    return joined(pools).distinct()
 
 
 def _with_workers(problem: StormProblem, pool: Pool) -> tuple[Pool, Integers] | None:
     """Return each pattern once for every choice of (P,) workers; ``None`` when too many."""
-    jobs = range(problem.num_jobs)
-    of_job = np.stack([pool.counts[:, problem.job == p].sum(axis=1) for p in jobs])
+    of_job = problem.of_jobs(pool.counts)
     slots = problem.slots[pool.node_class]
     low, high = problem.least_workers(of_job), np.minimum(of_job, slots)
     if problem.per_slot is None:  # two slots that may be one keep no more together
         free = problem.fewest < problem.workers
         high[free] = low[free]
     column, workers = np.arange(len(pool)), low
-    for p in jobs:
+    for p in range(problem.num_jobs):
         repeat = (high[p] - low[p])[column] + 1
         if repeat.sum() > 10 * MOST_PATTERNS:
             return None

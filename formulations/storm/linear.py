@@ -61,11 +61,11 @@ if TYPE_CHECKING:
     from formulations.storm.problem import StormJobs
     from formulations.task_allocation.model import AllocationModel
     from optim.format.instance import Instance
-
-    Integers = NDArray[np.int64]
-    Floats = NDArray[np.float64]
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
 
 def _none() -> Integers:
@@ -637,12 +637,9 @@ class Direct:
 
     def _build(self, with_slots: bool, least_gain: float | None) -> WorkerModel:
         return build_workers(
-            self.instance,
-            self.jobs,
-            with_slots=with_slots,
-            whole_products=self.request.solver == "cp-sat",
-            least_gain=least_gain,
-        )
+            self.instance, self.jobs, with_slots=with_slots,
+            whole_products=self.request.solver == "cp-sat", least_gain=least_gain,
+        )  # fmt: skip
 
     def _ask(self, model: WorkerModel, share: float = 1.0) -> LinearSolution:
         """Solve a model in a share of the time that is left, from the incumbent."""

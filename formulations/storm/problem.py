@@ -233,11 +233,16 @@ class StormProblem:
             states *= size + 1
         return states
 
+    def of_jobs(self, counts: Integers) -> Integers:
+        """(P, M) executors of each topology in (M, C) counts."""
+        return np.stack([counts[:, self.job == p].sum(axis=1) for p in range(self.num_jobs)])
+
     def least_workers(self, of_job: NDArray[Any]) -> NDArray[Any]:
         """How many workers hold so many executors of a topology (any shape) at least."""
         if self.per_slot is None:
             return (of_job > 0).astype(of_job.dtype)
-        return np.asarray(-(-of_job // of_job.dtype.type(min(self.per_slot, 32767))))
+        most = min(self.per_slot, np.iinfo(of_job.dtype).max)
+        return np.asarray(-(-of_job // of_job.dtype.type(most)))
 
 
 def make_problem(instance: Instance, jobs: StormJobs) -> StormProblem:
@@ -449,7 +454,7 @@ class States:
     size: Integers
     stride: Integers
     gain: Floats
-    of_job: NDArray[np.int16]
+    of_job: NDArray[Any]
     fitting: tuple[Integers, ...]
 
     def counts(self, state: Integers) -> Integers:
@@ -494,15 +499,16 @@ class StateListing:
 def list_states(problem: StormProblem) -> States:
     """List all states of a problem and find which nodes can hold them."""
     inner = problem.inner
-    of_job = np.stack(
-        [
-            outer_sum(inner.sizes, (problem.job == p).astype(np.float64))
-            for p in range(problem.num_jobs)
-        ]
-    ).astype(np.int16)
+    own = (problem.job == np.arange(problem.num_jobs)[:, None]).astype(np.float64)
+    of_job = np.stack([outer_sum(inner.sizes, each) for each in own]).astype(_short(problem))
     fitting = tuple(_fitting(problem, of_job, k) for k in range(inner.num_node_classes))
     gain = inner_gain(inner.sizes, inner.rate)
     return States(inner.sizes, strides(inner.sizes), gain, of_job, fitting)
+
+
+def _short(problem: StormProblem) -> type[Any]:
+    """Return the integers that hold counts of executors: millions of states have one each."""
+    return np.int16 if problem.inner.sizes.sum() < 2**15 else np.int32
 
 
 def strides(size: Integers) -> Integers:
@@ -530,7 +536,7 @@ def outer_sum(size: Integers, weight: Floats) -> Floats:
     return total
 
 
-def _fitting(problem: StormProblem, of_job: NDArray[np.int16], k: int) -> Integers:
+def _fitting(problem: StormProblem, of_job: NDArray[Any], k: int) -> Integers:
     """Return the states that a node of class k can hold."""
     inner = problem.inner
     fits = np.ones(of_job.shape[1], dtype=np.bool_)
@@ -589,15 +595,14 @@ class WorkerRows(Rows):
         self.problem, self.states = problem, states
         self._triples: list[tuple[int, ...]] = []
         self._table = [
-            self._of_workers(states.of_job[:, fitting], problem.slots[k]).astype(np.int16)
+            self._of_workers(states.of_job[:, fitting], problem.slots[k]).astype(_short(problem))
             for k, fitting in enumerate(states.fitting)
         ]
         self.empty: int | None = None
 
     def of(self, pool: Pool) -> Floats:
         """(M, P) coefficients of patterns."""
-        counts, jobs = pool.counts, range(self.problem.num_jobs)
-        of_job = np.stack([counts[:, self.problem.job == p].sum(axis=1) for p in jobs])
+        counts, of_job = pool.counts, self.problem.of_jobs(pool.counts)
         parts = [self._of_workers(of_job, self.problem.slots[pool.node_class])]
         if self.empty is not None:
             parts += [np.tile((counts.sum(axis=1) == 0).astype(np.int64), (2, 1))]
@@ -615,9 +620,7 @@ class WorkerRows(Rows):
 
     def hold(self, pool: Pool) -> bool:
         """Whether patterns keep the rows and find slots on their nodes."""
-        jobs = range(self.problem.num_jobs)
-        of_job = np.stack([pool.counts[:, self.problem.job == p].sum(axis=1) for p in jobs])
-        least = self.problem.least_workers(of_job).sum(axis=0)
+        least = self.problem.least_workers(self.problem.of_jobs(pool.counts)).sum(axis=0)
         return bool((least <= self.problem.slots[pool.node_class]).all()) and super().hold(pool)
 
     def priced(self, k: int, price: Floats) -> Floats:
@@ -636,7 +639,7 @@ class WorkerRows(Rows):
     def _append(self, lower: float, upper: float, rows: list[NDArray[np.bool_]]) -> None:
         self.lower, self.upper = np.append(self.lower, lower), np.append(self.upper, upper)
         for k, row in enumerate(rows):
-            self._table[k] = np.vstack([self._table[k], row.astype(np.int16)])
+            self._table[k] = np.vstack([self._table[k], row.astype(self._table[k].dtype)])
 
     def add_cuts(self, counts: Integers, value: Floats, most: int) -> int:
         """Add the cuts that a fractional solution violates most.

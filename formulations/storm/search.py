@@ -176,8 +176,7 @@ class FirstPlan:
         return None if state is None else self.states.counts(self._improved(state))
 
     def better(self, counts: Integers, seed: int) -> Integers:
-        """Return a placement at least as good as the one given: pairs assigned anew, after kicks,
-        too.
+        """Return a placement at least as good as the one given: pairs assigned anew, with kicks.
 
         Parameters
         ----------

@@ -275,8 +275,7 @@ def in_order(node: Integers, slot: Integers, running: Sequence[Worker] = ()) -> 
 
 def spread_workers(problem: StormProblem, counts: Integers) -> Integers:
     """(N, P) workers of nodes with these counts: as many as each topology asks for."""
-    jobs = range(problem.num_jobs)
-    held = np.stack([counts[:, problem.job == p].sum(axis=1) for p in jobs])
+    held = problem.of_jobs(counts)
     slots = problem.slots[problem.inner.class_of_node()]
     answer = transported(
         problem.least_workers(held), np.minimum(held, slots), problem.fewest, problem.workers, slots

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
-from formulations.storm.problem import density_bound, make_problem, storm_jobs
+from formulations.storm.problem import (
+    WorkerRows,
+    density_bound,
+    list_states,
+    make_problem,
+    storm_jobs,
+)
 from optim import Instance, solve
 from optim.figures.measures import imc_gain_of
 from optim.methods.reduce import lowered
@@ -119,3 +125,22 @@ def test_a_model_that_is_solved_to_its_end_needs_no_bound(monkeypatch: pytest.Mo
     monkeypatch.setattr("formulations.storm.problem.density_bound", None)
     result = solve(square([1.0, 2.0, 3.0, 4.0], 6.0), "storm-milp", form="workers")
     assert str(result.termination) == "optimal"
+
+
+def test_more_equal_executors_than_short_integers_hold() -> None:
+    """One class of 70,000 executors has as many states: their counts are listed as they are."""
+    count, nodes = 70_000, [{"id": n, "slots": 3} for n in "ab"]
+    one = {"id": "o", "topology": "t", "group": {"tasks": count}}
+    head = {"format": "streamplace.instance/1", "name": "many", "nodes": nodes}
+    made = Instance.from_dict(
+        {**head, "topologies": [{"id": "t", "workers": 3}], "operators": [one]}
+    )
+    problem = make_problem(made, storm_jobs(made, "storm-milp"))
+    states = list_states(problem)
+    np.testing.assert_array_equal(states.of_job, [np.arange(count + 1)])
+    np.testing.assert_array_equal(states.fitting[0], np.arange(count + 1))
+    # a node that holds something has a worker at least, and at most its slots
+    rows = WorkerRows(problem, states)
+    least, most = rows.priced(0, np.array([1.0, 0.0])), rows.priced(0, np.array([0.0, 1.0]))
+    np.testing.assert_array_equal(least, np.minimum(np.arange(count + 1), 1))
+    np.testing.assert_array_equal(most, np.minimum(np.arange(count + 1), 3))
