@@ -119,11 +119,13 @@ class Hosts:
         """Return an uplink and a downlink a host, where their rate is known."""
         found = []
         for host, managers in self._on.items():
-            said = self._of(managers[0]).link or self._rate
-            if not said:
-                continue
-            capacity = megabytes(said, f"link of {host}")
             ids = [m.id for m in managers]
+            # one link a host: that of any of its task managers, of the host, or of all
+            said = [self._said[k].link for k in (*ids, host, _EVERY) if k in self._said]
+            link = next(filter(None, said), self._rate)
+            if not link:
+                continue
+            capacity = megabytes(link, f"link of {host}")
             for way in ("out", "in"):
                 entry = {"id": f"{host} {way}", "nodes": ids, "capacity": capacity}
                 found.append({**entry, "direction": way})

@@ -539,6 +539,18 @@ def test_cores_said_of_a_host_that_is_also_an_id(saved: Callable[..., str], tmp_
     assert made.instance.nodes.capacity[:, 0].tolist() == [4.0, 4.0]
 
 
+def test_a_link_said_of_any_task_manager_is_its_host_s(
+    saved: Callable[..., str], tmp_path: Path
+) -> None:
+    host = "pekko.tcp://flink@box:6122/user/rpc"
+    managers = [manager("t1", path=host), manager("t2", path=host, dataPort=2), manager("t3")]
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text('{"*": {"link": "1Gbit"}, "t2": {"link": "8Gbit"}}')
+    made = import_instance("flink", [saved(small(managers))], [("hosts", str(hosts))])
+    capacity = dict(zip(made.instance.links.ids, made.instance.links.capacity, strict=True))
+    assert (capacity["box out"], capacity["t3-host out"]) == (1000.0, 125.0)
+
+
 # -- what else the pages say -----------------------------------------------------------------------
 
 
