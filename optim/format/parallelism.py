@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
 
 _MOST_PAIRS = 5_000_000
+_OF_A_TASK = ("node", "slot", "labels", "allowed", "copies")
+"""What a task keeps of its own; an operator whose number changes has no lists that differ."""
 
 
 def shares(tasks: int, key_groups: int | None = None) -> Floats:
@@ -245,7 +247,7 @@ class _Change:
         found = []
         for i, name in enumerate(self.ids[o]):
             old = entries.get(name, {}) if i < len(tasks) else {}
-            entry: Document = {k: v for k, v in old.items() if k in ("node", "slot", "labels")}
+            entry: Document = {k: v for k, v in old.items() if k in _OF_A_TASK}
             if not even:
                 load = np.where(driven, whole * share[i], each)
                 entry["load"] = dict(zip(instance.resources, load.tolist(), strict=True))
@@ -253,7 +255,7 @@ class _Change:
                     entry["state"] = float(state.sum() * share[i])
             if not np.isnan(cost).any():
                 entry["migration_cost"] = float(cost.sum() * share[i])
-            if places is not None:
+            if places is not None and i >= len(tasks):
                 entry["allowed"] = places
             if group is None:
                 entry["operator"] = instance.operators.ids[o]

@@ -56,6 +56,16 @@ def test_of_traffic_within_an_operator_the_part_of_a_task_itself_is_none() -> No
     assert not (one.tasks.operator[one.traffic.source] == 1).any()
 
 
+def test_tasks_that_stay_keep_lists_and_copies_of_their_own() -> None:
+    job = document(key_groups=5)
+    own = {"id": "count/0", "allowed": ["n1"], "node": "n2", "copies": ["n1"]}
+    job["tasks"].append(own)
+    same = at_parallelism(Instance.from_dict(job), {"count": 3})
+    assert not np.allclose(same.tasks.load[2:5, 0], 2)  # of five key groups, 1, 2 and 2
+    assert [same.allowed_mask(t).tolist() for t in (2, 3)] == [[True, False], [True, True]]
+    assert same.copy_nodes == {2: frozenset({0})}
+
+
 def test_totals_stay_and_slots_are_of_each_task() -> None:
     before = made()
     after = at_parallelism(before, {"count": 5, "out": 1, "in": 3})
