@@ -200,6 +200,7 @@ def _tasks(instance: Instance) -> Iterator[Problem]:
         reason = "load nothing: capacities do not hold them"
         yield Problem(f"tasks {_named(ids, idle)}", None, reason)
     restricted, stay = instance.tasks.restricted.tolist(), instance.open_nodes
+    # all nodes that they may be on are to be emptied
     stuck = [t for t in restricted if not (instance.allowed_mask(t) & stay).any()]
     if stuck:
         yield Problem(f"tasks {_named(ids, stuck)}", None, "may only go to leaving nodes")

@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
             plan = decision.plan_on(instance)
             assert plan is not None
             plan.save(args.output)
+        # after the plan: a state that knows of a plan which nobody has would be wrong
         file.save(left(decision, state, carried_out=not args.dry_run))
     if args.json:
         print_json(answer(decision, instance, args.policy), indent=None)

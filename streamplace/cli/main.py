@@ -249,6 +249,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or bool(os.environ.get("STREAMPLACE_DEBUG"))
     if not debug:
+        # what nobody catches is a fault of ours: a few lines, the traceback with --debug
         sys.excepthook = _short_excepthook
     open_missing()
     forgive_encoding()
@@ -270,6 +271,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"not enough memory{f': {error}' if str(error) else ''}; {MORE_MEMORY}")
         return int(ExitCode.USAGE)
     except OSError as error:
+        # a full disk and a forbidden path are the user's to mend, and no fault of ours
         if error.errno not in NO_ROOM | NO_WAY or debug:
             raise
         if error.errno in NO_ROOM:
@@ -406,6 +408,7 @@ def _foreign_method(trace: TracebackType | None) -> str | None:
     while trace is not None and trace.tb_next is not None:
         caller, trace = trace.tb_frame, trace.tb_next
         module = str(trace.tb_frame.f_globals.get("__name__"))
+        # called by `run`, and not from one of our packages: a method of somebody else
         asked = caller.f_globals.get("__name__") == "optim.methods.run"
         if asked and module.partition(".")[0] not in OURS:
             return module

@@ -139,6 +139,7 @@ def _claimed(result: Result, word: str) -> str:
         return f"{word} (certified)"
     if result.reasons:
         return word
+    # of a method without solver its own name says who claims it
     second = " and a second solver" if result.bound_by == "two solvers" else ""
     name = (result.solver or result.method).partition(" ")[0]
     by = capabilities(name).title.partition(" ")[0] if name in SOLVERS else name

@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scale to each rate, and print what it takes."""
+    # each rate once, in the order of the table's columns
     rates = sorted(set(args.target_rate))
     if args.output is not None and len(rates) > 1:
         reason = "is for the plan of one rate"

@@ -112,6 +112,7 @@ _TABLES: dict[str, Any] = {
 
 def _nullable(hint: Any) -> Any:
     """Return a type with every float in it nullable."""
+    # JSON has neither nan nor infinity: both are written as null
     if hint is float:
         return Number
     origin, parts = get_origin(hint), tuple(map(_nullable, get_args(hint)))

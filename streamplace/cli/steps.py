@@ -93,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         found = found.rollback(args.rollback)
     if args.output is not None and found.found:
         write_document(args.output, steps_text(found))
+        # by the written file, as `run-steps` will read it
         if args.files is not None:
             folder = Path(f"{args.output}.run")
             with telling(args.quiet) as ledger:

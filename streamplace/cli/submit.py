@@ -208,6 +208,7 @@ def submit_flink(args: argparse.Namespace) -> int:
             graph = flink.graph_of_sql(script)
         else:
             graph = flink.graph_of_jar(args.jar, args.main, args.arguments)
+        # after the program is known, before anything is sent
         check_quotas(sheet, groups_of_job(sheet, flink.vertices_of(graph)), managers)
         return graph
 

@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     instance = None if args.instance is None else load_instance(args.instance)
     plan = read_plan(args.plan, instance)
     client = WebClient(args.url.rstrip("/"), args.timeout)
+    # a job that still starts would differ from any plan
     wait_until_running(client, args.job, args.wait)
     live = read_live(client, args.job, args.interval)
     sheet = plan if isinstance(plan, Sheet) else sheet_by_names(plan, live.jobs)

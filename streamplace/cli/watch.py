@@ -113,6 +113,7 @@ def watch(args: argparse.Namespace, system: System) -> int:
                     sys.stderr.write(f"{printable(found)}\n")
                 _print(loop.look(), args)
             except InvalidInput as error:
+                # the first look shows that address and options are right; later ones may fail
                 if not done:
                     raise
                 sys.stderr.write(f"no look: {printable(str(error))}\n")

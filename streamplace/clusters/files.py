@@ -90,6 +90,7 @@ def write_graph(
             for r, name in enumerate(instance.resources)
         ]
     )
+    # METIS takes no edge of weight 0
     edges = np.maximum(1, _whole(rate, "rates", options["scale"], ledger)) if len(rate) else rate
     state = instance.tasks.state
     sized = bool(len(state)) and not np.isnan(state).any()
@@ -210,6 +211,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     graph = _Graph(header)
     for vertex, (number, line) in enumerate(lines[1:]):
         graph.read_line(vertex, line.split(), f"{path.name} line {number}", ledger)
+        # problems of a wrong file are reported early, before millions of lines
         if vertex % 1000 == 0:
             ledger.check()
     ledger.check()
@@ -320,6 +322,7 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
         elif given and not is_whole(given):
             problems.append(Problem(line, given[:40], "is no slot", "a whole number, or nothing"))
         else:
+            # without a slot column, or with an empty cell, none is decided
             seen[task], node[task] = True, place
             slot[task] = int(given) if given else -1
         if len(problems) > 1000:

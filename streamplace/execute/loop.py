@@ -329,6 +329,7 @@ class Loop:
         """Return the policy's state; a cool-down holds whatever policy made the last change."""
         state = self._file.load()
         last, own = self._journal.last_change(), state.get("changed")
+        # the journal is every policy's, the state one's: the later of both counts
         if last is not None and (own is None or (isinstance(own, int | float) and own < last)):
             return {**state, "changed": last}
         return state
@@ -398,6 +399,7 @@ def _is_placed(instance: Instance) -> bool:
 
 
 def _fits(instance: Instance, plan: Plan) -> bool:
+    # tasks must be the same; nodes may have come, but none that the plan uses have gone
     nodes = {*plan.assignment.values()}
     return {*plan.assignment} == {*instance.tasks.ids} and nodes <= {*instance.nodes.ids}
 

@@ -275,6 +275,7 @@ def why_plan(
     evaluation = evaluate_indices(instance, node, slot)
     figure = objective_of(method, objective, evaluation)
     complete = bool(len(node) and node.min() >= 0)
+    # a move can be undone only if every task is somewhere
     judged = worths and complete and figure.value
     moves = worth_of_moves(instance, node, figure) if judged else []
     # unknown worths first: without that move the objective has no value at all
@@ -404,6 +405,7 @@ def _nodes(placement: Placement) -> Iterator[Bound]:
     bound = nodes.capacity * instance.limits.max_utilisation
     for r, resource in enumerate(instance.resources):
         least = task[:, r][task[:, r] > 0].min(initial=np.inf)
+        # tolerance of the referee, in the unit of the capacity
         noise = slack(bound[:, r])
         # room < least load of any task, beyond rounding
         full = np.isfinite(bound[:, r]) & (bound[:, r] - loads[:, r] < least - noise)

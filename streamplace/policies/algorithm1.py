@@ -125,6 +125,7 @@ class Algorithm1(Policy):
         """Show the rule the planned loads, serialisation counted anew."""
         before = Deployment.whole(instance.tasks.node)
         target = (planned.deployment or before) if self.plan_first else before
+        # the rule sees what the plan would load, and not what serialisation costs now
         recorded = instance
         if target.is_whole and (self.costs.serialise or self.costs.deserialise):
             load = instance.tasks.load.copy()

@@ -87,6 +87,7 @@ class Guarded(Policy):
             held["wanted"] = 0
         elif wanted + 1 < self.confirm:
             why_not = f"wanted at {wanted + 1} of {self.confirm} looks in a row"
+        # a clock that was set back must not make it wait for years
         elif changed is not None and 0 <= now - changed < self.cool_down:
             why_not = f"cooling down, {self.cool_down - (now - changed):.0f} s more"
         if why_not is not None:
@@ -118,6 +119,7 @@ class Guarded(Policy):
             told.append(
                 f"{decision.objective} {before:.6g} now, {value:.6g} planned ({share:+.1%})"
             )
+            # the larger of both: less excess, or a better objective
             best = max(best, share)
         elif not told:
             return None, ""

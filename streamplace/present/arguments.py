@@ -59,6 +59,7 @@ def _read_stdin() -> bytes:
     if not data:
         reason = "is empty, or holds one document where two are read"
         raise InvalidInput(Problem("$", None, reason, "name files"))
+    # the magic number of gzip (RFC 1952)
     if data[:2] == b"\x1f\x8b" and len(data) <= MAX_BYTES:
         try:
             with gzip.open(io.BytesIO(data)) as unpacked:
@@ -79,6 +80,7 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 def delay(text: str) -> float:
     """Read a finite duration that is not negative: seconds, or with its unit (ms, s, min, h)."""
+    # ms before s, min before m: the longer ending first
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     return amount(text.removesuffix(unit)) * _UNITS.get(unit, 1.0)
 
@@ -179,6 +181,7 @@ def declare(
     help, type, default, more
         As argparse has them.
     """
+    # flags end with the first word without a comma; what follows is the metavar
     flags, metavar = re.fullmatch(r"(.*?[^,])(?: (.*))?", name).groups()  # type: ignore[union-attr]
     if not name.startswith("-"):
         flags, metavar = name.lower(), more.pop("metavar", name if name.isupper() else None)

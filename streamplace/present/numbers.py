@@ -183,6 +183,7 @@ def _short(text: str) -> str:
 def _share(share: float, decimals: int) -> str:
     """Return per cent; what is not whole is never rounded up to a full hundred."""
     text = _decimals(100 * share, decimals)
+    # 99.96 % with one decimal would be 100.0 %: 99.9 % is shown
     if text == f"{100:.{decimals}f}" and share < 1 - _NO_GAP:
         return f"{100 - 10**-decimals:.{decimals}f}"
     return text

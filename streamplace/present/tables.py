@@ -209,6 +209,7 @@ def _share(load: float, capacity: float) -> float:
 
 def _load_cell(load: float, capacity: float, cells: Cells, unit: str = "") -> Text:
     """Show a load; the more resources share the line, the shorter."""
+    # no bound: a share of it would be 0 %, and would say nothing
     if math.isinf(capacity):
         return Text(quantity(load, unit))
     share = _share(load, capacity)
@@ -634,6 +635,7 @@ class ProgressLine:
     def _text(self, progress: Progress) -> str:
         gap = self._objective.gap(progress.incumbent, progress.bound, self._reference)
         bound = progress.bound
+        # a solver's bound of 1e-12 is 0 in any figure that is shown
         if bound is not None and abs(bound) <= _ZERO * abs(progress.incumbent or 0.0):
             bound = 0.0
         return (

@@ -161,6 +161,7 @@ class Ledger:
 
     def problem(self, path: str, value: object, reason: str, remedy: str = "") -> None:
         """Note a reason why the sources cannot be taken."""
+        # a wrong column of a large file would give a problem a row
         if len(self._problems) < _MAX_PROBLEMS:
             self._problems.append(Problem(path, value, reason, remedy))
 
@@ -337,6 +338,7 @@ def add_network(document: dict[str, Any], options: Mapping[str, Any]) -> dict[st
     if options.get("rate_driven"):
         document["rate_driven"] = [name.strip() for name in options["rate_driven"].split(",")]
     if options.get("link_share"):
+        # a link carries this share of all traffic of the instance
         total = sum(stream["rate"] for stream in document["streams"])
         way = options["direction"]
         document["links"] = [

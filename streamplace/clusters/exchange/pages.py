@@ -69,6 +69,7 @@ class Page(BaseModel):
     @model_validator(mode="after")
     def _count_unknown(self, info: ValidationInfo) -> Self:
         extra = self.__pydantic_extra__
+        # most pages have none: their fields are not looped over
         if extra and not self.unused.issuperset(extra):
             ledger: Ledger = info.context  # type: ignore[assignment]
             for name in extra.keys() - self.unused:
@@ -280,6 +281,7 @@ class UniqueNames:
             Tried after the wanted id before numbers are, such as a part of a hash.
         """
         base = wanted[:200].strip() or "unnamed"
+        # name, name (mark), name (2), name (3), …
         marks = chain([mark[:40]] if mark else [], map(str, count(2)))
         names = chain([base], (f"{base} ({mark})" for mark in marks))
         name = next(name for name in names if name not in self._taken)

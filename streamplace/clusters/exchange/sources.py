@@ -104,6 +104,7 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        # else a page could have any host of the user's network asked
         if (old.scheme, old.netloc) != (new.scheme, new.netloc):
             reason, remedy = "leads to another host", "name that address instead"
             raise InvalidInput(Problem(req.full_url, newurl, reason, remedy))
@@ -180,6 +181,7 @@ class WebClient:
             if task := answer.headers.get(task_header):
                 headers = {task_header: task}
             time.sleep(min(pause, remaining))
+            # 0.25, 0.5, 1, … 5 s: short answers at once, long ones without load
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def maybe(self, path: str, **query: str) -> Any:
@@ -260,6 +262,7 @@ class WebClient:
         while chunk := answer.read1(_CHUNK):
             data += chunk
             self._bytes += len(chunk)
+            # of the sum, too: many small answers fill memory as one large one does
             if len(data) > MAX_RESPONSE or self._bytes > MAX_TOTAL:
                 raise ValueError(f"more than {MAX_RESPONSE} bytes, or {MAX_TOTAL} in all")
             if time.monotonic() > ends:
@@ -469,6 +472,7 @@ def import_instance(
     if placement is not None:
         ledger.reading("where tasks are is read from a file of its own")
     origin = [f"imported by streamplace from {importer.name}", *ledger.readings]
+    # what was inferred stays with the file, also where nobody reads the messages
     document["origin"] = "; ".join(origin)[:_MAX_ORIGIN]
     if name is not None:
         document["name"] = name
@@ -533,6 +537,7 @@ def read_placement(name: str, instance: Instance) -> Places:
         value = parse_json(text.encode()) if text.lstrip().startswith("{") else None
         if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
             return places_of_plan(instance, Plan.from_dict(value))
+        # each of these formats can be read back
         reader = EXPORTERS.get(_kind_of(text, value)).read_back
         assert reader is not None
         return reader(text, instance)

@@ -115,6 +115,7 @@ class Sheet:
     @cached_property
     def key(self) -> str:
         """Hash of groups and counts: in the names, so that plans may stand side by side."""
+        # what changes the quotas, in a fixed order: the same plan has the same key
         parts = [
             (g.job, g.operator, sorted(g.vertices), sorted(g.counts.items())) for g in self.groups
         ]
@@ -153,6 +154,7 @@ class Sheet:
         """Read a document that `to_dict` made."""
         document = validate(_ADAPTER, value)
         sheet = cls(tuple(document.groups), document.jobs)
+        # the key is in the names of resources: counts that were edited no longer fit them
         if sheet.key != document.key:
             reason = f"does not match groups and counts ({sheet.key}): they were changed"
             raise InvalidInput(Problem("key", document.key, reason, "export the plan again"))

@@ -124,6 +124,7 @@ def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
         seconds = elapsed(before, now)
         for rate, counter in RATES.items():
             value, span = now.get(rate), None
+            # below 0 the counter began anew: Flink's own mean is taken
             gain = now.get(counter, 0.0) - before.get(counter, 0.0)
             # rate = gain of the counter / s of the subtask's own clock
             if seconds > 0 and counter in now and counter in before and gain >= 0:
@@ -426,6 +427,7 @@ class Cluster:
 
     def sample(self, at: str, parallelism: int, metrics: tuple[str, ...] = METRICS) -> Sample:
         """Ask once for metrics of all subtasks of a vertex; empty where there are none."""
+        # SUBTASK.METRIC, as the vertex's own page of metrics names them
         names = [f"{i}.{m}" for i in range(min(parallelism, _MOST_SUBTASKS)) for m in metrics]
         found: Sample = {}
         for start in range(0, len(names), _METRICS_PER_REQUEST):
@@ -503,6 +505,7 @@ def read_managers(client: WebClient) -> list[pages.TaskManager]:
     ends = time.monotonic() + _REPORTED
     while True:
         managers = cluster.managers()
+        # 0 slots: it is registered, and has not reported them yet
         if all(manager.slots for manager in managers) or time.monotonic() >= ends:
             return managers
         time.sleep(_PAUSE)

@@ -172,6 +172,7 @@ class Vertex(_Page):
     @cached_property
     def state(self) -> str | None:
         """The state of subtasks that report none, where all have ended."""
+        # of all subtasks one state is reported: then each has it
         only = next(iter(self.states)) if len(self.states) == 1 else None
         return state if (state := self.status or only) in ENDED else None
 
@@ -204,6 +205,7 @@ class Vertex(_Page):
         """
         rates = self.rates(name)
         found = completed(rates)
+        # no subtask runs any more: 0, not unknown
         return (None if rates else 0.0) if found is None else sum(found)
 
 
@@ -339,6 +341,7 @@ class TaskManager(_Page):
     @property
     def addresses(self) -> tuple[str, ...]:
         """Host and port, and the host, out of a path such as ``akka.tcp://flink@tm-1:6122/…``."""
+        # an IPv6 address stands in brackets; port and path follow
         found = re.search(r"@(\[[^\]/\s]{1,255}\]|[^:/@\s\[]{1,255})(?=[:/])", self.path or "")
         return (f"{found[1]}:{self.dataPort}", found[1]) if found else ()
 
@@ -493,5 +496,6 @@ def _place_metrics(metrics: list[Metric], path: str, jobs: list[Job], ledger: Le
     if len(fitting) != 1:
         ledger.warn(f"{_short(path)} holds metrics, but its path names no single vertex: left out")
         return
+    # /vertices/V/subtasks/3/metrics, or a file that is named after it
     index = re.search(r"subtasks?[/_.-](\d{1,9})", path)
     take_metrics(metrics, fitting[0][1], int(index[1]) if index else None)

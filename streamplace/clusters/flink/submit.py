@@ -72,6 +72,7 @@ def read_script(text: str) -> Script:
     """
     script = Script({}, [], [])
     for statement in _statements(text):
+        # BEGIN STATEMENT SET; and END; frame the inserts, which are one job here anyway
         rest = _FRAME.sub("", statement, count=1) if _FRAME.match(statement) else statement
         setting = _SET.fullmatch(rest)
         insert = _INSERT.match(rest)
@@ -206,6 +207,7 @@ class FlinkClient:
         if main is not None:
             program = program.setEntryPointClassName(main)
         built = program.setArguments(self.array(self.jvm.java.lang.String, arguments)).build()
+        # as `flink run`: what the program sets itself goes first
         parallelism = int(self._settings.get("parallelism.default", 1))
         utilities = self._flink.client.program.PackagedProgramUtils
         return utilities.createJobGraph(built, conf, parallelism, False)
@@ -356,6 +358,7 @@ def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list
             remedy = "-D parallelism.default=N, or import and solve again; nothing was submitted"
             check_parallelism(groups, {v: width for v, (_, width) in vertices.items()}, "", remedy)
             return groups
+    # vertices of the program that is nearest, to name what differs
     names = {v: n for group in sheet.groups for v, n in group.vertices.items()}
     names |= {identity: name for identity, (name, _) in vertices.items()}
     nearest = sorted(min(differences, key=len, default=()))
@@ -381,6 +384,7 @@ def check_quotas(sheet: Sheet, groups: list[Group], managers: list[TaskManager])
             if planned and there is None:
                 remedy = "start it, with its block of the export"
                 ledger.problem(where, None, "is not there", remedy)
+            # more would let Flink place otherwise, so that it has to be just as many
             elif offered != planned:
                 reason = f"are offered, the plan takes {planned}"
                 remedy = "give it its block of the export, and restart it; nothing was submitted"

@@ -173,6 +173,7 @@ def slots_taken(
     taken = Counter({**others.by_node, **beyond} if own.known else others.by_node)
     if any(taken.values()):
         ledger.reading("slots that hold none of the imported subtasks are subtracted")
+    # slots in use that are not of the imported jobs, by task manager or in all
     foreign = sum(beyond.values()) if own.known else sum(busy.values()) - own.total
     rest = foreign - others.total
     if rest > 0:
@@ -322,6 +323,7 @@ def _assign(
     apart = 0
     for i in left:
         here = on.setdefault(nodes[i], [])
+        # the emptiest task of the node; the first of equal ones
         best = min(here, key=lambda t: (held[t], t), default=None)
         if vacant and (best is None or held[best]):
             best = i if i in vacant else min(vacant)

@@ -75,6 +75,7 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
             vertex = job.vertices[identity]
             alive = [s for s in vertex.subtasks.values() if not s.ended]
             gone = len(vertex.subtasks) - len(alive)
+            # what runs elsewhere counts as (none), so that nothing is lost in the sums
             where = (subtask.place[0] for subtask in alive)
             seen = Counter(m if m is not None and m in known else "(none)" for m in where)
             planned, ended = planned + vertex.parallelism - gone, ended + gone
@@ -105,6 +106,7 @@ def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
     for name, groups in sheet.by_job.items():
         wanted = {vertex for group in groups for vertex in group.vertices}
         fitting = [job for job in jobs if wanted == job.vertices.keys()]
+        # the same program twice: by the id of the import, else by name
         if len(fitting) > 1:
             own = [job for job in fitting if job.id == sheet.jobs.get(name)]
             fitting = own or [job for job in fitting if job.name == name] or fitting
@@ -152,6 +154,7 @@ def _shares(sheet: Sheet, owners: dict[str, Job]) -> tuple[float | None, float |
 
 def _apart(sender: Group, receiver: Group) -> float:
     """Return the share of pairs of slots that are on two task managers."""
+    # Σ over task managers of senders · receivers there / all pairs
     near = sum(n * receiver.counts.get(manager, 0) for manager, n in sender.counts.items())
     return 1.0 - near / (sender.parallelism * receiver.parallelism)
 

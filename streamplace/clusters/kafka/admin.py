@@ -132,6 +132,7 @@ class KafkaAdmin:
         except self._errors.KafkaError as error:
             self._close()
             name = type(error).__name__.removesuffix("Error")
+            # [Error 7] RequestTimedOutError: …, of which the text alone is for people
             told = re.sub(r"^\[Error \d+\] \w+: ?", "", str(error)).splitlines()
             reason = f"does not answer as Kafka does: {': '.join([name, *told[:1]])[:200]}"
             if "Timeout" in name:
@@ -184,6 +185,7 @@ class KafkaAdmin:
                     *key, replicas, leader if leader in replicas else None,
                     [b for b in one["isr_nodes"] if b in replicas],
                 )  # fmt: skip
+                # metadata has old and new replicas together; which are which the reassignment says
                 if (told := moving.get(key)) is not None:
                     partition.replicas = list(told["replicas"])
                     partition.adding = tuple(told["adding_replicas"])

@@ -280,6 +280,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     _warn_of_failed(loads, brokers, partitions, ledger)
     for partition in partitions.values():
         alive = [b for b in partition.replicas if brokers[b].alive]
+        # Cruise Control reports no ISR: living replicas on disks that work count as in sync
         partition.isr = [b for b in alive if b not in partition.lost]
         partition.lost = frozenset(b for b in partition.lost if b in brokers and brokers[b].alive)
     cluster = Cluster("cruise-control", brokers, list(partitions.values()), RESOURCES, UNITS)
@@ -298,6 +299,7 @@ def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
     wait, found = request.options["wait"], []
     for path, kind, query in (
         ("load", LoadPage, {}),
+        # entries: how many of the most loaded are listed; the largest int is all
         ("partition_load", PartitionLoadPage, {"entries": "2147483647"}),
     ):
         value = client.get_computed(path, wait, _TASK_HEADER, json="true", **query)

@@ -114,6 +114,7 @@ def changes(
         [broker_of[n] if n >= 0 else -1 for n in nodes.tolist()]
         for nodes in (instance.tasks.node, before, after)
     )
+    # without the label factor no list changes unless a task moves
     if not moved and not any(FACTOR in told for told in instance.tasks.labels.values()):
         return []
     labels = [instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks)]
@@ -199,6 +200,7 @@ def write(
     }
     gone = _dead(instance, _broker_numbers(instance, ledger))
     _warn_of_disks(instance, places.node, moved, ledger)
+    # of Kafka's tool alone: `submit` asks no dead broker
     named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
     if moved:
         by_tool = _STEPS.format(execute="--execute" if named else _THROTTLED)
@@ -340,6 +342,7 @@ def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
         # a partition waits for the broker that has most to copy: its n-th copy comes in part n
         turn = max((nth[broker] for broker in change.copied_to), default=len(moved))
         order.append((not change.copied_to, turn, i))
+    # as few as let each broker copy _AT_A_TIME a part
     if not parts:
         parts = -(-max(nth.values(), default=1) // _AT_A_TIME)
     parts = min(parts, len(moved))

@@ -199,6 +199,7 @@ def _with_loads(described: Partition, logs: pages.Logs, rates: dict[str, float])
     """Return a partition as it is once a reassignment has ended, with size and loads."""
     replicas = [b for b in described.replicas if b not in described.removing]
     leader, stored = described.leader, logs.sizes.get(described.key, {})
+    # without log dirs nothing is known; with them a partition that none has is empty
     size = None  # bytes of the leader's replica, else of the largest
     if logs.sizes:
         size = stored[leader] if leader in stored else max(stored.values(), default=0.0)
@@ -247,6 +248,7 @@ def follow(
             if entry["labels"][ROLE] == LEADERSHIP:
                 copies = [b for b in entry["allowed"] if b != node]
             else:
+                # a move onto one of these copies nothing
                 copies = [str(b) for b in lists.replicas if str(b) not in dead | {node}]
                 entry.pop("allowed", None)
             entry["copies"] = copies or [node]

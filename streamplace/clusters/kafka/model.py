@@ -95,6 +95,7 @@ def _resources(
     rest = [name for name in cluster.resources if name != first]
     if operation.mode not in LEADING_MODES:
         return [first, *rest]
+    # where leading and following weigh the same, no election changes anything
     changed = {
         r for r in known for a in asked if a.partition.load(r, True) != a.partition.load(r, False)
     }
@@ -193,6 +194,7 @@ def _tasks(
     factor = str(len(partition.replicas if leadership else asked.replicas))
     for i, replica in enumerate(asked.replicas):
         role = "leader" if replica.leads else "follower"
+        # a replica may change its broker with another of the partition without a copy
         copies = [b for b in living if b != replica.broker]
         if leadership:
             role, copies = "leadership", [b for b in replica.allowed or () if b != replica.broker]

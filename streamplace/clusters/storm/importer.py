@@ -92,6 +92,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     wanted = request.options["topology"]
     there = listed(sorted({topology.name for topology in topologies}), 5)
     topologies = _chosen(topologies, wanted, ledger)
+    # names become the ids of topologies, so that each may be there once
     names: dict[str, str] = {}
     for topology in topologies:
         if topology.name in names:
@@ -237,6 +238,7 @@ class Cluster:
 
         The page that lists them counts their streams too, and so is read for nothing else.
         """
+        # the page counts no more than it lists: nothing is missing
         if (page.executors or 0) <= sum(row.count for row in (*page.spouts, *page.bolts)):
             return
         whole: pages.SystemRows | None = self._optional(pages.SystemRows, path, sys="1")

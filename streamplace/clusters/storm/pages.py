@@ -462,6 +462,7 @@ def kind_of(document: Document, ledger: Ledger) -> Any:
     found = kind_by_field(document, marks, "expected a page of the UI", ledger)
     if found is not None or not isinstance(value, dict):
         return found
+    # a visualization has a key for each component, and no name of its own
     entries = [isinstance(v, dict) and v.keys() & {":type", ":inputs"} for v in value.values()]
     if entries and all(entries):
         return dict[str, Pictured]
@@ -484,6 +485,7 @@ def read_files(
         topologies.append(page)
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
     for name, page in pages.get(ComponentPage, ()):
+        # pages of old versions do not name their topology
         named = [t for t in topologies if t.id == page.topologyId]
         if page.topologyId is None and len(topologies) == 1:
             named = topologies

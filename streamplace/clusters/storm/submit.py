@@ -67,6 +67,7 @@ def check(nimbus: Nimbus, placement: StormPlacement) -> list[Checked]:
     for name, planned in placement.topologies.items():
         now = _groups(running[name].at)
         wanted = _planned_groups(planned)
+        # of executors: to another node; a worker restarts already if any of its executors change
         moves = sum(
             running[name].at[e][0] != w.rpartition(":")[0] for e, w in planned.worker_of.items()
         )
@@ -125,6 +126,7 @@ def _check_slots(
                     ledger.problem(path, None, f"serves topology {owner}", "import and solve again")
                 claimed[worker] = name
     for place, number in wanted.items():
+        # slots of the node less those of topologies that are not submitted
         free = offered[place] - used[place]
         if place in hosts and number > free:
             reason = f"slots are free for these topologies, the placement takes {number}"

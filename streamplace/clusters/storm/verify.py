@@ -168,6 +168,7 @@ def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
     found = []
     for executor, worker in planned.worker_of.items():
         place, port = running.at[executor]
+        # free ports of the placement are compared with the port that was found for them
         right = (place, port) == (worker.rpartition(":")[0], ports.get(worker))
         if executor not in running.up or not right:
             at = f"{place}:{port}" if executor in running.up else None
