@@ -9,8 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := build/demo
 WORKERS ?= 2
-# processes of the tests: one more than cores, as some wait for servers, signals and time limits
-TESTERS ?= $(shell expr $(WORKERS) + 1)
+# processes of the tests: two more than cores, as some wait for servers, signals and time limits
+TESTERS ?= $(shell expr $(WORKERS) + 2)
 TESTS ?= not slow or live
 # `ci` draws the first seeds of each family and a tenth of the examples of hypothesis, the same each time
 PROFILE ?= ci

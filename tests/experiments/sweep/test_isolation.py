@@ -288,7 +288,7 @@ def compile_and_sleep(seconds: float) -> None:
 
 
 def test_the_deadline_stands_still_while_kernels_are_compiled(caller: IsolatedCaller) -> None:
-    answer = caller.call((compile_for, 0.4, 0.3), 0.5)
+    answer = caller.call((compile_for, 1.2, 1.2), 2.0)
     assert (answer.outcome, answer.value, answer.error) == (Outcome.OK, "done", None)
     assert caller.generation == 1
     answer = caller.call((compile_and_sleep, 0.1), 0.5)

@@ -119,7 +119,7 @@ def test_a_command_is_stopped_with_what_it_started(mine: Path, instance: Instanc
     command = f"{sys.executable} -c \"import os, time, subprocess as s; print('{{}}', flush=True); "
     command += "c = s.Popen(['sleep', '60']); open('pid', 'w').write(str(c.pid)); time.sleep(60)\""
     os.chdir(mine.parent)
-    asked = command_asker(command, 1.5)(instance, "imc_gain")
+    asked = command_asker(command, 4.0)(instance, "imc_gain")
     assert asked.stopped and len(asked.answers) == 1
     child = int((mine.parent / "pid").read_text())
     for _ in range(200):
