@@ -109,14 +109,11 @@ def _candidates(binding: Instance, instance: Instance, request: Request) -> Iter
         yield binding.tasks.node
     yield spread(binding, instance)
     roomy = eased(instance)
-    flows = instance.flows
-    pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
-    if instance.num_tasks <= _MANY and pairs <= _MANY_PAIRS:
-        for name in _OTHERS:
-            method = get_method(name)
-            found = (
-                one_start(method, roomy, request, _SHARE) if is_suitable(method, roomy) else None
-            )
+    if instance.num_tasks <= _MANY and instance.flows.num_pairs <= _MANY_PAIRS:
+        for method in map(get_method, _OTHERS):
+            found = None
+            if is_suitable(method, roomy):
+                found = one_start(method, roomy, request, _SHARE)
             if found is not None:
                 yield found.node
     yield next(packings(roomy))

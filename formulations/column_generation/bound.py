@@ -72,11 +72,6 @@ class Functional:
         totals = np.unique(self.first * self.step_width + self.second).size
         return float(self.problem.num_nodes) * self.rows * self.width * totals
 
-    @property
-    def cells(self) -> float:
-        """Table entries stored."""
-        return float(self.problem.num_nodes + 1) * self.rows * self.width
-
     def evaluate(self, price: Floats) -> tuple[FunctionalBound, Counts]:
         """Return the bound for given prices, and the tasks its best sequence of nodes uses."""
         problem, value = self.problem, self.pool.value(price)

@@ -154,7 +154,7 @@ class Room:
 
     def _changes(self, step: Step) -> list[_Change]:
         """Return, by node, what a step may add while it runs, take away, and adds in the end."""
-        # A node that one replica leaves and another of the step comes to never bears both
+        # a node that one replica leaves and another of the step comes to never bears both
         if len(step) == 1:
             ((task, source, target),) = step
             load = self._load[task]
@@ -504,15 +504,13 @@ class LinkSums:
         for k, ends_of in enumerate(zip(self._source, self._target, strict=True)):
             for task in set(ends_of):
                 self._of[task].append(k)
-        self._busy: dict[int, int] = {}
+        self._busy: set[int] = set()
 
     @classmethod
     def of(cls, between: Between) -> LinkSums | None:
         """Return the sums; ``None`` where no link binds, or too many tasks talk."""
-        instance = between.instance
-        flows = instance.flows
-        pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
-        known = pairs <= MOST and not flows.local  # else the referee is asked
+        instance, flows = between.instance, between.instance.flows
+        known = flows.num_pairs <= MOST and not flows.local  # else the referee is asked
         return cls(between) if LINKS.present(instance) is not None and known else None
 
     def fits(self, step: Step, node: Ints) -> bool:
@@ -537,14 +535,13 @@ class LinkSums:
         """Count what a step of the batch brings."""
         for i, x in self._change(step, node).items():
             self._high[i] += max(x, 0.0)
-        self._busy.update((move.task, 1) for move in step)
+        self._busy.update(move.task for move in step)
 
     def cancel(self, step: Step, node: Ints) -> None:
         """Take a step out of the batch again."""
         for i, x in self._change(step, node).items():
             self._high[i] -= max(x, 0.0)
-        for move in step:
-            del self._busy[move.task]
+        self._busy.difference_update(move.task for move in step)
 
     def end(self, steps: Iterable[Step], node: Ints) -> None:
         """Finish the batch; `node` is still where tasks were before it."""

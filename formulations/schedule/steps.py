@@ -25,7 +25,6 @@ from optim.rules import LINKS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from formulations.schedule.capacity import Step
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints

@@ -1,8 +1,8 @@
 """`imc-exact`: proven task allocation by node patterns.
 
 Classes of interchangeable tasks and of identical nodes turn the problem into one over counts; see
-`formulations.column_generation` for the steps,
-docs/methods/task_allocation/imc-exact.md for the proofs.
+`formulations.column_generation` for the steps, docs/methods/task_allocation/imc-exact.md for the
+proofs.
 """
 
 from __future__ import annotations

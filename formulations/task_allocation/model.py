@@ -1,9 +1,7 @@
 """The textbook model of task allocation: its columns, its rows, what they stand for; other figures.
 
 x_tn says that task t is on node n, z_uvn that the pair u, v is together there, y_tn that t has a
-receiver of a `local_first` stream there, under the rows of
-`formulations.model_rows` for assignment, capacity, products, budgets and links, and those of
-`formulations.model_rows` for sets, inflow and counts of nodes.
+receiver of a `local_first` stream there, under the rows of `formulations.model_rows`.
 """
 
 from __future__ import annotations

@@ -35,10 +35,9 @@ if TYPE_CHECKING:
 # Simulated annealing on the traffic between nodes, by moves and swaps, compiled.
 #
 # For tasks that talk to few: the few are looked at; for those that talk to many there is
-# `anneal_by_table`. What runs for every proposal stands in the kernel
-# itself: a call counts references to every array it is given. Tasks are proposed in turn, not
-# drawn: their rows are read in order, which the cache serves, and each is tried as often as the
-# others.
+# `anneal_by_table`. What runs for every proposal stands in the kernel itself: a call counts
+# references to every array it is given. Tasks are proposed in turn, not drawn: their rows are read
+# in order, which the cache serves, and each is tried as often as the others.
 
 TRIES = 4
 """Partners asked for a swap before a proposal is given up."""
@@ -410,9 +409,8 @@ class Heat(NamedTuple):
 
 def by_table(instance: Instance) -> bool:
     """Whether tasks talk to so many others that a table is cheaper than rows."""
-    flows, count = instance.flows, instance.num_tasks
-    pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
-    return count <= MOST_BY_TABLE and 2 * pairs >= SHARE_BY_TABLE * count**2
+    count = instance.num_tasks
+    return count <= MOST_BY_TABLE and 2 * instance.flows.num_pairs >= SHARE_BY_TABLE * count**2
 
 
 def anneal_in_rounds(instance: Instance, incumbent: Incumbent) -> None:

@@ -149,10 +149,9 @@ def best_combination(problem: PatternProblem, patterns: Counts, seconds: float) 
     gain = problem.gain(patterns)
     worth = gain / np.maximum(patterns @ problem.load[:, 0], 1e-300)
     best = np.sort(np.argsort(-worth, kind="stable")[:MOST_PATTERNS])
-    patterns, gain = (  # a node may also stay empty
-        np.concatenate([patterns[best], np.zeros((1, problem.num_classes), dtype=np.int64)]),
-        np.append(gain[best], 0.0),
-    )
+    # a node may also stay empty
+    empty = np.zeros((1, problem.num_classes), dtype=np.int64)
+    patterns, gain = np.concatenate([patterns[best], empty]), np.append(gain[best], 0.0)
     pools = []
     for k in range(problem.num_node_classes):
         fits = problem.fits(k, patterns)

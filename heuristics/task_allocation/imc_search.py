@@ -1,5 +1,4 @@
-"""``imc-search``: our search for task allocation, on groups of equal tasks or on weighted task
-graphs.
+"""``imc-search``: our search for task allocation, on groups of equal tasks or on task graphs.
 
 Interchangeable tasks are found and grouped. Where that leaves few classes the search works on
 counts: constructions, exact re-optimisation of node pairs, kicks, and with a time limit a MILP over
@@ -133,9 +132,7 @@ def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[In
 
     yield from incumbent.given_starts()
     chosen = incumbent.request.options["start"]
-    flows = instance.flows
-    pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
-    if chosen == "packing" or pairs > MAX_PAIRS:
+    if chosen == "packing" or instance.flows.num_pairs > MAX_PAIRS:
         yield first_fit_decreasing(instance)
         return
     yield from cuts(instance, incumbent.request, engine=chosen, tries=tries)

@@ -20,6 +20,7 @@ import numpy as np
 from heuristics.task_allocation.groups import RELAXATIONS, run_on_groups
 from heuristics.task_allocation.state import (
     COUNT,
+    GROUP,
     NEXT_OF_GROUP,
     NODE,
     NONE,
@@ -60,8 +61,6 @@ def place_groups(job: GroupedJob, priority: str = "significance", k_rule: str = 
     ndarray of int32
         (T,) node of each task, -1 where it found none.
     """
-    from heuristics.task_allocation.state import COUNT, GROUP, NODE
-
     state = top_down(*job.arrays, job.priority(priority), K_RULES.index(k_rule))
     splits = state.splits[: state.filled[0]].astype(np.int64)
     return job.spread(splits[:, GROUP], splits[:, NODE], splits[:, COUNT])

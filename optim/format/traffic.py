@@ -264,6 +264,11 @@ class Traffic:
         source, target, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
         return source, target, rate
 
+    @property
+    def num_pairs(self) -> int:
+        """Pairs that `directed` returns; a block's are not spread out for it."""
+        return len(self.rate) + sum(len(b.sources) * len(b.targets) for b in self.blocks)
+
     def pairs(self) -> TaskPairs:
         """Expand all that is between pairs into undirected ones.
 
@@ -272,8 +277,7 @@ class Traffic:
         InvalidInput
             More than `MAX_PAIRS` pairs.
         """
-        count = len(self.rate) + sum(len(b.sources) * len(b.targets) for b in self.blocks)
-        if count > MAX_PAIRS:
+        if (count := self.num_pairs) > MAX_PAIRS:
             raise InvalidInput(
                 Problem(
                     "streams",
