@@ -209,7 +209,7 @@ def eoa_problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
         (N,) as of `EoaProblem`; the staying nodes where it is not given.
     """
     kind, _, target = placing_masks(instance)
-    fixed = _fixed(kind, target)
+    fixed = fixed_nodes(kind, target)
     free = np.flatnonzero(fixed < 0)
     standing = fixed.astype(np.int32)
     running = node_loads(instance, standing)
@@ -249,7 +249,8 @@ def eoa_problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
     )
 
 
-def _fixed(kind: Ints, target: Bools) -> NDArray[np.int64]:
+def fixed_nodes(kind: Ints, target: Bools) -> NDArray[np.int64]:
+    """(T,) the only node a task may go to, -1 where it has a choice."""
     single = target.sum(axis=1) == 1
     return np.where(single[kind], target.argmax(axis=1)[kind], -1).astype(np.int64)
 
@@ -361,13 +362,6 @@ class LevelAnswer:
         self.place, self.value = place, value
         return True
 
-    def closed(self, rounding: float, gap: float = 0.0) -> bool:
-        """Whether the bound meets the value, up to rounding or a relative gap."""
-        if self.value is None or self.bound is None:
-            return False
-        room = gap * max(abs(self.value), abs(self.bound))
-        return self.value - self.bound <= max(3 * rounding, room)
-
 
 def scale_of(problem: EoaProblem, goal: Goal) -> float:
     """Size of a goal's figures, against which rounding is measured."""
@@ -457,8 +451,7 @@ class Settings:
 
     def over(self) -> bool:
         """Whether the time is up."""
-        remaining = self.request.remaining()
-        return remaining is not None and remaining <= 0
+        return self.request.remaining() == 0
 
     def solve(self, model: LinearModel, start: Floats | None) -> LinearSolution:
         """Hand a model to the back end with the time that is left."""

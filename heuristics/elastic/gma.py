@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from formulations.elastic.problem import fixed_nodes
 from optim.figures.measures import node_loads, slack
 from optim.format.traffic import topological_order
 from optim.kernels.place_rules import placing_masks, placing_room
@@ -84,12 +85,6 @@ def board_of(instance: Instance) -> Board:
         link_of=link_of,
         link_room=link_room(instance),
     )
-
-
-def fixed_nodes(kind: Ints, target: Bools) -> NDArray[np.int64]:
-    """(T,) the only node a task may go to, -1 where it has a choice."""
-    single = target.sum(axis=1) == 1
-    return np.where(single[kind], target.argmax(axis=1)[kind], -1).astype(np.int64)
 
 
 def task_order(instance: Instance) -> NDArray[np.int64]:
@@ -213,8 +208,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     built = time.perf_counter() - began
     passes, left = 0, True
     while left and passes < request.options["max_passes"]:
-        remaining = request.remaining()
-        if passes and remaining is not None and remaining <= 0:
+        if passes and request.remaining() == 0:
             break
         left = allocation.run_pass() > 0
         passes += 1
