@@ -175,6 +175,8 @@ class StateFile:
         InvalidInput
             One has it.
         """
+        if self.path.is_dir():
+            raise InvalidInput(Problem("--state", str(self.path), "is a folder", "name a file"))
         if not self.path.parent.is_dir():
             raise InvalidInput(Problem("--state", str(self.path.parent), "is no folder", "make it"))
         reason = "is another controller's"

@@ -53,6 +53,8 @@ MAX_REQUESTS = 20_000
 DEFAULT_TIMEOUT = 10.0
 _CHUNK = 1 << 16
 _LONGEST_PAUSE = 5.0
+_LONGEST_ANSWER = 1e9
+"""Seconds that an answer may take at most, 31 years: locks of Python take no more than 9.2e9."""
 _SAVE = "check the address, or save the JSON files"
 
 
@@ -144,7 +146,7 @@ class WebClient:
             raise InvalidInput(Problem("SOURCE", None, reason, remedy))
         self.base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         self._query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
-        self._timeout = timeout
+        self._timeout = min(timeout, _LONGEST_ANSWER)
         self._requests = self._bytes = 0
         # no proxy of the environment for this machine's own addresses
         proxies = [urllib.request.ProxyHandler({})] if _loopback(parts.hostname or "") else []

@@ -126,6 +126,11 @@ def test_bad_addresses(address: str, told: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("timeout", [3e6, 1e20])
+def test_waiting_for_ever(serve: Callable[..., str], timeout: float) -> None:
+    assert WebClient(serve({"a": 1}), timeout).get("a") == 1
+
+
 def test_nobody_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.format.plan import Plan
-from streamplace.policies.guard import Guarded
+from streamplace.policies.guard import Guarded, StateFile
 from streamplace.policies.policy import Decision, Policy, State, decide
 from streamplace.policies.registry import read_policy
 from tests.heuristics.rebalancing.cases import case
@@ -129,6 +130,14 @@ def test_a_state_that_is_damaged_is_refused(state: State, reason: str) -> None:
     made = period("0001")
     with pytest.raises(InvalidInput, match=reason):
         Guarded(read_policy("rate-trigger:method=balance-milp")).decide(state, made, 0.0)
+
+
+@pytest.mark.parametrize("name", ["", ".", "folder"])
+def test_a_folder_is_no_state(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InvalidInput, match="is a folder"), StateFile(name, "static").held():
+        pass
 
 
 class Wrong(Policy):
