@@ -63,7 +63,6 @@ class Evaluation(Figures):
         return find_objective(name).read(self)
 
     def _repr_html_(self) -> str:
-
         return evaluation_html(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -319,7 +318,6 @@ class Result:
         return ExitCode.NO_PLAN
 
     def _repr_html_(self) -> str:
-
         return result_html(self)
 
     def to_dict(self) -> dict[str, Any]:

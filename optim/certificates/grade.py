@@ -9,7 +9,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from optim.figures.catalogue import find_objective
+from optim.format.instance import Instance
 from optim.referee import Termination
+from optim.rules import broken, without_limits
+from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,10 +112,6 @@ def certified(
 
 def _starts_broken(result: Result, text: bytes) -> bool:
     """Whether the current placement breaks limits, so that plans may break them as much."""
-    from optim.format.instance import Instance
-    from optim.rules import broken, without_limits
-    from optim.rules.placement import Placement
-
     instance = without_limits(Instance.from_json(text), result.ignored)
     now, placed = Placement(instance, instance.tasks.node), instance.tasks.node >= 0
     return bool(placed.any()) and any(violation.rule != "placed" for violation in broken(now))

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput
-from optim.format.build import inherited_max_load
-from optim.format.document import INSTANCE_FORMAT, LimitsDocument
+from optim.format.build import build, inherited_max_load
+from optim.format.document import (
+    INSTANCE_ADAPTER,
+    INSTANCE_FORMAT,
+    LimitsDocument,
+    checked,
+    parse_json,
+    refuse_other_kind,
+    validate,
+)
 from optim.format.tables import APART, DIRECTIONS, SET_RULES, SPREAD
 from optim.format.traffic import TaskPairs, Traffic
 from optim.util.files import read_bytes, write_atomic
@@ -103,8 +111,6 @@ class Instance:
         InvalidInput
             With every problem by path.
         """
-        from optim.format.document import INSTANCE_ADAPTER, validate
-
         return cls._from_parsed([value], lambda parsed: validate(INSTANCE_ADAPTER, parsed))
 
     @classmethod
@@ -112,9 +118,6 @@ class Instance:
         cls, values: list[Any], check: Callable[[Any], InstanceDocument] | None = None
     ) -> Instance:
         """Build from the one document of a list; without `check` nobody else holds it."""
-        from optim.format.build import build
-        from optim.format.document import checked, refuse_other_kind
-
         refuse_other_kind(values[0], "streamplace.instance")
         with collection_paused():
             return cls(**build((check or checked)(values.pop())))
@@ -128,8 +131,6 @@ class Instance:
         InvalidInput
             Not JSON, duplicate keys, or anything the format does not allow.
         """
-        from optim.format.document import parse_json
-
         with collection_paused():
             data = text.encode() if isinstance(text, str) else text
             return cls._from_parsed([parse_json(data)])
@@ -143,8 +144,6 @@ class Instance:
         InvalidInput
             The file cannot be read, or its content cannot be taken.
         """
-        from optim.format.document import parse_json
-
         data = read_bytes(path)
         try:
             with collection_paused():
@@ -156,7 +155,6 @@ class Instance:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the canonical document: fixed key order, defaults left out, groups preserved."""
-
         with collection_paused():
             return instance_document(self)
 

@@ -86,6 +86,10 @@ class PlanDocument(BaseModel):
 
 
 PLAN_ADAPTER: TypeAdapter[PlanDocument] = TypeAdapter(PlanDocument)
+_ALIKE = PlanDocument.model_fields.keys() - {
+    "format", "instance", "instance_sha256", "nodes", "sha256",
+}  # fmt: skip
+"""Fields of the document that a `Plan` has by the same name."""
 
 
 class _Places(Mapping[str, Any]):
@@ -262,18 +266,9 @@ class Plan:
         document = validate(PLAN_ADAPTER, value)
         plan = cls(
             instance_name=document.instance,
-            assignment=document.assignment,
-            slots=document.slots,
-            threads=document.threads,
-            nodes=tuple(document.nodes),
-            planned_slots=document.planned_slots,
-            planned_rate=document.planned_rate,
-            parallelism=document.parallelism,
-            added_nodes=document.added_nodes,
-            target_rate=document.target_rate,
-            method=document.method,
-            versions=document.versions,
             claimed_instance_sha256=document.instance_sha256,
+            nodes=tuple(document.nodes),
+            **{name: getattr(document, name) for name in _ALIKE},
         )
         if document.sha256 is not None and document.sha256 != plan.sha256:
             raise InvalidInput(

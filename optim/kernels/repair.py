@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.measures import entered_leaving
+from optim.format.instance import Instance
 from optim.format.tables import APART, TOGETHER
 from optim.kernels.descent import descend, exchange, may_come, may_exchange, may_leave
 from optim.kernels.first_fit import packings, task_sizes
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
     from optim.kernels.state import State
 
@@ -738,8 +738,6 @@ def _scale(state: State) -> Floats:
 
 def two_tasks() -> Instance:
     """Return an instance that is quickly done."""
-    from optim.format.instance import Instance
-
     return Instance.from_dict(
         {
             "format": "streamplace.instance/1",

@@ -515,12 +515,9 @@ def _by(
 
 def _beats(objective: Figure, found: Evaluation, outcome: Outcome) -> bool:
     value = found.objective(objective.name)
-    known = value is not None and outcome.bound is not None
-    return known and objective.beats_bound(
-        value,  # type: ignore[arg-type]
-        outcome.bound,  # type: ignore[arg-type]
-        objective.reference_of(found),
-    )
+    if value is None or outcome.bound is None:
+        return False
+    return objective.beats_bound(value, outcome.bound, objective.reference_of(found))
 
 
 def _unsay(outcome: Outcome, method: Method, name: str, false: str = "") -> None:

@@ -18,6 +18,7 @@ from optim.errors import (
 )
 from optim.figures.catalogue import find_objective
 from optim.kernels.place_rules import on_chosen_nodes
+from optim.kernels.repair import repair
 from optim.kernels.undo import within_restarts
 from optim.methods.audit import broken_by, settle_assumptions
 from optim.methods.choose import is_suitable
@@ -421,8 +422,6 @@ def finish(
     where only so many workers may restart, the current placement takes over part of the plan, by
     an objective.
     """
-    from optim.kernels.repair import repair
-
     if outcome.node is None:
         if outcome.termination is Termination.INTERRUPTED:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,23 +115,20 @@ def _limit(instance: Instance) -> NDArray[np.int64]:
 def _loosened(
     instance: Instance, mask: NDArray[np.bool_], value: Any, placement: Placement | None
 ) -> Instance:
-    at = None if placement is None else placement.node
-    places = (lambda i, tasks: places_of(instance, i)[at[tasks]]) if at is not None else None
-    return replace(instance, sets=loosened_sets(instance.sets, mask, value, places))
+    places = partial(places_of, instance)
+    return replace(instance, sets=_loosened_sets(instance.sets, mask, value, placement, places))
 
 
-def loosened_sets(
+def _loosened_sets(
     table: SetTable,
     mask: NDArray[np.bool_],
     value: Any,
-    places: Callable[[int, Ints], Ints] | None,
+    placement: Placement | None,
+    place: Callable[[int], Ints],
 ) -> SetTable:
     """Give sets that are apart or spread other limits; drop or split those to be together.
 
-    Parameters
-    ----------
-    places
-        Where members of a set are: whoever is in one place with another stays so.
+    With a placement whoever is in one `place` of a set, (N,) of each node, stays together.
     """
     limit = np.where(mask & (table.rule != TOGETHER), np.abs(value), table.limit)
     table = replace(table, limit=limit.astype(table.limit.dtype))
@@ -140,9 +138,10 @@ def loosened_sets(
         parts = [table.tasks_of(i)]
         if loose:
             parts = []
-            if places is not None:
-                at = places(i, table.tasks_of(i))
-                parts = [table.tasks_of(i)[at == place] for place in np.unique(at).tolist()]
+            if placement is not None:
+                # a task that is nowhere (-1) is in no place
+                at = np.append(place(i), -1)[placement.node[table.tasks_of(i)]]
+                parts = [table.tasks_of(i)[at == where] for where in np.unique(at).tolist()]
                 parts = [part for part in parts if len(part) > 1]
         kept += [i] * len(parts)
         members += parts
@@ -285,9 +284,9 @@ def _slot_sets_limit(instance: Instance) -> NDArray[np.int64]:
 def _slot_sets_loosened(
     instance: Instance, mask: Bools, value: Any, placement: Placement | None
 ) -> Instance:
-    at = None if placement is None else placement.node
-    places = None if at is None else (lambda _, tasks: at[tasks])
-    return replace(instance, slot_sets=loosened_sets(instance.slot_sets, mask, value, places))
+    nodes = np.arange(instance.num_nodes, dtype=np.int32)
+    some = _loosened_sets(instance.slot_sets, mask, value, placement, lambda _: nodes)
+    return replace(instance, slot_sets=some)
 
 
 def _clash(placement: Placement) -> Floats:

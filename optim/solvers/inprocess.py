@@ -398,12 +398,8 @@ def approximate_duals(
 
     Parameters
     ----------
-    cost
-        Objective, shape (variables,).
-    matrix
-        Sparse or dense, shape (rows, variables).
-    row_lower, row_upper
-        Row bounds, ±inf for none.
+    cost, matrix, row_lower, row_upper
+        As of `solve_lp`.
     deadline
         `time.process_time` after which no round is begun, and at which a running one ends about.
 
