@@ -90,6 +90,7 @@ def certified(
     assert result.evaluation is not None and result.objective is not None
     reference = figure.reference_of(result.evaluation)
     apart = figure.gap(result.bound, bound, reference)
+    # the certificate stands for the claim where its bound is as good, up to `_SAME`
     carried = result.bound is None or (apart is not None and apart <= _SAME)
     gap = figure.gap(result.objective.value, bound, reference)
     if result.mending is not None and excess is not None:

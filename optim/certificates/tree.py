@@ -282,6 +282,7 @@ class Tree:
         """Solve one whose rows may lack something, at a price; of many columns only who pays."""
         rows = len(right)
         eye = eye_array(rows, format="csc")
+        # big-M: what a row lacks costs far more than gains, which are scaled to 1000
         price = more * _DEAR
         dear = np.full(2 * rows, price)
         apart = max(1, len(cost) // _ADDED) if len(cost) > _FEW else 1

@@ -39,6 +39,7 @@ def _between_slots(placement: Placement) -> float | None:
     slots = placement.slots
     if slots is None:
         return None
+    # slots as places 0 … S-1, so that traffic between them is counted as between nodes
     compact = np.full(len(placement.node), -1, dtype=np.int32)
     compact[slots.placed] = slots.index
     return placement.instance.flows.apart(compact, max(1, len(slots)))

@@ -314,6 +314,7 @@ class Figure:
         """
         if value is None or bound is None:
             return None
+        # how far the value is on the worse side of the bound
         distance = value - bound if self.sense == "min" else bound - value
         if distance <= 0:
             return 0.0

@@ -148,6 +148,7 @@ class InstanceBuilder:
         return Instance.from_dict(self._document)
 
     def _add(self, part: str, entry: Any) -> InstanceBuilder:
+        # the capacity of a link is a plain number in the format, too
         if isinstance(entry, dict) and part != "links":
             entry = {k: self._amounts(v) if k in _AMOUNTS else v for k, v in entry.items()}
         self._document.setdefault(part, []).append(entry)

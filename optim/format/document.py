@@ -436,6 +436,7 @@ def parse_json(data: bytes) -> Any:
     if not data.strip():
         raise InvalidInput(Problem("$", None, "is empty", "expected a JSON document"))
     try:
+        # keys repeat a million times, values do not: only keys are worth interning
         return jiter.from_json(data, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError as error:
         text = str(error)
@@ -651,6 +652,7 @@ def _in_document(location: Sequence[str | int], document: Any) -> list[str | int
             stands = isinstance(document, dict) and part in document
         if stands:
             document = document[part]
+        # pydantic names branches of unions and validators in the location as well
         elif part == "[key]" or number < len(location) or not isinstance(document, dict | list):
             continue
         kept.append(part)

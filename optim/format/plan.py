@@ -240,6 +240,7 @@ class Plan:
     @cached_property
     def sha256(self) -> str:
         """Hash of the plan's content in compact JSON with sorted keys."""
+        # sorted keys and no blanks: the same content has one text, whoever wrote it
         text = json.dumps(
             self._content(), sort_keys=True, separators=(",", ":"), ensure_ascii=False
         )

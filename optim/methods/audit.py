@@ -409,6 +409,7 @@ def _plan_in_hand(
             _unsay(outcome, method, name, "" if edge else f"{outcome.solver}: {false}")
         if _beats(objective, found, outcome) and at_the_edge(bound, other):
             _unsay(outcome, method, name)
+        # smaller is better: the first found wins ties, and so the method's own plan
         mine = None if node is None or evaluation is None else rank(node, evaluation)
         if not own or mine is None or theirs < mine:
             if node is not None:
@@ -445,6 +446,7 @@ def _worth_making(
         found = evaluate_indices(instance, at, slot, objective.name)
         outcome.slot = slot
         return at, found
+    # from the coarsest to the finest: all moves, identical nodes and tasks, pairs, single moves
     fewer = staying_if_as_good(binding, node, ranked) if known else node
     fewer = nearer_home(binding, fewer, ranked) if known else fewer
     fewer = exchanged_back(binding, fewer, ranked, same_loads=not known)

@@ -348,6 +348,7 @@ def _candidates(
     budget = bool(budgets(instance))
     leaving = bool(instance.nodes.leaving.any())
     some, loaded = bool((instance.tasks.node >= 0).any()), not LOAD_DISTANCE.fixed(instance)
+    # without traffic, or with moves that are counted, the balance of loads is what there is to do
     silent = not instance.has_traffic
     if (some and (budget or leaving or silent)) or (silent and loaded):
         yield from _rebalancing(instance, time_limit)

@@ -121,6 +121,7 @@ class Incumbents:
         self.plans.append(
             Incumbent(name, found, None if slot is None else np.array(slot, np.int32))
         )
+        # some more than the last: it may be one that the referee does not take
         del self.plans[:-_KEPT]
 
 

@@ -354,6 +354,7 @@ def loosened(
         Of the rules whose limits are raised.
     """
     binding = instance if binding is None else binding
+    # one after the other: each is measured on what those before have loosened
     for rows in (rows for rule in RULES if rule.form in forms for rows in rule.rows):
         placement = Placement(binding, node)
         value, limit = np.asarray(rows.value(placement)), np.asarray(rows.limit(binding))

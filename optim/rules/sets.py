@@ -139,7 +139,7 @@ def _loosened_sets(
         if loose:
             parts = []
             if placement is not None:
-                # a task that is nowhere (-1) is in no place
+                # -1, nowhere, is a place apart from all nodes
                 at = np.append(place(i), -1)[placement.node[table.tasks_of(i)]]
                 parts = [table.tasks_of(i)[at == where] for where in np.unique(at).tolist()]
                 parts = [part for part in parts if len(part) > 1]
@@ -268,10 +268,12 @@ def _slot_sets_value(placement: Placement) -> Floats:
         node = placement.node[table.tasks_of(i)]
         nodes, counts = np.unique(node[node >= 0], return_counts=True)
         if rule == APART:
+            # members spread over the slots of their node: the fullest slot has ⌈members / slots⌉
             found[i] = np.ceil(counts / slots[nodes]).max(initial=0)
         elif rule == TOGETHER:
             found[i] = len(nodes)
         else:
+            # a node fills no more slots than it has, or than members stand there
             found[i] = -np.minimum(counts, slots[nodes]).sum()
     return found
 

@@ -142,6 +142,7 @@ class SolveTask:
         """End of the time limit on the clock of `time.monotonic`, which children share."""
         if self.time_limit is None:
             return None
+        # the two clocks may differ by a constant; a child knows only the monotonic one
         return time.monotonic() - time.perf_counter() + self.started + self.time_limit
 
 

@@ -143,6 +143,7 @@ def _unique(names: list[str]) -> list[str]:
     seen: set[str] = set()
     for i, name in enumerate(names):
         new, more = name, 1
+        # compared as PuLP reads them
         while (key := new.translate(_ALIKE)) in seen:
             more += 1
             new = f"{name}~{more}"

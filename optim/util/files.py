@@ -130,6 +130,7 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
+            # on the disk before the rename: else a crash may leave the new name with no content
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(mode & ~_umask())

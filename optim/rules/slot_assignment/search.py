@@ -124,6 +124,7 @@ class _Board:
         before = self.missing()
         for unit in self.sets[k].units.tolist():
             n, s = self.place(unit)
+            # alone in its slot: to leave it gains nothing
             if self.stands[k][n, s] < 2:
                 continue
             for t, other in self._changes(n, s, unit):
@@ -665,6 +666,7 @@ def _sums(
             for i, used in enumerate(usage[len(counted) :]):
                 grown[kinds + i] = min(limits[i], grown[kinds + i] + used)
             if all(grown[i] <= wanted[i] for i in counted):
+                # dynamic programme over nodes: of each sum one choice is enough
                 longer.setdefault(tuple(grown), (*chain, usage))
         sums = longer
     return sums, complete
