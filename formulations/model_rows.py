@@ -174,6 +174,7 @@ def add_load_distance(
     share: Floats,
     leaving: Bools,
     columns: tuple[int, ...],
+    mean: tuple[int, Floats] | None = None,
 ) -> None:
     """(3) load_i ≤ mean·c_i + d − d_u; (4) load_i ≥ mean·c_i − d + d_l, where a node stays.
 
@@ -187,6 +188,9 @@ def add_load_distance(
         (N,) nodes that (4) does not bind.
     columns
         Of d, d_u and d_l; of d alone for the distance without the sides.
+    mean
+        Column of the mean and (N,) c, where the mean depends on the placement; `share` is less what
+        is there alone then.
     """
     node, column, value, constant = placing.sums(load)
     room, d = share - constant, columns[0]
@@ -199,6 +203,8 @@ def add_load_distance(
         terms: list[Any] = [(number[node[kept]], column[kept], value[kept]), (every, d, sign)]
         if len(columns) > 1:
             terms.append((every, columns[1 if sign < 0 else 2], -sign))
+        if mean is not None:
+            terms.append((every, mean[0], -mean[1][nodes]))
         lower, upper = (-np.inf, room[nodes]) if sign < 0 else (room[nodes], np.inf)
         model.add_sum(name, lower, upper, len(nodes), *terms, of={"node": nodes})
 
@@ -308,6 +314,42 @@ def add_products(
     """
     add_at_most(model, "with_first", z, x_u, of)
     add_at_most(model, "with_second", z, x_v, of)
+
+
+def with_crossing(
+    model: LinearModel, instance: Instance, placing: Placing, z: NDArray[Any], of: Mapping[str, Any]
+) -> tuple[Placing, Floats]:
+    """L_nr = Σ_t (l_tr + o_r S_t + i_r E_t) x_tn − (o_r + i_r) Σ_(u,v) r_uv z_uvn.
+
+    S and E are what a task sends and receives, o and i what a unit of traffic that crosses costs
+    its sender and its receiver. Adds z_uvn ≥ x_un + x_vn − 1: where more load is welcome, a product
+    must not be 0 for a pair that is together.
+
+    Parameters
+    ----------
+    z, of
+        (Z,) products of each pair on each node, and what they are of: pair, its tasks, node.
+
+    Returns
+    -------
+    Placing, Floats
+        Columns of tasks and, as if they were tasks, of pairs; the load of each, (T + P, R).
+    """
+    pairs, (out, into), count = instance.pairs, instance.crossing_cost, instance.num_tasks
+    source, target, rate = instance.flows.directed()
+    sent, got = (np.bincount(end, rate, count) for end in (source, target))
+    each = instance.tasks.load + np.outer(sent, out) + np.outer(got, into)
+    size = (count + pairs.num_pairs, placing.num_nodes)
+    column = np.full((count, placing.num_nodes), -1, dtype=np.int64)
+    column[placing.task, placing.node] = placing.column
+    every, node = np.arange(len(z)), of["node"]
+    named = {key: of[key] for key in ("task", "other", "node")}
+    ends = [(every, column[of[end], node], -1.0) for end in ("task", "other")]
+    model.add_sum("both", -1.0, np.inf, len(z), (every, z, 1.0), *ends, of=named)
+    return Placing.by_columns(
+        np.concatenate([placing.column, z]), np.concatenate([placing.task, count + of["pair"]]),
+        np.concatenate([placing.node, node]), size,
+    ), np.concatenate([each, -np.outer(pairs.rate, out + into)])  # fmt: skip
 
 
 class Staying(NamedTuple):

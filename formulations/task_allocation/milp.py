@@ -134,25 +134,32 @@ class _Solve:
         self.instance, self.request = instance, request
         self.objective = in_units(asked, request.scale.of)
         self.solver = request.solver or "highs"
-        for figure in self.objective.singles:
-            if figure.name in CONTINUOUS:
-                refuse_continuous(self.solver, f"the model has {figure.name} as no integer")
         check_known(instance, self.objective, _anywhere(instance))
         self.binding, self.exact = without_slots(instance, _HONOURS)
+        names = {figure.name for figure in self.objective.singles}
+        bounded = self.binding.limits.max_load_distance is not None and instance.open_nodes.any()
+        if bounded:  # else capacities say it
+            names.add("load_distance")
+        for figure in sorted(names.intersection(CONTINUOUS)):
+            refuse_continuous(self.solver, f"the model has {figure} as no integer")
         self.kept = kept_by(METHOD.honours if name == METHOD.name else _HONOURS)
         self.ordered = bool(request.options["break_symmetry"])
-        names = {figure.name for figure in self.objective.singles}
-        keys = node_keys(instance, self.objective)
+        keys = node_keys(instance, names)
+        products = bool(names.intersection(TRAFFIC)) or bool(instance.crossing_cost.any())
         if not self.exact:  # nodes of equal room may have other slots
             own = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
             keys = own if keys is None else np.column_stack([keys, own])
         others = OTHERS if name == "imc-milp" else "use plan-search"
         self.made = build(
             self.binding, break_symmetry=self.ordered, alike=keys,
-            whole_products=self.solver == "cp-sat", products=bool(names.intersection(TRAFFIC)),
+            whole_products=self.solver == "cp-sat", products=products,
             stars=name == METHOD.name, empties=empties, method=name, others=others,
         )  # fmt: skip
         self.figures = FigureRows(instance, self.made, place_rules(instance))
+        if bounded:
+            most, distance = self.binding.limits.max_load_distance, find_objective("load_distance")
+            columns = self.figures.of(distance).column
+            self.made.model.add_rows("distance", -np.inf, most, 0, columns, 1.0, num_rows=1)
         self.aimed: tuple[Any, Floats, float] | None = None
         self.outcome = Outcome(Termination.TIME_LIMIT)
         self.node: Ints | None = None
@@ -399,7 +406,7 @@ METHOD = Method(
     forms=KNOWN_FORMS
     | LINEAR_FORMS
     | {Form.TASK_COUNT, Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS}
-    | {Form.LOCAL_FIRST},
+    | {Form.LOCAL_FIRST, Form.CROSSING},
     options=(_ORDER,),
     solvers=_SOLVERS,
     default_solver="highs",

@@ -29,6 +29,7 @@ from formulations.model_rows import (
     add_stars,
     add_staying,
     check_products,
+    with_crossing,
 )
 from optim.figures.measures import node_loads, over, slack
 from optim.format.tables import SPREAD
@@ -81,6 +82,9 @@ class AllocationModel:
         Columns of `local_first` streams.
     links
         What crosses links.
+    loaded, load
+        Columns that load nodes, as if all were of tasks, and the load of each: tasks, and with
+        crossing costs pairs.
     rules
         Columns that sets add.
     classes
@@ -99,6 +103,8 @@ class AllocationModel:
     rate: Floats
     local: Staying | None
     links: Crossings
+    loaded: Placing
+    load: Floats
     rules: RuleRows
     classes: NodeClasses
     scale: float
@@ -212,7 +218,11 @@ def build(
         local = add_staying(model, instance, column, whole=whole_products)
     placing = Placing.by_columns(x, task, node, may.shape)
     add_assignment(model, placing)
-    add_capacity(model, placing, load, placing_floor(instance), room)
+    loaded = placing
+    if instance.crossing_cost.any():
+        of = {"pair": pair, "task": u, "other": v, "node": at}
+        loaded, load = with_crossing(model, instance, placing, z, of)
+    add_capacity(model, loaded, load, placing_floor(instance), room)
     add_products(model, z, column[u, at], column[v, at], {"task": u, "other": v, "node": at})
     for r in range(instance.num_resources if stars else 0):
         add_stars(model, instance, column, (u, v, at, z), r)
@@ -224,7 +234,8 @@ def build(
         add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     made = add_rule_rows(model, rules, placing.where)
     return AllocationModel(
-        model, placing, u, v, at.astype(np.int32), pairs.rate[pair], local, links, made, classes,
+        model, placing, u, v, at.astype(np.int32), pairs.rate[pair], local, links, loaded, load,
+        made, classes,
         scale,
     )  # fmt: skip
 
@@ -239,7 +250,7 @@ def _none_of(pairs: TaskPairs) -> TaskPairs:
 # most all but one of them may be there, on this node and on every other that has no more room. So
 # are tasks that cannot be dealt to a node's slots, where fewer are easier to deal: no topology
 # wants a number of workers, no set is to be spread over slots. Of other rules only the placement
-# itself is cut off.
+# itself is cut off, and of loads that crossing adds to: more tasks may be less load there.
 #
 # Source: E. Balas, "Facets of the knapsack polytope", Mathematical Programming 8 (1975).
 
@@ -291,14 +302,15 @@ def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozens
     if all(undecided(placement, violation) for violation in found):
         made.unknown.append(node)
     loads, bound = node_loads(instance, node), instance.nodes.capacity * _share(instance)
-    crowded = np.argwhere(over(loads, bound)).tolist()
+    crosses = instance.crossing_cost.any(axis=0)
+    crowded = np.argwhere(over(loads, bound) & ~crosses).tolist()
     for n, r in crowded:
         cover = _cover(instance, np.flatnonzero(node == n).astype(np.int32), n, r)
         room = instance.headroom[:, r] + slack(bound[:, r])
         for m in np.flatnonzero(room <= room[n]):
             together = np.isin(made.task, cover) & (made.node == m)
             _add_row(made, together, -np.inf, len(cover) - 1)
-    undealt = [] if crowded else list(_undealt(instance, node))
+    undealt = [] if crowded or crosses.any() else list(_undealt(instance, node))
     for tasks, nodes in undealt:
         for m in nodes.tolist():
             _add_row(made, np.isin(made.task, tasks) & (made.node == m), -np.inf, len(tasks) - 1)
@@ -420,9 +432,8 @@ NONLINEAR = {
 """Why there is none of others."""
 
 
-def node_keys(instance: Instance, objective: Figure) -> Floats | None:
-    """(N, k) what makes nodes of equal room unequal in the figures of an objective."""
-    names = {figure.name for figure in objective.singles}
+def node_keys(instance: Instance, names: set[str]) -> Floats | None:
+    """(N, k) what makes nodes of equal room unequal in the figures of these names."""
     if names <= set(TRAFFIC):
         return None
     nodes, links = instance.nodes, instance.links
@@ -543,10 +554,23 @@ class FigureRows:
 
     def _add_load_distance(self, column: int) -> None:
         """|load_n − weight_n·mean| ≤ d; from above alone where nodes leave."""
-        instance = self.instance
-        share = instance.due - instance.nodes.background[:, 0]
-        load, leaving = instance.tasks.load[:, 0], instance.nodes.leaving
-        add_load_distance(self.made.model, self.made.placing, load, share, leaving, (column,))
+        instance, made, mean = self.instance, self.made, None
+        load, share = made.load[:, 0], instance.due - instance.nodes.background[:, 0]
+        if instance.crossing_cost[:, 0].any():
+            mean, share = self._mean(), -instance.nodes.background[:, 0]
+        leaving, columns = instance.nodes.leaving, (column,)
+        add_load_distance(made.model, made.loaded, load, share, leaving, columns, mean)
+
+    def _mean(self) -> tuple[int, Floats]:
+        """Σ_n weight_n·mean over staying nodes = Σ_n load_n, which depends on what crosses."""
+        nodes, made = self.instance.nodes, self.made
+        weight = float(nodes.weight[self.instance.open_nodes].sum())
+        (mean,) = made.model.add_variables("mean_load", 1).indices
+        _, column, value, constant = made.loaded.sums(made.load[:, 0])
+        base = float(nodes.background[:, 0].sum() + constant.sum())
+        made.model.add_sum("mean", -base, -base, 1, (0, column, value), (0, [mean], -weight))
+        self._completed.append((np.array([mean]), lambda p: p.loads[:, 0].sum() / weight))
+        return int(mean), nodes.weight
 
     def _usual_share(self) -> float:
         """Return the share of all capacity that all load is, of the resource that is fullest."""
@@ -559,7 +583,7 @@ class FigureRows:
         """(background + load) / capacity of each node and resource that has one."""
         nodes, found = self.instance.nodes, []
         for r in range(self.instance.num_resources):
-            node, column, value, constant = self.made.placing.sums(self.instance.tasks.load[:, r])
+            node, column, value, constant = self.made.loaded.sums(self.made.load[:, r])
             for n in range(self.instance.num_nodes):
                 room = nodes.capacity[n, r]
                 if room > 0 and np.isfinite(room):
@@ -587,13 +611,14 @@ class FigureRows:
         counted = np.flatnonzero(known & instance.open_nodes)
         of_one = np.zeros(len(capacity))
         np.divide(1.0, capacity, out=of_one, where=capacity > 0)
-        most = np.minimum(instance.total_load[0], np.maximum(placing_room(instance)[:, 0], 0.0))
+        total = instance.total_load[0] + instance.crossing_cost[:, 0].sum() * instance.total_traffic
+        most = np.minimum(total, np.maximum(placing_room(instance)[:, 0], 0.0))
         unit = float((of_one * (background + most))[counted].max(initial=0.0)) or 1.0
         base, of_one = (background * of_one)[counted] / unit, of_one[counted] / unit
         ids = [nodes.ids[n] for n in counted.tolist()]
-        model, placing = self.made.model, self.made.placing
+        made = self.made
         columns = add_deviation(
-            model, placing, instance.tasks.load[:, 0], base, of_one, ids, counted
+            made.model, made.loaded, made.load[:, 0], base, of_one, ids, counted
         )
 
         def values(placement: Placement) -> Floats:

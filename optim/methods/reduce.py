@@ -649,7 +649,8 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
         Knows lists of allowed nodes alone: asked again about an instance without the mark, which is
         the same question unless the objective is of the staying nodes.
     every
-        Looks for all plans of the instance itself, for those objectives; ``None`` where it cannot.
+        Looks for all plans of the instance itself, for those objectives and where a limit is of the
+        staying nodes; ``None`` where it cannot.
     """
 
     @wraps(run)
@@ -658,9 +659,10 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
         if outcome.termination is Termination.INFEASIBLE and assumed:
             found = None
             figure = None if request.objective is None else find_objective(request.objective)
-            if figure is not None and figure.of_staying:
+            of_staying = figure is not None and figure.of_staying
+            if of_staying or not may_be_rewritten(instance):
                 found = every(instance, request) if every else None
-            elif may_be_rewritten(instance):
+            else:
                 change = partial(without_leaving, may_stay=True)
                 request.rewritten(change)
                 found = run(change(instance), request)

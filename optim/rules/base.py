@@ -283,9 +283,10 @@ def by_home(instance: Instance) -> Ints:
 
 
 def known_as_home(instance: Instance) -> NDArray[np.int64]:
-    """(N,) under a budget of moves, the current nodes of tasks are unlike all others (0)."""
+    """(N,) where moves count, nodes where tasks are or have copies are unlike all others (0)."""
     key = np.zeros(instance.num_nodes, dtype=np.int64)
-    homes = np.unique(instance.tasks.node[instance.tasks.node >= 0])
+    tasks = instance.tasks
+    homes = np.unique(np.concatenate([tasks.node[tasks.node >= 0], tasks.copies_indices]))
     key[homes] = 1 + np.arange(len(homes))
     return key
 

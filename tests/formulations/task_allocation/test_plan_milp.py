@@ -95,6 +95,54 @@ def test_as_by_brute_force_from_broken_placements(seed: int) -> None:
         agree(made, objective_for(made, random.Random(seed)), "mend", starts="none")
 
 
+@pytest.mark.seeds(6)
+@pytest.mark.parametrize("seed", range(60, 120))
+def test_as_by_brute_force_where_what_crosses_loads_nodes(seed: int) -> None:
+    rng, document = random.Random(seed), generate(seed, FIELDS, 0.0, 600)
+    document["crossing_cost"] = {
+        r: {"out": rng.choice((0.0, 0.05, 0.2, 0.5)), "in": rng.choice((0.05, 0.3))}
+        for r in document["resources"][: rng.choice((1, 1, 2))]
+    }
+    if rng.random() < 0.25:
+        document.setdefault("limits", {})["max_load_distance"] = rng.choice((5.0, 20.0, 60.0))
+    made = modelled(document)
+    if made.num_tasks and made.has_traffic:
+        agree(made, objective_for(made, rng), starts="none")
+
+
+@pytest.mark.parametrize("figure", LINEAR)
+def test_each_figure_where_what_crosses_loads_nodes(figure: str) -> None:
+    links = [{"id": f"up{i}", "nodes": [f"n{i}"], "capacity": 20.0} for i in range(3)]
+    costs = {"cpu": {"out": 0.3, "in": 0.1}}
+    agree(placed(links=links, crossing_cost=costs), figure)
+    agree(placed(links=links, crossing_cost=costs, limits={"max_load_distance": 4.0}), figure)
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 13.0}, "min_load": {"cpu": 7.3}} for i in range(3)]
+    agree(placed(links=links, crossing_cost=costs, nodes=nodes), figure)
+
+
+def test_nodes_with_copies_are_unlike_others_where_moves_are_counted() -> None:
+    """Only n2 has a copy of t0, which has to leave n0; n1 is the same node but for that."""
+    nodes = [{"id": "n0", "capacity": {"cpu": 1.0}}, {"id": "n1"}, {"id": "n2"}]
+    tasks = [
+        {"id": "t0", "load": {"cpu": 1.0}, "node": "n0", "copies": ["n2"]},
+        {"id": "t1", "load": {"cpu": 1.0}, "node": "n0", "allowed": ["n0"]},
+    ]
+    made = placed(nodes=nodes, tasks=tasks, traffic=[])
+    for objective in ("migrations", "migration_cost"):
+        agree(made, objective, starts="none")
+
+
+def test_all_plans_are_considered_under_a_bound_on_the_load_distance_of_staying_nodes() -> None:
+    """The load of 21 does not fit without n2, and n1 holds too much now."""
+    room = [8.0, 6.5, 9.0]
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": room[i]}, "leaving": i == 2} for i in range(3)]
+    made = placed(nodes=nodes, limits={"max_load_distance": 6.0})
+    objective = "imc_gain-2*used_capacity"
+    agree(made, objective, starts="none")
+    asked = {"objective": objective, "starts": "none", "start_broken": "refuse"}
+    assert solve(made, "plan-milp", **asked).plan is not None
+
+
 @pytest.mark.parametrize("solver", ["cbc", "scip", "cp-sat"])
 def test_every_solver_proves_it(solver: str) -> None:
     whole = "imc_gain-0.5*nodes_used,migrations"
