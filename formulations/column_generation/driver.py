@@ -95,6 +95,7 @@ def _largest_pool(incumbent: Incumbent, client: Client, most: int) -> tuple[Pool
             return pool, target
         if incumbent.clock.over():
             break
+        # halfway to the bound: fewer patterns reach a higher target
         low = target if np.isfinite(target) else root.bound - 2.0 * (1.0 + abs(root.bound))
         target = 0.5 * (low + root.bound)
     return None, target
@@ -281,6 +282,7 @@ def _splits(problem: PatternProblem, singles: list[Counts]) -> Iterator[Counts]:
 
     Splits along weak ties come first: classes that talk much stay together.
     """
+    # the number of tasks is always among what is split
     chosen = singles[:2]
     ones = np.ones(problem.num_classes, dtype=np.int64)
     if not any((w[1] == ones).all() for w in chosen):
@@ -453,6 +455,7 @@ class Bottleneck:
         first, last = int(np.searchsorted(steps, self.low * (1 - SAME))), len(steps)
         while first < last and not self.clock.over():
             middle = (first + last) // 2
+            # more patterns cover no less, so bisection finds the least threshold
             covers = self.covers(self.within(steps[middle]))
             if covers is False:
                 first = middle + 1

@@ -72,6 +72,7 @@ class _Solved(NamedTuple):
 
 def _keys(pool: Pool) -> list[bytes]:
     """Distinguish patterns."""
+    # each row viewed as one void value: its bytes are the key
     rows = np.ascontiguousarray(np.column_stack([pool.node_class, pool.counts]), dtype=np.int64)
     whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
     return list(map(bytes, whole.ravel().tolist()))
@@ -166,6 +167,7 @@ class Master:
         return Root(np.inf, np.zeros(groups), np.zeros(len(self.rows)), np.full(kinds, np.inf))
 
     def _rounds(self, best: Root, floor: float, *, gainless: bool) -> Root:
+        # above what any task is worth: leaving one out must never pay
         penalty = 1.0 if gainless else 10.0 * max(1.0, self.pricer.dearest)
         for _ in range(ROUNDS):
             solved = self._solve(penalty, gainless)
@@ -239,6 +241,7 @@ class Master:
         lower = np.concatenate([self.sizes, self.nodes, rows.lower]).astype(np.float64)
         upper = np.concatenate([self.sizes, self.nodes, rows.upper]).astype(np.float64)
         short, over = np.flatnonzero(lower > 0), np.flatnonzero(upper < 0)
+        # what no pattern covers yet is bought at the penalty, so that there is always a solution
         missing, many = len(short) + len(over), len(rows.most)
         others = np.zeros((len(lower), missing + many))
         others[short, np.arange(len(short))] = 1.0

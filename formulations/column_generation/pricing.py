@@ -83,6 +83,7 @@ class TreePricer:
         if left is None:
             self._allowed = self.node_budget
             return self._allowed
+        # at most half of the time left, at the speed measured so far
         affordable = max(1.0, _SHARE * left * self._speed)
         self._allowed = int(min(self.node_budget, affordable))
         return self._allowed
@@ -163,6 +164,8 @@ class TreePricer:
     ) -> Pool | None:
         problem = self.problem
         rate, most, limit, least, planes = self._arguments(node_class, False)
+        # a small table first; where it overflows the search is repeated with eight times as many
+        # rows
         size = min(4096, room)
         while True:
             rows = np.zeros((size, problem.num_classes), dtype=np.int32)

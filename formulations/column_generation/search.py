@@ -267,6 +267,7 @@ def settle(placed, scratch, changed, checked, clock, most_steps, least_gain, bud
         improved = False
         for first in range(num_nodes):
             for second in range(first + 1, num_nodes):
+                # a pair is looked at again only if one of its nodes has changed since
                 if max(changed[first], changed[second]) <= checked[first, second]:
                     continue
                 if budget[0] <= 0.0:
@@ -400,6 +401,7 @@ def _best_pattern(placed, own, share, node, most_steps, best):
         steps += 1
         number = following[level]
         following[level] -= 1
+        # ½ r_gg y_g (y_g − 1) within the class, r_gh y_g y_h with the classes above
         gain = 0.5 * placed.rate[level, level] * number * (number - 1)
         for above in range(level):
             gain += placed.rate[level, above] * number * picked[above]
@@ -596,6 +598,7 @@ def _prepare(placed, first, second, scratch):
         total = placed.held[first, g] + placed.held[second, g]
         if total > 0:
             level = depth
+            # insertion sort: classes are few, and large ones first cut the tree early
             while level > 0 and scratch.total[level - 1] < total:
                 scratch.total[level] = scratch.total[level - 1]
                 scratch.classes[level] = scratch.classes[level - 1]
@@ -665,6 +668,7 @@ def _best_split(placed, first, second, depth, scratch, limit, most_steps):
             added += rate[g, classes[above]] * (
                 number * (total[above] - split[above]) + split[above] * (total[level] - number)
             )
+        # no part of the cut is negative, so the subtree cuts at least this much
         if cut[level] + added >= limit:
             continue
         split[level] = number

@@ -116,6 +116,7 @@ class Judge:
                 return self._take(node)
         if self.left() <= 0:
             return Answer(None)
+        # the cheapest proofs first: links of pinned tasks, sets on one node, sums over groups
         normal = self.atoms.normal
         core = forced_across(self.atoms, instance, kept)
         core = no_place_together(self.atoms, instance, kept) if core is None else core
@@ -242,6 +243,7 @@ def elastic(made: RuleModel) -> dict[str, Any]:
     no place at all.
     """
     arrays = made.model.freeze()
+    # placing may fall short, too: so the excess measures what fits nowhere
     placing = [b for b in made.model.row_blocks if b.name in ("assign", "all")]
     placed = [np.arange(block.start, block.stop) for block in placing]
     rows = np.unique(np.concatenate([joined(made.owners)[0], *placed]))
@@ -450,6 +452,7 @@ class _Writer(RowWriter):
         of_sets: list[list[int]] = [[] for _ in range(t)]
         for i in range(len(table.ids)):
             for task in table.tasks_of(i).tolist():
+                # tasks to be together are groups of one: a group may be split over nodes
                 alone = -2 - task if table.rule[i] == TOGETHER else i
                 of_sets[task].append(alone)
         topology = np.asarray(SLOTS.task_key(instance))

@@ -144,6 +144,7 @@ def _changes(atoms: Atoms, some: Ids, by: Mapping[int, float], more: float) -> d
     own = np.where(np.isfinite(own), np.maximum(own, 0.0), 0.0)
     part = total * (own / own.sum() if own.sum() > 0 else np.full(len(own), 1 / len(own)))
     if step is not None:
+        # rounding the cumulated sums gives whole steps that still add up to the total
         part = step * np.diff(np.round(np.cumsum(part / step)), prepend=0.0)
     return {atom: up for atom, up in zip(some.tolist(), part.tolist(), strict=True) if up > 0}
 

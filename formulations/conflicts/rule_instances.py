@@ -191,6 +191,7 @@ def atoms_of(instance: Instance) -> Atoms:
             for r in resources_of(limit, instance)
         ]
         if len(forms) > 1:
+            # by resource: capacity and least load of one stand together
             entries.sort(key=lambda entry: entry[0])
         for r, limit in entries:
             is_set = limit.is_set(instance)
@@ -219,6 +220,7 @@ def _lists(instance: Instance) -> tuple[Ids, ...]:
     for task in instance.tasks.restricted.tolist():
         places = sets[kinds[task] - 1]
         fits = bool((load[task] <= room[places]).all(axis=1).any())
+        # a task that fits none of its nodes clashes by itself, not with its operator
         key = (int(kinds[task]), int(instance.tasks.operator[task]), -1 if fits else task)
         made.setdefault(key, []).append(task)
     return tuple(np.array(tasks, np.int64) for tasks in made.values())

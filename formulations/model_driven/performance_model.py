@@ -198,6 +198,7 @@ class Bundles:
 
     def limits(self) -> Floats:
         """(B,) input rate at which each row reaches its peak under shuffle grouping."""
+        # peak_b = input rate × tuples for each of input × share of the threads, solved for the rate
         arriving = self.share * self.per_input[self.operator]
         limit = np.full(len(self.peak), np.inf)
         np.divide(self.peak, arriving, out=limit, where=arriving > 0)
@@ -223,6 +224,8 @@ class Bundles:
         order = np.lexsort((np.arange(len(self.peak)), self._tenants, -self.peak, self.operator))
         peaks = self.peak[order]
         first = np.searchsorted(self.operator[order], self.operator[order], side="left")
+        # what the slots ahead of a row take, those of its own task only: the sum so far less that
+        # at the first row of the task
         before = np.cumsum(np.where(np.isfinite(peaks), peaks, 0.0))
         before = np.concatenate([[0.0], before])
         taken = before[np.arange(len(peaks))] - before[first]
@@ -235,6 +238,7 @@ class Bundles:
         """(B,) CPU and memory, percent of a slot, of rows that serve these rates."""
         level = np.ones(len(served))
         np.divide(served, self.peak, out=level, where=(self.peak > 0) & np.isfinite(self.peak))
+        # tasks whose rate is unknown count as working at their peak
         level = np.where(np.isnan(level), 1.0, level)
         return self.cpu * level, self.memory * level
 

@@ -63,6 +63,7 @@ def evaluate_model_driven(instance: Instance, plan: Plan) -> Evaluation:
     violations += _lent_slots(instance, plan)
     planned = bundles.peak
     served = bundles.peak
+    # without an input rate every slot is judged at its peak, the most that it can use
     rate = instance.input_rate
     if rate is not None and bundles.known:
         planned, served = bundles.filled(rate), bundles.shuffled(rate)
@@ -146,6 +147,7 @@ def _count(
 ) -> tuple[Bundles, list[Violation]]:
     """Count threads by (machine, slot, operator); report those without a place."""
     index = {node.id: v for v, node in enumerate(plan.nodes)}
+    # a plan that names a slot beyond what its machine lends breaks a rule; it is not malformed
     sizes = np.array([node.slots for node in plan.nodes], dtype=np.int64)
     threads, slots = plan.threads or {}, plan.slots or {}
     placed: Counter[tuple[int, int, int]] = Counter()
@@ -244,12 +246,14 @@ def _traffic(instance: Instance, bundles: Bundles) -> dict[str, Any]:
     # every thread of the sender sends the same to every thread of the receiver
     rates = instance.operators.tuple_rate
     width = int(bundles.slots.max(initial=1))
+    # a slot is numbered machine × width + slot, width the most slots of any machine
     places = (bundles.node, bundles.node.astype(np.int64) * width + bundles.slot)
     inside = [_counts_by_place(instance.num_operators, bundles, place) for place in places]
     total, gains = 0.0, [0.0, 0.0]
     for stream in instance.streams:
         a, b = stream.source, stream.target
         rate = float(rates[a] * stream.selectivity)
+        # rate / (q_a q_b) for each pair of threads, of which those on one place stay inside
         pairs = float(bundles.of_operator[a]) * float(bundles.of_operator[b])
         if math.isnan(rate) or not pairs:
             continue

@@ -293,6 +293,7 @@ class BalanceProblem:
     @cached_property
     def must_move(self) -> Bools:
         """(T,) key groups that may not stay where they are."""
+        # only a list of allowed nodes forbids staying: leaving nodes keep what budgets leave there
         result = np.zeros(self.num_tasks, dtype=np.bool_)
         result[self.restricted] = ~self._rows_hold(self.home[self.restricted])
         return result
@@ -329,6 +330,7 @@ class BalanceProblem:
     def may_be_rows(self, tasks: Ints) -> Bools:
         """(len(tasks), N) where each of these key groups may be, its current node included."""
         from_leaving = self.leaving[self.home[tasks]]
+        # onto leaving nodes go only key groups that are on leaving nodes already
         mask = ~self.leaving[None, :] | (from_leaving | self.into_leaving)[:, None]
         mask[np.arange(len(tasks)), self.home[tasks]] = True
         rows = self.row_of[tasks]
@@ -355,6 +357,7 @@ class BalanceProblem:
     def levels(self, placement: Ints) -> Levels:
         """Return load distance, load left on leaving nodes and both sides of a placement."""
         deviation = self.node_load(placement) - self.share
+        # ALBIC (3) and (4): above for every node, below for staying ones only
         over = max(0.0, float(deviation.max()))
         under = max(0.0, float(-deviation[self.staying].min()))
         left = float(self.load[self.leaving[placement]].sum()) if self.has_leaving else 0.0
@@ -690,6 +693,7 @@ class ListScheduler:
             (len(parts), R) loads.
         """
         used = self._present.copy()
+        # the background is part of the height, and is subtracted from the room already
         total = self._instance.nodes.background[:, 0] + used[:, 0]
         node = np.full(len(parts), -1, dtype=np.int64)
         for part in np.argsort(-loads[:, 0], kind="stable").tolist():
@@ -729,6 +733,7 @@ def bottleneck_of(instance: Instance) -> str:
     InvalidInput
         No resource has a capacity on every staying node, so that none can be said to be used most.
     """
+    # leaving nodes: their load counts, as others have to carry it; their capacity does not
     stays = ~instance.nodes.leaving
     capacity = instance.nodes.capacity[stays]
     known = np.isfinite(capacity).all(axis=0) & (capacity.sum(axis=0) > 0)

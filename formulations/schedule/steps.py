@@ -88,6 +88,7 @@ def find_order(
     whole = _order_of(new_room, steps, parking=False)
     if whole.found:
         return whole
+    # exchanges as one step have no order: one by one there may be one, which copies state
     parted = _order_of(new_room, one_by_one(moves), parking=parking)
     parted.proven &= whole.proven
     return parted
@@ -195,6 +196,7 @@ class _Search:
                 return None
             if not self.room.fits(step):
                 continue
+            # the steps left determine the placement: a set is searched once, however it was reached
             after = frozenset(rest) - {step}
             if after in seen:
                 continue
@@ -238,6 +240,7 @@ def _park(room: Room, left: list[Step], order: Order) -> bool:
                 order.parked.append(move.task)
                 return True
             room.make((aside.back(),))
+            # taken where no third node lets another task move at once
             second = second or (i, aside)
     if second is None:
         return False

@@ -256,6 +256,7 @@ def _by_workers(
     from formulations.storm.problem import density_bound
 
     left = request.remaining()
+    # the bound by densities: with a time limit first, without one only if the solver stopped
     known: float | None = None
     if left is not None:
         known = density_bound(instance, problem, _BOUND_SHARE * left)

@@ -208,6 +208,7 @@ def greedy_split(instance: Instance, tasks: Integers, workers: int, node: int) -
     for done, task in enumerate(order.tolist()):
         fits = (held < most) & (used + load[task] <= room).all(axis=1)
         empty = held == 0
+        # no worker may stay empty: the last executors go to those that are
         if len(tasks) - done <= int(empty.sum()):
             fits &= empty
         if not fits.any():
@@ -304,6 +305,7 @@ def transported(
     if (low > high).any() or (low.sum(axis=1) > most).any() or (room < 0).any():
         return None
     job, node = np.nonzero((high > low) & (room > 0))
+    # from the least numbers up, a maximum flow adds what topologies still miss
     given, short = flow(missing, job, node, (high - low)[job, node], room)
     answer = low.copy()
     answer[job, node] += given

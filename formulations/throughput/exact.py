@@ -272,8 +272,10 @@ def fewest(
         if least is None or imc_gain_of(instance, node) >= least * (1 - SAME):
             request.offer(node)
     if objective == NODES:
+        # fewest nodes in use are most empty patterns
         gain, most_gain = (listed.counts.sum(axis=1) == 0).astype(np.float64), int(usable.sum())
     else:
+        # fewest moves are most tasks that stay
         paying = problem.paying(listed.counts, listed.node_class).sum(axis=1)
         gain, most_gain = listed.counts.sum(axis=1) - paying.astype(np.float64), instance.num_tasks
     at = np.arange(len(listed), dtype=np.int64)

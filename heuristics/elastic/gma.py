@@ -98,6 +98,7 @@ def task_order(instance: Instance) -> NDArray[np.int64]:
     pairs = zip(operator[instance.traffic.source], operator[instance.traffic.target], strict=True)
     edges |= {(int(a), int(b)) for a, b in pairs if a >= 0 and b >= 0 and a != b}
     sorted_first = topological_order(count, sorted(edges))
+    # the last rank is that of tasks without an operator, whose index is −1
     rank = np.full(count + 1, 2 * count + 1)
     rank[:count] = count + np.arange(count)
     rank[sorted_first] = np.arange(len(sorted_first))
@@ -529,6 +530,7 @@ def one_pass(fixed, state, objective, num_classes):
                 if fixed.counted[n] and fixed.capacity[n] > 0.0:
                     u = state.load[n, 0] / fixed.capacity[n]
                     a = fixed.task_load[t, 0] / fixed.capacity[n]
+                    # growth of Σ (u − ū)² = Σ u² − (Σ u)² / M when one share grows from u to u + a
                     first = (2.0 * u + a - (2.0 * shares + a) / members) * a
                 if objective == BOTH:
                     first += link_change(

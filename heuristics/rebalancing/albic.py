@@ -97,6 +97,7 @@ class UnitSolver:
             A plan breaks a limit of the single key groups.
         """
         found = self._solved(units, pins.node_of)
+        # step 3 pins by traffic alone: the pins may be what leaves no solution
         if found is None and pins.node_of and not self.stopped:
             self.notes.append("the pinned pairs left no solution and were let go")
             pins.pairs.clear()
@@ -194,6 +195,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     best = min(
         (r for r in rounds if r.placement is not None), key=lambda r: r.distance, default=None
     )
+    # the last round is taken where it meets maxLD, though one before may be more even
     accepted = max_distance_of(instance, request.options)
     if rounds[-1].placement is not None and rounds[-1].distance <= accepted:
         best = rounds[-1]

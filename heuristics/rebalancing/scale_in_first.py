@@ -143,6 +143,7 @@ def _what_is_left(problem: BalanceProblem, emptied: Ints) -> BalanceProblem:
     """Return the balancing that follows: from the new placement, with the rest of the budget."""
     left = zip(problem.budgets, problem.spent(emptied).tolist(), strict=True)
     budgets = tuple(b._replace(limit=max(0.0, b.limit - spent)) for b, spent in left)
+    # migrations count from where the scale-in ends: it has paid for its own
     rules = None if problem.counted is None else replace(problem.counted, home=emptied)
     return replace(problem, home=emptied, budgets=budgets, counted=rules)
 

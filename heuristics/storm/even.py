@@ -51,6 +51,7 @@ def take_slots(
     numbers: list[int] = []
     taken = 0
     while len(nodes) < wanted and taken < left.max(initial=0):
+        # each round takes one slot of every node that has one left
         for node in order[left > taken][: wanted - len(nodes)]:
             nodes.append(int(node))
             numbers.append(int(used[node]))

@@ -77,6 +77,7 @@ def linearised(components: list[int], edges: list[tuple[int, int]]) -> list[int]
     [2, 0, 1, 3]
     """
     inside = set(components)
+    # Kahn's algorithm with a heap: of those ready the first in the file
     waiting = dict.fromkeys(components, 0)
     after: dict[int, list[int]] = {c: [] for c in components}
     for a, b in edges:
@@ -143,6 +144,7 @@ def fill_slots(
             # the last executors fill the empty slots whatever β says: each worker must be used
             forced = position >= first_forced or left <= int(empty.sum())
             left -= 1
+            # by preference; the capacity of a slot gives way last
             for choice in (empty & forced & fits, fed & fits, fits, held < most):
                 if choice.any():
                     chosen = np.flatnonzero(choice)

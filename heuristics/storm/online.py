@@ -159,6 +159,7 @@ def executors_into_slots(
     """
     ones = np.ones(num_slots, dtype=np.int64)
     soft = capacity.copy()
+    # levels of limits: γ times the mean load, the capacity of a slot, none
     bound = gamma * float(load[:, 0].sum()) / num_slots
     soft[0] = min(soft[0], bound + float(slack(bound)))
     levels = np.stack([soft, capacity, np.full_like(capacity, np.inf)])
@@ -319,6 +320,7 @@ def _node_limits(
     for workers, usable in zip(reach.tolist(), jobs.nodes, strict=True):
         nodes = nodes_to_use(jobs.slots[usable], workers, node_spread)
         least = -(-workers // max(1, nodes))
+        # ⌈W/K⌉ slots a node at δ = 0; at δ = 1 all but one for each of the other K − 1 nodes
         spare = max(0, workers - nodes + 1 - least)
         most.append(least + math.ceil(delta * spare - 1e-9))
         places.append(nodes)

@@ -139,6 +139,7 @@ def stable_descending(key: Floats) -> NDArray[np.int64]:
     largest = np.abs(key[finite]).max(initial=0.0)
     scaled = key.copy()
     if largest > 0:
+        # sums in another order differ in the last digits, and must not change the order
         scaled[finite] = np.round(key[finite] / largest, 12)
     return np.argsort(-scaled, kind="stable")
 
@@ -212,6 +213,7 @@ def _group_of_tasks(
     first = np.full(len(kinds), instance.num_tasks)
     np.minimum.at(first, kind, np.arange(instance.num_tasks))
     rank = np.empty(len(kinds), dtype=np.int64)
+    # groups are numbered by their first task
     rank[np.argsort(first)] = np.arange(len(kinds))
     group = rank[kind]
     return group, np.bincount(group, minlength=len(kinds))

@@ -79,6 +79,7 @@ def lower(
         if best <= target * (1.0 + 1e-6) + 1e-9 or failed >= tries:
             return False
         memory[LEVEL] += 1
+        # steps shrink with each failure, by 0.6 and to 0.004 at least
         goal = max(target, best * (1.0 - memory[STEP]))
         if failed > 1:
             if failed % 4 == 0:
@@ -108,6 +109,7 @@ def mend_all(fixed, state, goal, partners, one, two):
             donor[i] = state.deviation[i]
             if fixed.leaving[i]:
                 donor[i] = 1e300 if state.size[i] > 0 else -1e300
+        # stable, so that plain and compiled runs make the same choices
         order = np.argsort(donor, kind="mergesort")
         takers = order[~fixed.leaving[order]]
         hot, mended, turn = 0, 0, 0
@@ -203,6 +205,7 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit, f
                 continue
             effort = effort_of(efforts, k, change_k, other, change_l) if uneven else float(change)
             gain = now_i - max(after_i, goal) + max(now_j - goal, 0.0) - max(after_j - goal, 0.0)
+            # gain for each migration; among equals the second term, a twentieth, prefers even pairs
             score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_i, after_j)
             if score >= limit:
                 continue
@@ -290,6 +293,7 @@ def water_fill(fixed, state):
             if lowest < 0 or not may_be(fixed, k, lowest):
                 continue
             lifted = state.deviation[lowest] + fixed.load[k]
+            # stage 0 empties leaving nodes: no further above the share than the node now lies below
             top = state.deviation[a] if stage == 1 else -state.deviation[lowest]
             if lifted < top and fits(fixed, state, a, lowest, k, NOBODY):
                 relocate(fixed, state, k, lowest)
@@ -633,6 +637,7 @@ def mend_rules(fixed, state, unit):
                 continue
             worse = broken_by(fixed, state, j, 1.0, k, NOBODY, unit)
             worse += broken_by(fixed, state, i, -1.0, k, NOBODY, unit)
+            # three levels in one number: rules mended less migrations, capacities, then the load
             score = 1e6 * (mended - change) - 1e3 * worse - state.deviation[j] / mean
             if score > best:
                 best, best_k, best_j = score, k, j

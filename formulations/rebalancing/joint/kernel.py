@@ -74,6 +74,7 @@ def best_return(fixed, state, given, other, source, target, price):
             break
         load = fixed.load[k]
         one, two = at_source + load, at_target - load
+        # what both nodes exceed of |deviation| ≤ cap; leaving ones have no lower side
         over = max(0.0, one - fixed.cap) + max(0.0, floor_source - one)
         over += max(0.0, two - fixed.cap) + max(0.0, floor_target - two)
         value = -price * over
@@ -144,6 +145,7 @@ def chain(fixed, state, arcs, wanted):
                 if number == 0 or k >= 0:
                     break
                 chance = uniform(state.random)
+                # the square of a uniform draw prefers the first arcs, which promise most
                 at = begin + np.int64(number * chance * chance)
                 if state.place[arcs.task[at]] == node:
                     k, target = arcs.task[at], arcs.node[at]
@@ -461,6 +463,7 @@ def node_excess(fixed, state, node):
 @inlined
 def note_move(state, k, away):
     """Enter a key group into the list of those away from home, or take it out."""
+    # the list has no gaps: the last entry takes the place of one that leaves
     at = state.moved_at[k]
     if away and at < 0:
         state.moved_at[k] = state.num_moved[0]
@@ -496,6 +499,7 @@ def relocate(fixed, state, k, target):
     source = state.place[k]
     total = state.total
     total[GAIN] += gain_of(fixed, state, k, target) - gain_of(fixed, state, k, source)
+    # the excess of both nodes is subtracted before the move and added after it: O(E) a move
     total[EXCESS] -= node_excess(fixed, state, source) + node_excess(fixed, state, target)
     total[EXCESS] -= left_excess(fixed, state)
     unlink(state, k, source)
