@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ from experiments.studies.lab.runner import Steps, Walk, command, run_lab, send, 
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
 CORES = 0.3
 """Of each machine, held by a control group."""
@@ -43,19 +41,6 @@ ADAPTIVE: dict[str, Any] = {
 """Rescale at once: the defaults wait up to a minute."""
 _ROUNDS = "500000"
 _COMPILED, _SETTLED = 12.0, 6.0
-
-
-@contextmanager
-def flink_up(folder: Path, settings: dict[str, Any]) -> Iterator[tuple[FlinkCluster, Machines]]:
-    """Start a Flink with a task manager on each machine."""
-    with ExitStack() as stack:
-        machines = stack.enter_context(Machines(MACHINES, MEGABITS))
-        own = {"taskmanager.cpu.cores": CORES, **ADAPTIVE, **settings}
-        lab = stack.enter_context(FlinkCluster(folder, host=GATEWAY, settings=own))
-        for name in MACHINES:
-            lab.start(name, host=machines.address(name), inside=machines.inside(name))
-        lab.wait_for(set(MACHINES))
-        yield lab, machines
 
 
 def wait_for_slots(lab: FlinkCluster, job: str, slots: int) -> float:
@@ -78,7 +63,14 @@ def rates(folder: Path, seconds: float) -> tuple[float, float, float]:
     def step(text: str) -> None:
         told(f"load {os.getloadavg()[0]:.0f}: {text}")
 
-    with flink_up(folder, {}) as (lab, machines):
+    settings = {"taskmanager.cpu.cores": CORES, **ADAPTIVE}
+    with (
+        Machines(MACHINES, MEGABITS) as machines,
+        FlinkCluster(folder, host=GATEWAY, settings=settings) as lab,
+    ):
+        for name in MACHINES:
+            lab.start(name, host=machines.address(name), inside=machines.inside(name))
+        lab.wait_for(set(MACHINES))
         arguments = (*[str(SLOTS)] * 5, "600", "0", _ROUNDS, _ROUNDS, str(rate.file))
         _, job = submitted(lab, arguments)
         walk = Walk("flink", lab.url, folder)

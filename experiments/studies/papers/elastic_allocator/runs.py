@@ -122,9 +122,7 @@ def without_links(instance: Instance) -> Instance:
 def nodes_of(instance: Instance, result: Result) -> NDArray[np.int32]:
     """(T,) node of each task in a result's plan."""
     assert result.plan is not None
-    index = {n: i for i, n in enumerate(instance.nodes.ids)}
-    placed = [index[result.plan.assignment[t]] for t in instance.tasks.ids]
-    return np.array(placed, dtype=np.int32)
+    return result.plan.node_indices(instance)
 
 
 def testbed(workload: int, seed: int, method: str, **changed: float) -> Row:
