@@ -74,13 +74,7 @@ def meant(word: str, known: Iterable[str], otherwise: str = "one of") -> str:
 
 
 def expect(name: str, value: object, kind: type, remedy: str) -> None:
-    """Refuse an argument that is of another type.
-
-    Raises
-    ------
-    InvalidInput
-        It is.
-    """
+    """Refuse, by `InvalidInput`, an argument that is of another type."""
     if not isinstance(value, kind):
         reason = f"is of type {type(value).__name__}, not {kind.__name__}"
         raise InvalidInput(Problem(name, value, reason, remedy))

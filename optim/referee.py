@@ -597,13 +597,7 @@ def _evaluated(instance: Instance, node: Ints, slot: Ints | None, asked: str) ->
 
 
 def check_belongs(instance: Instance, plan: Plan) -> None:
-    """Refuse a plan that was made for another instance or names what does not exist.
-
-    Raises
-    ------
-    InvalidInput
-        See above.
-    """
+    """Refuse, by `InvalidInput`, a plan of another instance, or one with names unknown there."""
     expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
     expect("plan", plan, Plan, "read a file by Plan.load(FILE)")
     if plan._instance is instance:

@@ -119,13 +119,7 @@ def _starts_broken(result: Result, text: bytes) -> bool:
 
 
 def insisted(result: Result, text: bytes) -> tuple[Result, dict[str, Any] | None]:
-    """Certify what a result claims, in up to a minute or twice the time of the solve.
-
-    Parameters
-    ----------
-    result, text
-        As for `certified`, which says what is returned.
-    """
+    """Return what `certified` does, in up to a minute or twice the time of the solve."""
     limit = max(_MOST_SECONDS, 2 * result.times.get("total", 0.0))
     return _kept(result, lambda: certified(result, text, nodes=_MOST_CASES, seconds=limit))
 

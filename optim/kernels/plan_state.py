@@ -42,10 +42,8 @@ if TYPE_CHECKING:
     Real = NDArray[np.float64]
 
 
-def pairs_of(instance: Instance | None, tasks: int = 0) -> tuple[Any, Any, Any]:
+def pairs_of(instance: Instance) -> tuple[Any, Any, Any]:
     """CSR of the single task pairs, each in both directions: (E, 2) sent and received."""
-    if instance is None:
-        return np.zeros(tasks + 1), np.zeros(0), np.zeros((0, 2))
     flows, count = instance.flows, instance.num_tasks
     low = np.minimum(flows.source, flows.target).astype(np.int64)
     high = np.maximum(flows.source, flows.target)
@@ -250,7 +248,7 @@ def _ints(
     tasks, nodes = instance.num_tasks, instance.num_nodes
     places, follows = nodes + len(inside), shape[2]
     kind, allowed, target = placing_masks(binding)
-    starts, other, _ = pairs_of(instance) if follows else pairs_of(None, tasks)
+    starts, other, _ = pairs_of(instance) if follows else (np.zeros(tasks + 1), [], [])
     side_starts, sides, _ = sides_of(instance) if follows else (np.zeros(tasks + 1), [], [])
     flows = instance.flows
     members = [side for block in flows.blocks for side in (block.sources, block.targets)]

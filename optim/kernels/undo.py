@@ -303,10 +303,7 @@ def _exchange_back(
 def staying_if_as_good(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
     """Return the current placement where all moves of a plan together bring nothing.
 
-    Parameters
-    ----------
-    instance, node, objectives
-        As of `without_needless`.
+    Its arguments are those of `without_needless`.
     """
     home = instance.tasks.node.astype(node.dtype)
     settled = home.min(initial=0) >= 0 and not instance.nodes.leaving[home].any()
@@ -318,10 +315,7 @@ def staying_if_as_good(instance: Instance, node: Ints, objectives: Sequence[Figu
 def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
     """Return the plan that identical nodes and tasks make of this one, where it moves less.
 
-    Parameters
-    ----------
-    instance, node, objectives
-        As of `without_needless`.
+    Its arguments are those of `without_needless`.
     """
     if instance.num_tasks > _MOST_TASKS or any(figure.value is None for figure in objectives):
         return node

@@ -167,13 +167,7 @@ def broken_by(
 
 
 def check_promise(method: Method, broken: Sequence[Violation]) -> None:
-    """Refuse a plan that breaks rules its method promises to keep.
-
-    Raises
-    ------
-    RefereeRefused
-        It does.
-    """
+    """Refuse, by `RefereeRefused`, a plan that breaks rules which its method promises to keep."""
     if broken and method.promises_feasibility:
         told = "; ".join(str(v) for v in broken[:_SHOWN])
         raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {told}")

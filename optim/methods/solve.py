@@ -375,13 +375,7 @@ def _with_start_time(result: Result, given: Start | None) -> Result:
 def _start_of_mending(
     asked: Settings, chosen: Method, start: BrokenStart, least: LeastExcess
 ) -> Start | None:
-    """Return the warm start: of a method, the best of its plans with and without mending.
-
-    Raises
-    ------
-    InvalidInput
-        As `resolve_start` does.
-    """
+    """Return the warm start: of a method, the best of its plans with and without mending."""
     if asked.warm_start is None:
         return None
     # of the time limit a quarter for each instance that the start may be of
@@ -410,13 +404,7 @@ def _start_of_mending(
 def _chosen(
     instance: Instance, method: str, asked: Settings
 ) -> tuple[Method | None, tuple[str, ...]]:
-    """Return the method, aimed, and all limits that are dropped; ``None`` where none suits.
-
-    Raises
-    ------
-    InvalidInput
-        As `solve` does.
-    """
+    """Return the method, aimed, and all limits that are dropped; ``None`` where none suits."""
     if method == PORTFOLIO:
         relaxed = without_limits(instance, asked.ignore)
         choice = next(choices(relaxed, asked.time_limit, asked.objective, asked.prefer), None)
