@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 from streamplace.clusters.storm.nimbus import SCHEDULER
 from streamplace.present.arguments import declare, output_file
@@ -30,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the jar, and print the commands for Nimbus."""
+    if args.output is None:
+        reason = "is standard output, which gets the line for storm.yaml"
+        raise InvalidInput(Problem("--output", "-", reason, "name a file"))
     jar = files("streamplace.clusters.storm") / "plugin" / "streamplace-storm.jar"
     write_atomic(Path(args.output), jar.read_bytes())
     sys.stdout.write(f'storm.scheduler: "{SCHEDULER}"\n')

@@ -340,7 +340,9 @@ def test_no_placement(document: dict[str, Any], path: str) -> None:
         read_placement(document)
 
 
-@pytest.mark.parametrize("address", ["nimbus://", "nimbus://h:port", "nimbus://h:99999"])
+@pytest.mark.parametrize(
+    "address", [f"nimbus://{end}" for end in ("", "h:port", "h:99999", "h:9²")]
+)
 def test_no_address(address: str) -> None:
     with pytest.raises(InvalidInput, match="is no address of Nimbus"):
         Nimbus(address, 1.0)
@@ -409,3 +411,5 @@ def test_the_plugin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["storm", "plugin", "-o", str(jar)]) == 0
     assert capsys.readouterr().out == 'storm.scheduler: "streamplace.PlanScheduler"\n'
     assert jar.read_bytes()[:2] == b"PK" and jar.stat().st_size <= 30_000
+    assert main(["storm", "plugin", "-o", "-"]) == 2
+    assert "name a file" in capsys.readouterr().err
