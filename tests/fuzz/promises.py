@@ -14,6 +14,9 @@ EMPTIES = frozenset({
 #: the same unless told otherwise
 DRAINS = frozenset({"joint-milp", "joint-search", "albic"})
 _TASK_ALLOCATION = ("naive", "task-level", "top-down", "partition", "imc-search")
+#: leave as few tasks on leaving nodes as they can, before any objective but those of these, too
+LEAVES_FEWEST = frozenset({"plan-search"})
+OF_LEAVING = frozenset({"load_distance"})
 #: heuristics that an exact method starts from, and never returns less than
 FAMILY = {
     "imc-exact": _TASK_ALLOCATION,

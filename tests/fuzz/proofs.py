@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.fuzz.claim import Claim
 from tests.fuzz.figures import measure
-from tests.fuzz.promises import EMPTIES, leaves_behind, reads_more
+from tests.fuzz.promises import EMPTIES, LEAVES_FEWEST, OF_LEAVING, leaves_behind, reads_more
 from tests.fuzz.rules import TIGHT, broken
 
 Findings = Iterator[tuple[str, str]]
@@ -219,6 +219,13 @@ def _staying(claim: Claim) -> Findings:
     if not claim.feasible:
         yield "worse-than-staying", f"no feasible plan, and staying keeps every rule ({stays!r})"
         return
+    if claim.method in LEAVES_FEWEST and claim.name not in OF_LEAVING:
+        plans = np.array([claim.node, home])
+        left, now = (reading.leaving[plans] & reading.can_stay_off).sum(axis=1).tolist()
+        if left > now:
+            yield "worse-than-staying", f"{left} tasks on leaving nodes, staying has {now}"
+        if left != now:  # counts before the objective
+            return
     value = claim.worth(claim.figures)
     value = claim.value if value is None else value
     if claim.worse_by(value, stays) > 1e-9 * max(abs(stays), abs(value)) + claim.rounding():

@@ -269,3 +269,32 @@ def test_the_referee_judges_no_placement_twice(monkeypatch: pytest.MonkeyPatch) 
     assert plan is not None
     assert len(judged) > 10
     assert len(judged) == len(set(judged))
+
+
+@pytest.mark.seeds(20)
+@pytest.mark.parametrize("seed", range(240))
+def test_it_is_never_below_staying_by_tasks_left_and_then_its_objective(seed: int) -> None:
+    rng, document = random.Random(seed), generate(seed, frozenset(PROBES), 0.0, 600)
+    nodes = document["nodes"]
+    document.get("limits", {}).pop("max_workers_restarted", None)  # wants the slots of today
+    rng.choice(nodes)["leaving"] = True
+    listed = {task["id"]: task for task in document.get("tasks", [])}
+    for name in Instance.from_dict(document).tasks.ids:
+        task = listed.setdefault(name, {"id": name})
+        task["node"] = rng.choice(task.get("allowed") or [node["id"] for node in nodes])
+    document["tasks"] = list(listed.values())
+    made = Instance.from_dict(document)
+    made = without_limits(made, set(limits_set(made)) - get_method("plan-search").honours)
+    home = made.tasks.node
+    if not made.has_traffic or not made.num_tasks or not evaluate_indices(made, home).feasible:
+        return
+    result = solve(made, "plan-search", objective="imc_gain", effort=0.1)
+    assert result.plan is not None
+    assert result.objective is not None
+
+    def left(node: Any) -> int:
+        return int((made.nodes.leaving[node] & made.has_open_node).sum())
+
+    stays = evaluate_indices(made, home).objective("imc_gain")
+    found = left(result.plan.node_indices(made)), -float(result.objective.value or 0.0)
+    assert found <= (left(home), -float(stays or 0.0) + 1e-9)
