@@ -281,6 +281,7 @@ def test_it_is_never_below_staying_by_tasks_left_and_then_its_objective(seed: in
     listed = {task["id"]: task for task in document.get("tasks", [])}
     for name in Instance.from_dict(document).tasks.ids:
         task = listed.setdefault(name, {"id": name})
+        task.pop("slot", None)
         task["node"] = rng.choice(task.get("allowed") or [node["id"] for node in nodes])
     document["tasks"] = list(listed.values())
     made = Instance.from_dict(document)
