@@ -137,8 +137,8 @@ class _Solve:
         check_known(instance, self.objective, _anywhere(instance))
         self.binding, self.exact = without_slots(instance, _HONOURS)
         names = {figure.name for figure in self.objective.singles}
-        bounded = self.binding.limits.max_load_distance is not None and instance.open_nodes.any()
-        if bounded:  # else capacities say it
+        most = self.binding.limits.max_load_distance if instance.open_nodes.any() else None
+        if most is not None:  # else capacities say it
             names.add("load_distance")
         for figure in sorted(names.intersection(CONTINUOUS)):
             refuse_continuous(self.solver, f"the model has {figure} as no integer")
@@ -156,9 +156,8 @@ class _Solve:
             stars=name == METHOD.name, empties=empties, method=name, others=others,
         )  # fmt: skip
         self.figures = FigureRows(instance, self.made, place_rules(instance))
-        if bounded:
-            most, distance = self.binding.limits.max_load_distance, find_objective("load_distance")
-            columns = self.figures.of(distance).column
+        if most is not None:
+            columns = self.figures.of(find_objective("load_distance")).column
             self.made.model.add_rows("distance", -np.inf, most, 0, columns, 1.0, num_rows=1)
         self.aimed: tuple[Any, Floats, float] | None = None
         self.outcome = Outcome(Termination.TIME_LIMIT)
