@@ -259,6 +259,7 @@ def sort_factors(con: DuckDBPyConnection) -> tuple[list[str], list[str]]:
     several = ", ".join(f"min({v}) <> max({v}) AS f{i}" for i, v in enumerate(values))
     any_of = ", ".join(f"bool_or(f{i}) AS f{i}" for i in range(len(names)))
     levels = ("()", "(instance_sha256)", "(instance_sha256, method_label, used, seed)")
+    # GROUPING has a bit for each that is not grouped by: 0 by settings, 1 by instance, 3 over all
     found = ask(
         con,
         f"SELECT level, {any_of} FROM (SELECT GROUPING(instance_sha256, seed) AS level, {several} "

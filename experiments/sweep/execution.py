@@ -584,7 +584,7 @@ def make_chunks(
     list of list of int
         Indices of the runs; every run in exactly one chunk.
     """
-    order = sorted(range(len(seconds)), key=lambda i: (-seconds[i], i))
+    order = sorted(range(len(seconds)), key=lambda i: (-seconds[i], i))  # ties by place
     left = sum(seconds)
     chunks: list[list[int]] = []
     chunk: list[int] = []

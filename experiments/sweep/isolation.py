@@ -145,6 +145,7 @@ class IsolatedCaller:
         try:
             answer = self._exchange(self._child, payload, timeout, memory_limit)
         finally:
+            # an error was raised and caught in a child that is sound; all else spoils its memory
             if answer is None or answer.outcome not in (Outcome.OK, Outcome.ERROR):
                 self.close()
         if memory_limit and self._child and self._child.resident() > memory_limit // 2:
@@ -253,6 +254,7 @@ class _Child:
 
     def crashed(self, memory_limit: int | None) -> Answer:
         """Say how the runner ended, with the last it wrote to its standard error."""
+        # the socket closes a moment before the guardian has waited for the runner
         select.select([self._status], [], [], 2 * _STOP_SECONDS)
         self._close_lifeline()
         data = os.read(self._status, _STATUS.size)

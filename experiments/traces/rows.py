@@ -205,6 +205,7 @@ def read_rows(
     bad = F.expr(_bad(raw, faults, files)).alias(BAD)
     frame = raw.frame.select(*values, bad, FILE)
     named = (re.sub("^file:/+", "file:/", file) for file in raw.scanned)  # as rows have it
+    # 32 bits a row instead of a path; where two files have the same sum, paths stay
     numbers = {zlib.crc32(file.encode()): file for file in named}
     numbers = numbers if len(numbers) == len(raw.scanned) else {}
     return Rows(frame, columns, known, files, paths.paths, numbers=numbers)
@@ -351,6 +352,7 @@ def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) ->
     U+FFFD, which Spark puts for bytes that are no text, may stand in a file itself, and so may
     quotes inside a value.
     """
+    # the text reader keeps bytes as they are, the other readers put U+FFFD for them
     lines = session.read.text(list(paths))
     torn = files.format == "csv" and not files.multiline and bool(files.quote)
     broken = _torn(files) if torn else "false"
@@ -398,6 +400,7 @@ def check_closed(session: SparkSession, files: Files, file: str) -> None:
         for (text,) in lines.toLocalIterator():
             between = reader.line_num == ended
             skipped = between and text.startswith(comment)
+            # a delimiter of several characters, which Python does not take, becomes one
             yield "\n" if skipped else text.replace(files.delimiter, MARK) + "\n"
 
     doubled = files.escape == files.quote
@@ -672,6 +675,7 @@ def find(schema: StructType, name: str) -> Leaf | None:
         fits = [f for f in kind.fields if re.match(rf"{re.escape(f.name)}($|[.\[])", rest)]
         if not fits:
             return None
+        # longest first: a column named with a dot goes before the field of a shorter one
         chosen = max(fits, key=lambda f: len(f.name))
         sql = f"{sql}.{_quoted(chosen.name)}" if sql else _quoted(chosen.name)
         path.append(chosen.name)
@@ -734,6 +738,7 @@ def _value(leaf: Leaf, kind: str, files: Files) -> tuple[str, str]:
             faults.append(f"coalesce(contains({text}, {quoted(_REPLACED)}), false)")
         return value, " OR ".join(faults)
     if leaf.type in ("nanos", "nanos_ntz"):
+        # div cuts towards 0: without the remainder moments before 1970 would be rounded up
         moment = dated(f"timestamp_micros(({raw} - pmod({raw}, 1000)) div 1000)")
         return (f"to_utc_timestamp({moment}, {zone})" if leaf.type == "nanos_ntz" else moment), ""
     if leaf.type in ("timestamp_ntz", "date"):
