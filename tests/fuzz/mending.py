@@ -8,7 +8,7 @@ objective. Rows and the excess are reckoned here, from the format's page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +30,8 @@ EVERY = FIELDS | {
     "direction", "rate_driven", "max_load", "limits.max_migration_state", "limits.max_nodes_used",
     "exclusive_nodes",
 }  # fmt: skip
+FORCED = "forced"
+"""As a field: tasks that may not stay, slots that are too few, other numbers of workers."""
 """Newer fields that are drawn: those of tests that name seeds, and those of `main`."""
 DROPS = re.compile(r"--ignore (\w+) drops")
 _LIMITED = 0.4
@@ -85,7 +87,31 @@ def broken_instance(
             del task["node"]
     if "max_load" in fields and draw.chance(_LIMITED):
         add_max_load(draw, document, reading, nodes)
+    if FORCED in fields and not some:
+        _force(draw, document)
     return document
+
+
+def _force(draw: Draw, document: Document) -> None:
+    """Have the current placement violate lists of allowed nodes, slots, or numbers of workers."""
+    nodes = [node["id"] for node in document["nodes"]]
+    if draw.chance(0.4):
+        for task in document["tasks"]:
+            others = [node for node in nodes if node != task["node"]]
+            if others and draw.chance(0.3):
+                task["allowed"] = draw.some(others)
+    if draw.chance(0.5):
+        first = document["resources"][0]
+        greatest = float(Reading(document).load[:, 0].max())
+        for node in document["nodes"]:
+            node["slots"] = draw.randint(1, 3)
+            if draw.chance(0.3):
+                node["slot_capacity"] = {first: greatest * draw.choice([0.8, 1.0, 2.0])}
+    if document.get("operators") and draw.chance(0.4):
+        jobs = document.setdefault("topologies", [{"id": "job0"}])
+        jobs[0]["workers"] = draw.randint(1, 4)
+        for operator in document["operators"]:
+            operator.setdefault("topology", draw.choice(jobs)["id"])
 
 
 def _sums(reading: Reading) -> np.ndarray:
@@ -216,8 +242,8 @@ class Rows:
         return np.asarray(Rows(_OneClaim(self.claim, space), self.slack).amounts[0][0])  # type: ignore[arg-type]
 
     @cached_property
-    def valid(self) -> np.ndarray:
-        """(M,) which keep the budgets and are nowhere worse than the current placement."""
+    def within(self) -> np.ndarray:
+        """(M,) which keep the budgets and are nowhere worse than the current one, but for slots."""
         amounts, sizes = self.amounts
         relative, of_all = (1e-6, 1e-8) if self.slack == LOOSE else (1e-9, 1e-12)
         worse = (amounts > self.now() * (1 + relative) + of_all * sizes).any(axis=1)
@@ -228,9 +254,14 @@ class Rows:
             for name in ("migrations", "migration_cost", "migration_state")
             if f"max_{name}" in rules
         ]
-        if self.claim.reading.slots_matter:  # the tasks of today fit the slots: so must others
-            hard.append(dealer(self.claim.reading, self.slack).possible(space.at))
         return np.logical_and.reduce([~worse, rules["max_inflow"], *hard])
+
+    @cached_property
+    def valid(self) -> np.ndarray:
+        """(M,) which of these fit the slots: all, where the tasks of today do, else some of all."""
+        if not self.claim.reading.slots_matter:
+            return self.within
+        return self.within & dealer(self.claim.reading, self.slack).possible(self.claim.space.at)
 
 
 class _One:
@@ -249,10 +280,10 @@ class _OneClaim:
 
 
 def comparable(claim: Claim) -> bool:
-    """Whether every rule has a row here, or is kept by the tasks of today.
+    """Whether every rule has a row here; what slots are exceeded by is not computed (`_fits`).
 
-    What slots are exceeded by is not reckoned: the tasks of today have to fit them. Where some have
-    no node, rows are those of nodes; where none has one, there is nothing to mend.
+    Where some tasks have no node, rows are those of nodes; where none has one, there is nothing to
+    mend.
     """
     reading, limits = claim.reading, claim.reading.limits
     if not claim.space.complete or claim.name is None or not (reading.home >= 0).any():
@@ -268,9 +299,13 @@ def comparable(claim: Claim) -> bool:
         or {"max_nodes_used", "max_load_distance"} & set(limits)
     ):
         return False
-    if not reading.slots_matter:
-        return True
-    return whole and bool(dealer(reading, TIGHT).possible(reading.home[None])[0])
+    return whole or not reading.slots_matter
+
+
+def _fits(reading: Reading, node: Iterable[int]) -> bool:
+    """Whether tasks on these nodes fit the slots, with the numbers of workers asked for."""
+    at = np.array([list(node)])
+    return not reading.slots_matter or bool(dealer(reading, TIGHT).possible(at)[0])
 
 
 _CLOSE = 1e-8
@@ -285,7 +320,9 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
     if (loose.valid & (loose.excess <= _CLOSE)).any():
         return  # the other probes have it
     exact, mending = claim.declared["kind"] == "exact", claim.result.mending
-    if mending is not None and not loose.valid.any():
+    # what exceeds slots now may do so in a plan: placements that fit them are some of all then
+    every = _fits(claim.reading, claim.reading.home)
+    if mending is not None and not (loose.valid if every else loose.within).any():
         yield "mend-impossible", "no placement is nowhere worse, and there is an answer"
     if not tight.valid.any():
         return
@@ -302,13 +339,16 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
             yield "mend-outside", f"{claim.node} breaks allowed or leaving"
         return
     m = int(same[0])
-    if not loose.valid[m]:
+    fits = _fits(claim.reading, claim.space.at[m])
+    if not loose.within[m] or (every and not loose.valid[m]):
         amounts, now = loose.amounts[0][m], loose.now()
         yield "mend-worse", f"rows {np.flatnonzero(amounts > now).tolist()}: {amounts} now {now}"
         return
     mine, least = float(loose.excess[m]), float(tight.excess[tight.valid].min())
-    if abs(mine - mending.excess) > 1e-6 * max(mine, 1e-3):
+    off = abs(mine - mending.excess) if fits else mine - mending.excess
+    if off > 1e-6 * max(mine, 1e-3):
         yield "mend-figure", f"excess {mending.excess!r}, ours {mine!r}"
+    mine = mending.excess  # with what exceeds slots
     level = claim.result.objective_levels[0]
     if level.name != "excess" or (level.bound or 0.0) > least * (1 + 1e-6) + _CLOSE:
         yield "mend-bound", f"{level}, least excess {least!r}"

@@ -21,7 +21,7 @@ from typing import Any
 from tests.fuzz.cases import Finding, Question
 from tests.fuzz.claim import Claim
 from tests.fuzz.generate import Draw, generate
-from tests.fuzz.mending import SOFT, broken_instance, comparable
+from tests.fuzz.mending import FORCED, SOFT, broken_instance, comparable
 from tests.fuzz.newer import add_max_load
 from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
 from tests.fuzz.proofs import compared
@@ -52,7 +52,7 @@ def instance_of(seed: int, start: str, method: str, sure: frozenset[str] = froze
     """
     if start == "broken":
         some = seed % _SOME == 0
-        document = broken_instance(seed, known_fields(), some=some, sure=sure)
+        document = broken_instance(seed, known_fields() | {FORCED}, some=some, sure=sure)
     else:
         document = generate(seed, known_fields(), modelled=0.0, placements=4_000, sure=sure)
         draw = Draw(seed + 2)

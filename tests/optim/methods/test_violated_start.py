@@ -17,7 +17,7 @@ from optim.rules import slot_assignment
 from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.cases import Finding
-from tests.fuzz.mending import EVERY, FIELDS, broken_instance
+from tests.fuzz.mending import EVERY, FIELDS, FORCED, broken_instance
 from tests.fuzz.product import Calls
 from tests.fuzz.tally import asked
 
@@ -222,6 +222,12 @@ def test_all_placements_agree(seed: int) -> None:
 def test_all_placements_agree_where_some_tasks_have_no_node(seed: int) -> None:
     methods = ["balance-milp", "imc-milp", "eoa-milp", "storm-milp", "throughput-milp"]
     assert told_wrong(seed, methods, some=True) == []
+
+
+@pytest.mark.seeds(3)
+@pytest.mark.parametrize("seed", range(1000, 1006))
+def test_all_placements_agree_where_tasks_may_not_stay_or_exceed_slots(seed: int) -> None:
+    assert told_wrong(seed, ["imc-milp"], EVERY | {FORCED}) == []
 
 
 @pytest.mark.parametrize(
