@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RULES",
     "RULE_NAMES",
+    "SLOT_RULES",
     "Form",
     "Rule",
     "broken",
@@ -105,6 +106,8 @@ MENDED = frozenset({"placed"} | {rule.name for rule in RULES if rule.mended})
 """Rules that repair restores."""
 _ALWAYS = frozenset({"placed"})
 _IN_SLOTS = OF_SLOT_ASSIGNMENT | {Form.SLOTS, Form.SLOT_COUNT}
+SLOT_RULES = tuple(rule for rule in RULES if rule.form in _IN_SLOTS)
+"""Rules of how tasks share slots."""
 
 
 def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violation]:

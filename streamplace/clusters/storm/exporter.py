@@ -27,9 +27,9 @@ from scipy.optimize import linear_sum_assignment
 from optim.errors import InvalidInput, Problem
 from optim.format.document import parse_json
 from optim.plugins import Option
+from optim.rules import SLOT_RULES
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
-from optim.rules.slots import SLOTS
 from streamplace.clusters.exchange.declarations import Exporter, Ledger, Places
 from streamplace.clusters.storm.model import FIRST_PORT, MOST_SLOTS, PORTS, port_text
 from streamplace.clusters.storm.submit import PLACEMENT_FORMAT, StormPlacement, read_placement
@@ -375,15 +375,22 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
             reason = f"needs {violation.needed:g}, has {violation.available:g}: {violation.rule}"
             ledger.problem(f"slots: {violation.where}", None, reason, _SLOTS)
         return places.node
-    kept = _staying_slots(instance, places)
-    if any(SLOTS.violations(Placement(instance, places.node, kept))):
-        ledger.reading("the plan decides no slots: they are those that the referee assigned")
-        return _renumbered(instance, places, assigned.slot)
-    ledger.reading(
-        "the plan decides no slots: executors that stay keep theirs, the others join their "
-        "topology's worker on the node, or the first idle slot"
-    )
-    return kept
+    if _keeps_slots(instance, places, kept := _staying_slots(instance, places)):
+        ledger.reading(
+            "the plan decides no slots: executors that stay keep theirs, the others join their "
+            "topology's worker on the node, or the first idle slot"
+        )
+        return kept
+    ledger.reading("the plan decides no slots: they are those that the referee assigned")
+    # other numbers may be other workers that restart
+    named = _renumbered(instance, places, assigned.slot)
+    return named if _keeps_slots(instance, places, named) else assigned.slot
+
+
+def _keeps_slots(instance: Instance, places: Places, slot: Ints) -> bool:
+    """Whether slots keep every rule that is of slots."""
+    placement = Placement(instance, places.node, slot)
+    return not any(v for rule in SLOT_RULES for v in rule.violations(placement))
 
 
 def _staying_slots(instance: Instance, places: Places) -> Ints:

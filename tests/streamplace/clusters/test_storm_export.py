@@ -165,6 +165,30 @@ def test_a_plan_that_decides_half_of_its_slots_is_refused() -> None:
         export_plan("storm", instance, plan)
 
 
+@pytest.mark.parametrize(
+    ("more", "slots"),
+    [
+        ({"sets": [{"id": "p", "operator": "c", "rule": "apart", "over": "slot"}]}, [0, 1]),
+        ({"limits": {"max_workers_restarted": 1}}, [1, 1]),
+    ],
+)
+def test_slots_keep_what_the_referee_demands_of_them(
+    more: dict[str, Any], slots: list[int]
+) -> None:
+    """Both executors would join one worker; or take a new one though only one may change."""
+    now = [("b", 0), ("b", 1)] if "sets" in more else [("a", 1), ("a", 1)]
+    document = draining().to_dict() | {"limits": {}, "topologies": [{"id": "t"}]} | more
+    document["tasks"] = [
+        {"id": f"c/{i}", "operator": "c", "node": n, "slot": k} for i, (n, k) in enumerate(now)
+    ]
+    instance = Instance.from_dict(document)
+    plan = Plan.from_indices(instance, [0, 0])
+    assert evaluate(instance, plan).feasible
+    found = decided_slots(instance, Places(np.array([0, 0])), Ledger())
+    assert sorted(found.tolist()) == slots
+    assert evaluate(instance, Plan.from_indices(instance, [0, 0], found)).feasible
+
+
 @st.composite
 def placed(draw: st.DrawFn) -> tuple[Instance, list[int]]:
     """Topologies with workers, loads, slots of a size, and a placement without slots."""
@@ -180,6 +204,10 @@ def placed(draw: st.DrawFn) -> tuple[Instance, list[int]]:
                 "slot": draw(st.integers(0, 2)),
             }
         tasks.append(entry)
+    limits = {"max_tasks_per_slot": draw(st.integers(1, 4))}
+    if all("slot" in task for task in tasks) and draw(st.booleans()):
+        limits["max_workers_restarted"] = draw(st.integers(0, 4))
+    rules = draw(st.lists(st.sampled_from(["apart", "together", "spread"]), max_size=2))
     instance = Instance.from_dict(
         {
             "format": "streamplace.instance/1",
@@ -194,7 +222,13 @@ def placed(draw: st.DrawFn) -> tuple[Instance, list[int]]:
             ],
             "operators": [{"id": f"c{i}", "topology": f"t{i}"} for i in range(topologies)],
             "tasks": tasks,
-            "limits": {"max_tasks_per_slot": draw(st.integers(1, 4))},
+            "sets": [
+                {"id": f"s{i}", "operator": "c0", "over": "slot", "rule": rule}
+                | ({"at_least": 2} if rule == "spread" else {})
+                for i, rule in enumerate(rules)
+                if any(task["operator"] == "c0" for task in tasks)
+            ],
+            "limits": limits,
         }
     )
     return instance, [draw(st.integers(0, nodes - 1)) for _ in tasks]
@@ -222,7 +256,10 @@ def test_what_is_written_is_what_the_referee_accepts(case: tuple[Instance, list[
         )
 
 
-_OF_SLOTS = {"slots", "slot_capacity", "one_topology_a_slot", "workers", "max_tasks_per_slot"}
+_OF_SLOTS = {
+    "slots", "slot_capacity", "one_topology_a_slot", "workers", "max_tasks_per_slot", "slot_sets",
+    "max_workers_restarted",
+}  # fmt: skip
 
 
 def test_names_the_format_cannot_hold() -> None:
