@@ -14,7 +14,8 @@ from typing import Any
 
 from tests.fuzz.cases import Finding, examine
 from tests.fuzz.changed import CHANGES
-from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
+from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields, registered
+from tests.fuzz.promises import MODEL_DRIVEN
 from tests.fuzz.reading import Document
 from tests.fuzz.shrink import shrink
 from tests.fuzz.tally import STARTS, Tally
@@ -62,7 +63,7 @@ def _count(options: argparse.Namespace) -> int:
     """Ask until each method has so many judged proofs, or the time is over."""
     options.out.mkdir(parents=True, exist_ok=True)
     tally = Tally(options.counts or options.out / "tally.json", options.seed * SEEDS_A_RUN)
-    methods, calls = options.methods.split(","), Calls(patience=options.patience)
+    methods, calls = counted(options.methods), Calls(patience=options.patience)
     sure = frozenset(filter(None, options.sure.split(",")))
     ends, counts = time.monotonic() + options.seconds, Counter[tuple[str, str]]()
     while time.monotonic() < ends and tally.lacking(methods, options.per_method):
@@ -73,6 +74,15 @@ def _count(options: argparse.Namespace) -> int:
         tally.save()
     print(tally.table())
     return 1 if counts else 0
+
+
+def counted(named: str) -> list[str]:
+    """Return the methods whose proofs are counted: those named, else all exact ones of tasks."""
+    known = registered()
+    if unknown := [name for name in filter(None, named.split(",")) if name not in known]:
+        raise SystemExit(f"{', '.join(unknown)}: no method; one of {', '.join(known)}")
+    exact = (m for m in known if known[m]["kind"] == "exact")
+    return named.split(",") if named else [m for m in exact if known[m]["family"] != MODEL_DRIVEN]
 
 
 def _parser() -> argparse.ArgumentParser:
