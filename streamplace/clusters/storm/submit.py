@@ -202,9 +202,11 @@ class _Reports:
                 now = look(nimbus, name, planned)
                 last, new = self._last[name], self._new[name]
                 late = elapsed > _OLD_WORKERS
-                # uptime fell: the executor is in a new process
-                new |= {e for e, up in now.up.items() if up < last.get(e, 0) or e not in last}
-                new |= {e for e, up in now.up.items() if late and up != last[e]}
+                # a first report, or an uptime that fell: the executor is in a new process
+                for executor, up in now.up.items():
+                    was = last.get(executor)
+                    if was is None or up < was or (late and up != was):
+                        new.add(executor)
                 self._last[name] = now.up
                 now = now._replace(up={e: up for e, up in now.up.items() if e in new})
             rows += misplaced(name, planned, now)

@@ -272,11 +272,14 @@ def test_the_report_of_the_worker_before_is_none_of_the_new_one(
     assert {one.running for one in verdict.differences} == {None}
 
 
+@pytest.mark.parametrize("first_report_after", [None, 8])
 def test_a_worker_that_was_never_ended_counts_once_no_old_one_can_report(
-    fake: Fake, url: str, monkeypatch: pytest.MonkeyPatch
+    fake: Fake, url: str, monkeypatch: pytest.MonkeyPatch, first_report_after: int | None
 ) -> None:
-    """The placement before the last, submitted again before its workers had ended."""
+    """The placement before the last, submitted again before its workers had ended, or reported."""
     fake.has_reported = False
+    if first_report_after is not None:
+        fake.started = dict.fromkeys(COMPONENTS, fake.clock + first_report_after)
     monkeypatch.setattr("streamplace.clusters.storm.submit._OLD_WORKERS", 0.0)
     with Nimbus(url, 5.0) as nimbus:
         assert submit(nimbus, of_workers({"h3:6700": ALL_ON}), wait=0.1).holds
