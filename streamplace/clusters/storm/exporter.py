@@ -173,8 +173,7 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
 def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
     """Yield each operator that has tasks, with its topology's and its component's name.
 
-    Where there is no topology it is called as the instance; a component is called as its operator,
-    without ``topology:`` before it.
+    Where there is no topology it is called as the instance.
     """
     without = np.flatnonzero(instance.tasks.operator < 0)
     if len(without):
@@ -183,7 +182,13 @@ def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, 
     for operator in np.flatnonzero(instance.operators.num_tasks).tolist():
         at = instance.operators.topology[operator]
         topology = instance.topologies.ids[at] if at >= 0 else instance.name
-        yield operator, topology, instance.operators.ids[operator].removeprefix(f"{topology}:")
+        yield operator, topology, _component(instance, operator, topology)
+
+
+def _component(instance: Instance, operator: int, topology: str) -> str:
+    """Name a component as its operator, without the topology that the import of several adds."""
+    several = len(instance.topologies.ids) > 1
+    return instance.operators.ids[operator].removeprefix(f"{topology}:" * several)
 
 
 def read_back(text: str, instance: Instance) -> Places:
@@ -264,9 +269,10 @@ def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> d
     """As `Exporter.rescale`: a command a topology; executors are at most a component's tasks."""
     commands: dict[str, list[str]] = {}
     for name, n in changed.items():
-        topology = int(instance.operators.topology[instance.operators.index[name]])
+        operator = instance.operators.index[name]
+        topology = int(instance.operators.topology[operator])
         job = instance.topologies.ids[topology] if topology >= 0 else "TOPOLOGY"
-        component = name.removeprefix(f"{job}:")
+        component = _component(instance, operator, job)
         commands.setdefault(job, []).append(f"-e {shlex.quote(f'{component}={n}')}")
     ledger.reading("Storm runs no more executors than tasks (setNumTasks): more take a new submit")
     lines = [f"storm rebalance {shlex.quote(job)} {' '.join(e)}" for job, e in commands.items()]

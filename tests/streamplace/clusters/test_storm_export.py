@@ -124,6 +124,21 @@ def test_slots_of_a_plan_that_decides_none() -> None:
     assert json.loads(done.texts[""])["t"]["c0"]["conf"] == "h1#6700,3"
 
 
+def test_a_component_that_begins_like_its_topology_keeps_its_name() -> None:
+    """The import puts the topology before a component only where there are several."""
+    document = cluster([1, 1], [(0, 0), (0, 0)]).to_dict()
+    for name, entry in zip(("t:c1", "c1"), document["operators"], strict=True):
+        entry["id"] = name
+    for name, entry in zip(("t:c1", "c1"), document["tasks"], strict=True):
+        entry["operator"] = name
+    instance = Instance.from_dict(document)
+    done = export_plan("storm", instance, Plan.from_indices(instance, [0, 1], [0, 0]))
+    content = json.loads(done.texts[""])["t"]
+    assert {name: entry["conf"] for name, entry in content.items()} == {
+        "t:c1": "h0#6700,1", "c1": "h1#6700,1",
+    }  # fmt: skip
+
+
 def test_too_few_slots_are_refused() -> None:
     document = cluster([1, 1]).to_dict()
     document["topologies"].append({"id": "u"})
