@@ -31,6 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
+from optim.util.process import usable_cores
 from optim.util.store import Lock
 from streamplace.java import cache_folder, find_java
 
@@ -301,7 +302,7 @@ def check_reachable(master: str) -> None:
 def _cores(text: str | None) -> int:
     if text is None:
         return 1
-    return len(os.sched_getaffinity(0)) if text == "*" else int(text)
+    return usable_cores() if text == "*" else int(text)
 
 
 def settings(
