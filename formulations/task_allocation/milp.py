@@ -214,9 +214,9 @@ class _Solve:
         placement = Placement(self.instance, self.node)
         values = [level.measured(placement).value for level in levels]
         bounds += [None] * (len(levels) - len(bounds))
-        outcome.bound = _settled(levels[0], self.figures.of(levels[0]), values[0], bounds[0])
+        outcome.bound = self._proved(levels[0], values[0], bounds[0])
         outcome.levels = tuple(
-            Level(f.name, str(f.sense), v, _settled(f, self.figures.of(f), v, b), f.unit)
+            Level(f.name, str(f.sense), v, self._proved(f, v, b), f.unit)
             for f, v, b in zip(levels[1:], values[1:], bounds[1:], strict=True)
         )
         if outcome.claimed is None:
@@ -263,7 +263,8 @@ class _Solve:
                 claimed = max(made.model.objective_of(self.vector(node)), answer.objective)
             if self.take(node):
                 request.offer(node)
-                outcome.claimed = claimed * sign if k == 0 else None
+                # of a sum the solver's value is as blurred as its bound
+                outcome.claimed = claimed * sign if k == 0 and not level.parts else None
         unknown = self._unknown(level)
         if outcome.termination is Termination.INFEASIBLE and unknown is not None:
             outcome.termination, outcome.bound = Termination.ITERATION_LIMIT, unknown
@@ -271,6 +272,18 @@ class _Solve:
             return None
         bound = answer.bound * sign
         return unknown if unknown is not None and level.better(unknown, bound) else bound
+
+    def _proved(self, level: Figure, value: float | None, bound: float | None) -> float | None:
+        """Return what a solver's bound proves of a level, within its tolerances."""
+        expression = self.figures.of(level)
+        if level.parts and value is not None and bound is not None:
+            # a sum is counted in thousandths of all its terms: beside large ones a solver does not
+            # see the least
+            hidden = _TOLERANCE * expression.unit
+            least = min(abs(weight) * self.figures.of(part).unit for weight, part in level.parts)
+            if hidden > level.optimal_gap * max(abs(value), SCALED_TOTAL * least):
+                return max(bound, value) + hidden
+        return _settled(level, expression, value, bound)
 
     def _unknown(self, level: Figure) -> float | None:
         """Return the best value of what was cut off though it may fit the slots."""

@@ -316,3 +316,24 @@ def test_a_bound_of_next_to_nothing_is_nothing(bound: float, settled: float) -> 
     assert _settled(find_objective("imc_gain"), terms, 0.0, bound) == settled
     tiny = terms._replace(value=np.array([4e-8, 7.0]))
     assert _settled(find_objective("imc_gain"), tiny, 0.0, 3e-8) == 3e-8
+
+
+def test_what_large_terms_of_a_sum_hide_is_not_proved() -> None:
+    """Traffic of 1e12 within a node, and loads that are to be even: the solver sees the former."""
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": c}} for i, c in enumerate((3047.0, 2077.0))]
+    loads = (500, 700, 500, 1000, 0, 700, 700)
+    document = {
+        "format": "streamplace.instance/1", "name": "hidden", "nodes": nodes,
+        "tasks": [{"id": f"t{i}", "load": {"cpu": load}} for i, load in enumerate(loads)],
+        "traffic": [["t3", "t2", 3e11], ["t5", "t4", 3e11], ["t6", "t2", 1e12]],
+    }  # fmt: skip
+    made = Instance.from_dict(document)
+    objective = "0.3*collocation_factor-0.3*mean_absolute_deviation-0.01*internode_traffic"
+    best = solve(made, "imc-brute", objective=objective)
+    found = solve(made, "plan-milp", objective=objective, starts="none")
+    assert best.objective is not None and found.objective is not None
+    assert best.objective.value is not None and found.bound is not None
+    assert found.bound >= best.objective.value - 1e-9
+    assert found.termination != Termination.OPTIMAL or found.objective.value == pytest.approx(
+        best.objective.value, rel=1e-6
+    )
