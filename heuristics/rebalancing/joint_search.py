@@ -70,7 +70,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
     interrupted |= known.interrupted
     times = {"compile": compiled, "solve": request.elapsed()}
-    why = Termination.ITERATION_LIMIT if limit is None else Termination.TIME_LIMIT
+    # small searches end before their time
+    why = Termination.TIME_LIMIT if effort.over else Termination.ITERATION_LIMIT
     why = Termination.INTERRUPTED if interrupted else why
     if known.placement is None:
         if known.infeasible and not made.restricted:

@@ -278,6 +278,9 @@ PLAIN_ROUNDS = 3
 #: few placements of a small problem all good ones are met.
 STEPS_A_PLACE = 100
 
+#: Steps for each placement after which a search of few tasks ends: it has met them all.
+STEPS_A_PLACEMENT = 100
+
 #: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
 POLISHING = 8
 
@@ -503,10 +506,14 @@ class _Finding:
 
     def go_on(self) -> None:
         """Use the time that is left: longer annealing and larger models in turn."""
-        known, effort = self.known, self.effort
+        known, effort, balance = self.known, self.effort, self.core.balance
         arcs, size, number = self.arcs(), 1_500, 0
+        placements = balance.num_tasks * math.log(max(1, balance.num_nodes))  # their logarithm
         while effort.deadline is not None:
             if effort.over or known.closed or known.interrupted or known.infeasible:
+                return
+            enough = math.log(max(1, known.steps)) > placements + math.log(STEPS_A_PLACEMENT)
+            if enough and known.placement is not None:
                 return
             number += 1
             if known.relaxed is not None and not self.plain:

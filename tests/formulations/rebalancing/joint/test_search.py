@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from formulations.rebalancing.joint.search import (
     search_joint,
 )
 from formulations.rebalancing.problem import make_problem
+from optim import Instance, solve
+from optim.referee import Termination
 from tests.formulations.rebalancing.joint.cases import placements, varied_joint
 
 
@@ -193,3 +196,11 @@ def test_deadline_and_target_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search_joint(problem, (start,), deadline=0.0).steps == joint_search.SURE
     assert search_joint(problem, (start,), target=problem.collocated(start)).steps == 0
     assert joint_search.SLICE <= 100_000  # the clock is looked at several times a second
+
+
+def test_a_search_of_few_tasks_ends_by_itself(repository: Path) -> None:
+    """Its bound is not met: the time limit would be all that ends it."""
+    instance = Instance.load(repository / "examples" / "hand-8-tasks.json")
+    result = solve(instance, "joint-search", time_limit=20)
+    assert result.gap is not None and result.gap > 0.1
+    assert result.termination is Termination.ITERATION_LIMIT
