@@ -62,7 +62,7 @@ def test_names_with_dots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     })  # fmt: skip
     file = tmp_path / "dots.json"
     made.save(file)
-    code, found = told(capsys, "explain", file, "--time-limit", "2")
+    code, found = told(capsys, "explain", file, "--time-limit", "20")
     assert code == 0
     assert {b["where"] for b in found["binding"]} == {f"n.{i}.net.out" for i in range(3)}
     assert {b["more"] for b in found["binding"]} == {2.0}
