@@ -55,41 +55,26 @@ def check_products(method: str, instance: Instance, most: int, remedy: str) -> N
 
 
 class Sums(NamedTuple):
-    """Σ over tasks of what each of them brings to the node it is on.
+    """Σ over tasks of what each of them brings to the node it is on."""
 
-    Attributes
-    ----------
-    node, column, value
-        (M,) terms.
-    constant
-        (N,) what is there where no column says anything.
-    """
-
+    #: (M,) terms.
     node: Numbers
     column: Numbers
     value: Floats
-    constant: Floats
+    constant: Floats  # (N,) what is there where no column says anything.
 
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """Columns that say where tasks are.
+    """Columns that say where tasks are."""
 
-    Attributes
-    ----------
-    column, task, node
-        (M,) column, its task, and the node on which it puts this.
-    home
-        (T,) node of each task where no column says otherwise; -1 where columns say everything.
-    num_nodes
-        N.
-    """
-
+    #: (M,) column, its task, and the node on which it puts this.
     column: Numbers
     task: Numbers
     node: Numbers
+    #: (T,) node of each task where no column says otherwise; -1 where columns say everything.
     home: Numbers
-    num_nodes: int
+    num_nodes: int  # N.
 
     @classmethod
     def by_columns(cls, column: Any, task: Any, node: Any, size: tuple[int, int]) -> Placing:
@@ -353,23 +338,15 @@ def with_crossing(
 
 
 class Staying(NamedTuple):
-    """What of `local_first` streams stays at its place: a node, or a slot.
+    """What of `local_first` streams stays at its place: a node, or a slot."""
 
-    Attributes
-    ----------
-    receivers
-        (G, T) tasks of each group of receivers.
-    group, at, near
-        (H,) group and place of each column that says whether one of them is there.
-    task, of, node, stays, rate
-        (Y,) sender, its column of `near`, place, column that says whether the sender is there with
-        a receiver, and the traffic that then stays.
-    """
-
-    receivers: Bools
+    receivers: Bools  # (G, T) tasks of each group of receivers.
+    #: (H,) group and place of each column that says whether one of them is there.
     group: NDArray[Any]
     at: NDArray[Any]
     near: NDArray[Any]
+    #: (Y,) sender, its column of `near`, place, column that says whether the sender is there with a
+    #: receiver, and the traffic that then stays.
     task: NDArray[Any]
     of: NDArray[Any]
     node: NDArray[Any]
@@ -666,40 +643,26 @@ def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArr
 
 
 class Whereabouts(NamedTuple):
-    """Where tasks are, in columns of a linear model.
+    """Where tasks are, in columns of a linear model."""
 
-    Attributes
-    ----------
-    task, node, column, value
-        (M,) entries of x[task, node]; those of one place and column add up.
-    base
-        (T,) node on which a task is where no column says otherwise; -1 for none.
-    """
-
+    #: (M,) entries of x[task, node]; those of one place and column add up.
     task: Numbers
     node: Numbers
     column: Numbers
     value: Floats
-    base: Numbers
+    base: Numbers  # (T,) node on which a task is where no column says otherwise; -1 for none.
 
 
 @dataclass
 class RuleRows:
-    """What was added: the columns that say which places a set uses.
-
-    Attributes
-    ----------
-    spread
-        Set, and its block of one column a place.
-    counted
-        Mask of tasks, and its block of one column a node: whether one of them is there.
-    shared
-        Two masks, and their block: whether tasks of both are there.
-    """
+    """What was added: the columns that say which places a set uses."""
 
     rules: PlaceRules
+    #: Set, and its block of one column a place.
     spread: list[tuple[int, VariableBlock]] = field(default_factory=list)
+    #: Mask of tasks, and its block of one column a node: whether one of them is there.
     counted: list[tuple[Bools, VariableBlock]] = field(default_factory=list)
+    #: Two masks, and their block: whether tasks of both are there.
     shared: list[tuple[tuple[Bools, ...], VariableBlock]] = field(default_factory=list)
 
     def complete(self, x: Floats, placement: Numbers) -> None:

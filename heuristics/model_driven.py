@@ -45,27 +45,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """An allocated DAG.
+    """An allocated DAG."""
 
-    Attributes
-    ----------
-    allocation
-        Threads and what they are booked with.
-    order
-        (O,) tasks in topological order, ties by index (breadth first).
-    first
-        (O,) number of each task's first thread; threads are counted task after task.
-    options
-        Of the method.
-    cores
-        Machine type to its cores, one for each slot it has.
-    """
-
-    allocation: Allocation
-    order: Counts
-    first: Counts
-    options: Mapping[str, Any]
-    cores: Mapping[str, int]
+    allocation: Allocation  # Threads and what they are booked with.
+    order: Counts  # (O,) tasks in topological order, ties by index (breadth first).
+    first: Counts  # (O,) number of each task's first thread; threads are counted task after task.
+    options: Mapping[str, Any]  # Of the method.
+    cores: Mapping[str, int]  # Machine type to its cores, one for each slot it has.
 
     @classmethod
     def of(cls, instance: Instance, allocation: Allocation, options: Mapping[str, Any]) -> Job:
@@ -84,22 +70,13 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """A mapping, or where it failed.
+    """A mapping, or where it failed."""
 
-    Attributes
-    ----------
-    node, slot
-        (Q,) machine and slot of each thread; -1 for threads that were left.
-    failed
-        Task that found no place; -1 when all threads are placed.
-    hopeless
-        No number of slots would help.
-    """
-
+    #: (Q,) machine and slot of each thread; -1 for threads that were left.
     node: Counts
     slot: Counts
-    failed: int = -1
-    hopeless: bool = False
+    failed: int = -1  # Task that found no place; -1 when all threads are placed.
+    hopeless: bool = False  # No number of slots would help.
 
 
 _PATIENCE = 32

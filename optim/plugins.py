@@ -81,29 +81,19 @@ def loaded(path: str, where: str, remedy: str = "name a module and a function of
 
 @dataclass(frozen=True)
 class Plugins(Generic[T]):
-    """The plug-ins of one kind.
+    """The plug-ins of one kind."""
 
-    Attributes
-    ----------
-    group
-        Entry point group.
-    noun, where
-        What one is called, and the path of a wrong name, in errors.
-    declared
-        The type that an entry points at an object of, as ``module:name``; its ``name`` is the
-        entry's.
-    listing
-        Where to see all names; they are listed if empty.
-    fault
-        Says what an object of another package declares that there is not; ``None`` for nothing.
-    """
-
-    group: str
+    group: str  # Entry point group.
+    #: What one is called, and the path of a wrong name, in errors.
     noun: str
     where: str
+    #: The type that an entry points at an object of, as ``module:name``; its ``name`` is the
+    #: entry's.
     declared: str
-    listing: str = ""
+    listing: str = ""  # Where to see all names; they are listed if empty.
+    #: Says what an object of another package declares that there is not; ``None`` for nothing.
     fault: Callable[[T], str | None] = lambda _: None
+
     added: dict[str, T] = field(default_factory=dict, repr=False, compare=False)
 
     def names(self) -> tuple[str, ...]:

@@ -122,27 +122,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Mending:
-    """What a plan leaves broken of a current placement that breaks limits.
+    """What a plan leaves broken of a current placement that breaks limits."""
 
-    Attributes
-    ----------
-    excess_now, excess
-        Excess (`optim.rules`) of the current placement, and of the plan.
-    still
-        What the plan breaks, each with the amount by which that is broken now.
-    budget
-        Whether moves are limited, so that further rounds may mend more.
-    least
-        Whether it is proven that no plan has less excess.
-    certified
-        What a certificate proves that no plan has less excess than, maybe less.
-    """
-
+    #: Excess (`optim.rules`) of the current placement, and of the plan.
     excess_now: float
     excess: float
+    #: What the plan breaks, each with the amount by which that is broken now.
     still: tuple[tuple[Violation, float], ...]
-    budget: bool
-    least: bool
+    budget: bool  # Whether moves are limited, so that further rounds may mend more.
+    least: bool  # Whether it is proven that no plan has less excess.
+    #: What a certificate proves that no plan has less excess than, maybe less.
     certified: float | None = None
 
     @property
@@ -656,20 +645,12 @@ GROUP = "streamplace.plan_kinds"
 
 @dataclass(frozen=True)
 class PlanKind:
-    """How plans of a kind are judged.
+    """How plans of a kind are judged."""
 
-    Attributes
-    ----------
-    name
-        The part of a plan that gives its kind.
-    evaluate
-        The referee: figures and verdict from instance and plan alone.
-    remarks
-        Notes that a result with such a plan carries.
-    """
-
-    name: str
+    name: str  # The part of a plan that gives its kind.
+    #: The referee: figures and verdict from instance and plan alone.
     evaluate: Callable[[Instance, Plan], Evaluation]
+    #: Notes that a result with such a plan carries.
     remarks: Callable[[Instance, Plan, Evaluation], Iterator[str]]
 
 

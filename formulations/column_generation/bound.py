@@ -32,21 +32,11 @@ STALLED = 4
 
 @dataclass(frozen=True, eq=False)
 class FunctionalBound:
-    """A bound and what it says of each pattern.
+    """A bound and what it says of each pattern."""
 
-    Attributes
-    ----------
-    bound
-        Upper bound on the scaled gain of allocations made of the pool's patterns.
-    price
-        (G,) prices it holds for.
-    reach
-        (P,) upper bound on allocations that use each pattern.
-    """
-
-    bound: float
-    price: Floats
-    reach: Floats
+    bound: float  # Upper bound on the scaled gain of allocations made of the pool's patterns.
+    price: Floats  # (G,) prices it holds for.
+    reach: Floats  # (P,) upper bound on allocations that use each pattern.
 
 
 class Functional:

@@ -31,40 +31,26 @@ NEGATIVE = 1e-3
 
 @dataclass(eq=False)
 class Incumbent:
-    """The best allocation and the best bound so far, scaled.
-
-    Attributes
-    ----------
-    counts
-        (N, G), nodes listed class by class; ``None`` while there is none.
-    value, bound
-        Its gain (``-inf`` for none), and the proven bound (``-inf`` when proven infeasible).
-    gap, whole
-        Relative gap at which to stop, in figures that are `whole` less the gain.
-    unplaced
-        Least number of tasks that find no place, where the relaxation proves infeasibility.
-    stages
-        How it was closed, in words.
-    rows
-        Side rows that allocations keep.
-    found
-        Called with the counts of each allocation that is better than those before.
-    stopped, solver, accepted
-        Why the last integer program ended before a proof, if it did; who solved it; whether that
-        took a start.
-    """
+    """The best allocation and the best bound so far, scaled."""
 
     problem: PatternProblem
     clock: Clock
+    #: (N, G), nodes listed class by class; ``None`` while there is none.
     counts: Counts | None = None
+    #: Its gain (``-inf`` for none), and the proven bound (``-inf`` when proven infeasible).
     value: float = -np.inf
     bound: float = np.inf
+    #: Relative gap at which to stop, in figures that are `whole` less the gain.
     gap: float = 0.0
     whole: float = 0.0
+    #: Least number of tasks that find no place, where the relaxation proves infeasibility.
     unplaced: float = 0.0
-    stages: list[str] = field(default_factory=list)
-    rows: Rows = field(default_factory=Rows)
+    stages: list[str] = field(default_factory=list)  # How it was closed, in words.
+    rows: Rows = field(default_factory=Rows)  # Side rows that allocations keep.
+    #: Called with the counts of each allocation that is better than those before.
     found: Callable[[Counts], None] | None = None
+    #: Why the last integer program ended before a proof, if it did; who solved it; whether that
+    #: took a start.
     stopped: str = ""
     solver: str | None = None
     accepted: bool | None = None
@@ -154,8 +140,6 @@ class Client:
 
     Attributes
     ----------
-    most
-        Patterns held at once; ``None`` for as many as memory takes.
     filtered
         Whether functionals filter patterns: they know of no side rows, and need gains.
     close
@@ -167,7 +151,7 @@ class Client:
         the first one left out, as many as fit.
     """
 
-    most: int | None = None
+    most: int | None = None  # Patterns held at once; ``None`` for as many as memory takes.
     close = ROUNDING
     relaxed = False
     ties = False

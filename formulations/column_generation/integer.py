@@ -38,24 +38,16 @@ class Backend:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Answer of an integer program over patterns.
+    """Answer of an integer program over patterns."""
 
-    Attributes
-    ----------
-    counts
-        (N, G) best allocation found, nodes listed class by class; ``None`` for none.
-    bound
-        Proven bound on the scaled gain over these patterns; ``-inf`` when no choice of them is an
-        allocation.
-    stopped
-        Why it ended before a proof, empty where it did not: out of time, interrupted or failed.
-    solver, accepted
-        The back end where one was asked, and whether it took the start.
-    """
-
+    #: (N, G) best allocation found, nodes listed class by class; ``None`` for none.
     counts: Counts | None
+    #: Proven bound on the scaled gain over these patterns; ``-inf`` when no choice of them is an
+    #: allocation.
     bound: float
+    #: Why it ended before a proof, empty where it did not: out of time, interrupted or failed.
     stopped: str
+    #: The back end where one was asked, and whether it took the start.
     solver: str | None = None
     accepted: bool | None = None
 

@@ -34,26 +34,16 @@ _DEAREST = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Root:
-    """The best prices that column generation found.
+    """The best prices that column generation found."""
 
-    Attributes
-    ----------
-    bound
-        Proven upper bound on the scaled gain; ``-inf`` when proven infeasible.
-    price, side, highest
-        (G,) and (M,) prices of the bound, and (K,) the most a pattern of a class is worth at them.
-    unplaced
-        Least number of tasks that no choice of patterns can place (relaxed); 0 when feasible.
-    finished
-        Whether the relaxation was solved to its end.
-    """
-
-    bound: float
+    bound: float  # Proven upper bound on the scaled gain; ``-inf`` when proven infeasible.
+    #: (G,) and (M,) prices of the bound, and (K,) the most a pattern of a class is worth at them.
     price: Floats
     side: Floats
     highest: Floats
+    #: Least number of tasks that no choice of patterns can place (relaxed); 0 when feasible.
     unplaced: float = 0.0
-    finished: bool = False
+    finished: bool = False  # Whether the relaxation was solved to its end.
 
     def loss(self, pool: Pool, rows: Rows) -> Floats:
         """(P,) by how much allocations that use a pattern stay below the bound, at least."""

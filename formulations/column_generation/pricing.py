@@ -522,18 +522,10 @@ def search(  # type: ignore[no-untyped-def]
 
 
 class Listing(Protocol):
-    """A list of patterns for each node class.
+    """A list of patterns for each node class."""
 
-    Attributes
-    ----------
-    dearest
-        A large gain, as for a pricer.
-    lengths
-        (K,) patterns of each class.
-    """
-
-    dearest: float
-    lengths: list[int]
+    dearest: float  # A large gain, as for a pricer.
+    lengths: list[int]  # (K,) patterns of each class.
 
     def values(self, price: Floats, side: Floats, *, gainless: bool) -> list[Floats]:
         """Return for each node class the gain less the prices of all its patterns."""

@@ -31,35 +31,19 @@ ROUNDING = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class PatternProblem:
-    """G classes of tasks, K classes of nodes, R resources that bind somewhere.
+    """G classes of tasks, K classes of nodes, R resources that bind somewhere."""
 
-    Attributes
-    ----------
-    sizes
-        (G,) tasks of each class.
-    load
-        (G, R) load of one task.
-    rate
-        (G, G) symmetric; scaled traffic of one pair of tasks, the diagonal within a class.
-    nodes
-        (K,) nodes of each class.
-    limit, least
-        (K, R) largest (``inf``: none) and smallest (``-inf``: none) load placed on a node,
-        rounding allowed for.
-    most
-        (K, G) most tasks of a class that one node may hold, taken by themselves.
-    scale
-        What a scaled rate is multiplied with to be in the instance's unit.
-    """
-
-    sizes: Counts
-    load: Floats
+    sizes: Counts  # (G,) tasks of each class.
+    load: Floats  # (G, R) load of one task.
+    #: (G, G) symmetric; scaled traffic of one pair of tasks, the diagonal within a class.
     rate: Floats
-    nodes: Counts
+    nodes: Counts  # (K,) nodes of each class.
+    #: (K, R) largest (``inf``: none) and smallest (``-inf``: none) load placed on a node, rounding
+    #: allowed for.
     limit: Floats
     least: Floats
-    most: Counts
-    scale: float = 1.0
+    most: Counts  # (K, G) most tasks of a class that one node may hold, taken by themselves.
+    scale: float = 1.0  # What a scaled rate is multiplied with to be in the instance's unit.
 
     @property
     def num_classes(self) -> int:
@@ -175,25 +159,15 @@ def problem_of(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> 
 
 @dataclass
 class Clock:
-    """When to stop, and the receiver of progress.
+    """When to stop, and the receiver of progress."""
 
-    Attributes
-    ----------
-    deadline
-        `time.perf_counter` value at which to stop, ``None`` for no limit.
-    recorder
-        Receives values and bounds in the instance's unit.
-    scale, offset
-        Instance's unit per scaled unit, and what a scaled 0 is in that unit.
-    hurried
-        Something was cut short because of the deadline.
-    """
-
+    #: `time.perf_counter` value at which to stop, ``None`` for no limit.
     deadline: float | None = None
-    recorder: ProgressRecorder | None = None
+    recorder: ProgressRecorder | None = None  # Receives values and bounds in the instance's unit.
+    #: Instance's unit per scaled unit, and what a scaled 0 is in that unit.
     scale: float = 1.0
     offset: float = 0.0
-    hurried: bool = False
+    hurried: bool = False  # Something was cut short because of the deadline.
 
     def over(self) -> bool:
         """Whether the time is up."""
@@ -217,23 +191,12 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """P patterns.
+    """P patterns."""
 
-    Attributes
-    ----------
-    counts
-        (P, G) tasks of each class.
-    node_class
-        (P,) node class each is for.
-    gain
-        (P,) what it is worth: scaled traffic inside, in task allocation.
-    at
-        (P,) where it stands in the list that it is of; ``None`` without a list.
-    """
-
-    counts: Counts
-    node_class: Counts
-    gain: Floats
+    counts: Counts  # (P, G) tasks of each class.
+    node_class: Counts  # (P,) node class each is for.
+    gain: Floats  # (P,) what it is worth: scaled traffic inside, in task allocation.
+    #: (P,) where it stands in the list that it is of; ``None`` without a list.
     at: Counts | None = None
 
     def __len__(self) -> int:
@@ -275,17 +238,12 @@ class Rows:
     """M rows ``lower ≤ Σ_p a(p) λ_p + Σ_w b_w w ≤ upper`` that patterns share; here none.
 
     Families have rows of their own: Storm's workers and cuts, budgets, earlier levels, links.
-
-    Attributes
-    ----------
-    lower, upper
-        (M,) bounds, infinite for none.
-    beside, most
-        (M, W) coefficients b of variables beside the patterns, 0 ≤ w ≤ most; ``None`` for none.
     """
 
+    #: (M,) bounds, infinite for none.
     lower: Floats = field(default_factory=lambda: np.zeros(0))
     upper: Floats = field(default_factory=lambda: np.zeros(0))
+    #: (M, W) coefficients b of variables beside the patterns, 0 ≤ w ≤ most; ``None`` for none.
     beside: Floats | None = None
     most: Floats = field(default_factory=lambda: np.zeros(0))
 
@@ -320,14 +278,9 @@ class Rows:
 
 @dataclass(eq=False)
 class TableRows(Rows):
-    """Rows over the patterns of a list.
+    """Rows over the patterns of a list."""
 
-    Attributes
-    ----------
-    table
-        (M, all patterns) coefficients, dense or sparse; pools say by `at` which are theirs.
-    """
-
+    #: (M, all patterns) coefficients, dense or sparse; pools say by `at` which are theirs.
     table: Any = None
 
     def of(self, pool: Pool) -> Any:
@@ -337,14 +290,9 @@ class TableRows(Rows):
 
 @dataclass(eq=False)
 class CountRows(Rows):
-    """Rows ``Σ_p [p counts] λ_p ≤ limit``: at most so many nodes hold tasks of some groups.
+    """Rows ``Σ_p [p counts] λ_p ≤ limit``: at most so many nodes hold tasks of some groups."""
 
-    Attributes
-    ----------
-    counts, one
-        The counts of nodes; (G,) a task of each class.
-    """
-
+    #: The counts of nodes; (G,) a task of each class.
     counts: tuple[NodeCount, ...] = ()
     one: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -377,34 +325,19 @@ class CountRows(Rows):
 
 @dataclass(frozen=True, eq=False)
 class Priced:
-    """Answer of a pricing.
+    """Answer of a pricing."""
 
-    Attributes
-    ----------
-    pool
-        Patterns that may better the master.
-    highest
-        (K,) what no pattern of a class is worth more than.
-    """
-
-    pool: Pool
-    highest: Floats
+    pool: Pool  # Patterns that may better the master.
+    highest: Floats  # (K,) what no pattern of a class is worth more than.
 
 
 class Pricer(Protocol):
-    """Finds the patterns that are worth most at given prices of tasks and rows.
+    """Finds the patterns that are worth most at given prices of tasks and rows."""
 
-    Attributes
-    ----------
-    weights
-        How much of the prices of the best bound goes into those that are asked about, tried in
-        turn; the last one is 0, for the master's own.
-    dearest
-        A large gain, against which the cost of what is missing is set.
-    """
-
+    #: How much of the prices of the best bound goes into those that are asked about, tried in turn;
+    #: the last one is 0, for the master's own.
     weights: tuple[float, ...]
-    dearest: float
+    dearest: float  # A large gain, against which the cost of what is missing is set.
 
     def first(self) -> Pool:
         """Return patterns to begin with."""

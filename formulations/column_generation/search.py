@@ -49,32 +49,19 @@ TINY = 1e-12
 
 
 class Placed(NamedTuple):
-    """A complete or partial allocation; `room`, `spare`, `held`, `drawn`, `left` change in place.
+    """A complete or partial allocation; `room`, `spare`, `held`, `drawn`, `left` change."""
 
-    Attributes
-    ----------
-    load, rate
-        (G, R) load of one task; (G, G) symmetric traffic of one task pair.
-    allowed
-        (G, N) where each class may go.
-    room, spare
-        (N, R) what may still come, and what may go before a lower bound breaks.
-    held
-        (N, G) tasks of each class on each node.
-    drawn
-        (N, G) traffic of one task of a class with all that stands on a node.
-    left
-        (G,) tasks not placed.
-    """
-
+    #: (G, R) load of one task; (G, G) symmetric traffic of one task pair.
     load: NDArray[np.float64]
     rate: NDArray[np.float64]
-    allowed: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]  # (G, N) where each class may go.
+    #: (N, R) what may still come, and what may go before a lower bound breaks.
     room: NDArray[np.float64]
     spare: NDArray[np.float64]
-    held: NDArray[np.int64]
+    held: NDArray[np.int64]  # (N, G) tasks of each class on each node.
+    #: (N, G) traffic of one task of a class with all that stands on a node.
     drawn: NDArray[np.float64]
-    left: NDArray[np.int64]
+    left: NDArray[np.int64]  # (G,) tasks not placed.
 
 
 def nothing_placed(problem: PatternProblem) -> Placed:

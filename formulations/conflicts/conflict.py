@@ -31,25 +31,17 @@ _SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Clash:
-    """Rule instances of one sort in a conflict.
+    """Rule instances of one sort in a conflict."""
 
-    Attributes
-    ----------
-    rule, where, resource
-        What they are; the resource where they are of one.
-    needed, available
-        Least that the other rules of the conflict ask of these, and what they give, in the units of
-        the file; `needed` is ``None`` where it was not found in time.
-    ids
-        The nodes, links, sets, topologies or tasks they are of.
-    """
-
+    #: What they are; the resource where they are of one.
     rule: str
     where: str
     resource: str | None
+    #: Least that the other rules of the conflict ask of these, and what they give, in the units of
+    #: the file; `needed` is ``None`` where it was not found in time.
     needed: float | None
     available: float
-    ids: tuple[str, ...]
+    ids: tuple[str, ...]  # The nodes, links, sets, topologies or tasks they are of.
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

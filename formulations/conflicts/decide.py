@@ -54,38 +54,21 @@ _WHOLE_CELLS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What is known of some rule instances.
+    """What is known of some rule instances."""
 
-    Attributes
-    ----------
-    feasible
-        ``None`` where the time was up first.
-    node
-        (T,) a placement that the referee finds to keep them.
-    core
-        Rule instances that clash already, where they do; all that was asked where a search proved
-        it.
-    """
-
-    feasible: bool | None
-    node: Ints | None = None
+    feasible: bool | None  # ``None`` where the time was up first.
+    node: Ints | None = None  # (T,) a placement that the referee finds to keep them.
+    #: Rule instances that clash already, where they do; all that was asked where a search proved
+    #: it.
     core: Ids | None = None
 
 
 @dataclass(eq=False)
 class Judge:
-    """Answers for subsets of the rule instances of one instance, and remembers.
+    """Answers for subsets of the rule instances of one instance, and remembers."""
 
-    Attributes
-    ----------
-    atoms
-        The rule instances.
-    seconds
-        For all answers together.
-    """
-
-    atoms: Atoms
-    seconds: float
+    atoms: Atoms  # The rule instances.
+    seconds: float  # For all answers together.
     started: float = field(default_factory=time.perf_counter)
     calls: int = 0
     _known: dict[bytes, Answer] = field(default_factory=dict)

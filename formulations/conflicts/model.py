@@ -50,28 +50,17 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class RuleModel:
-    """The model of some rule instances.
+    """The model of some rule instances."""
 
-    Attributes
-    ----------
-    instance
-        With only these rules.
-    model
-        Columns ``task × N + node`` come first.
-    owners
-        Rows of the model, of each a rule instance that it comes from, and by how much the row's
-        bound grows with that rule's limit. Rows that come from none are of the structure; a row may
-        come from several, without each of which it falls.
-    shut
-        Columns that are 0, of each the rule instance that says so, and whether it counts tasks.
-    deal
-        Reads (T,) nodes off a point, where columns are of groups of tasks.
-    """
-
-    instance: Instance
-    model: LinearModel
+    instance: Instance  # With only these rules.
+    model: LinearModel  # Columns ``task × N + node`` come first.
+    #: Rows of the model, of each a rule instance that it comes from, and by how much the row's
+    #: bound grows with that rule's limit. Rows that come from none are of the structure; a row may
+    #: come from several, without each of which it falls.
     owners: list[tuple[Ids, Ids, Floats]] = field(default_factory=list)
+    #: Columns that are 0, of each the rule instance that says so, and whether it counts tasks.
     shut: list[tuple[Ids, Ids, Floats]] = field(default_factory=list)
+    #: Reads (T,) nodes off a point, where columns are of groups of tasks.
     deal: Callable[[Floats], NDArray[np.int32]] | None = None
 
     def own(self, block: RowBlock, ids: Any, factor: Any = 1.0) -> None:

@@ -44,27 +44,18 @@ _ADDED = (1, 2, 4)
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change after which there is a plan.
+    """A change after which there is a plan."""
 
-    Attributes
-    ----------
-    rule, where
-        Whose limit is raised (or lowered, where it is a least one).
-    by, to
-        By how much, and what it then is, as the field stands in the file; of several nodes in all,
-        each in proportion to what it has, of several sets each. `to` is ``None`` where the rule is
-        given up for the tasks, nodes or set that it is of.
-    share
-        `by` as a share of what it was; ``None`` where that was 0.
-    enough
-        Whether a plan was found once that alone is changed; else other conflicts are left.
-    """
-
+    #: Whose limit is raised (or lowered, where it is a least one).
     rule: str
     where: str
+    #: By how much, and what it then is, as the field stands in the file; of several nodes in all,
+    #: each in proportion to what it has, of several sets each. `to` is ``None`` where the rule is
+    #: given up for the tasks, nodes or set that it is of.
     by: float
     to: float | None
-    share: float | None
+    share: float | None  # `by` as a share of what it was; ``None`` where that was 0.
+    #: Whether a plan was found once that alone is changed; else other conflicts are left.
     enough: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -277,24 +268,13 @@ _MOST_FIGURES = 2.0
 
 
 class Why(NamedTuple):
-    """Whether there is a plan, and the conflicts, as numbers of rules and as text.
+    """Whether there is a plan, and the conflicts, as numbers of rules and as text."""
 
-    Attributes
-    ----------
-    judge
-        What decided it.
-    feasible
-        ``None`` where that was not decided in time.
-    cores
-        Minimal sets of rule instances that cannot hold together, no two of which share one.
-    clashes
-        The same, one entry a sort of rule, with figures.
-    """
-
-    judge: Judge
-    feasible: bool | None
+    judge: Judge  # What decided it.
+    feasible: bool | None  # ``None`` where that was not decided in time.
+    #: Minimal sets of rule instances that cannot hold together, no two of which share one.
     cores: list[Ids]
-    clashes: list[tuple[Clash, ...]]
+    clashes: list[tuple[Clash, ...]]  # The same, one entry a sort of rule, with figures.
 
 
 def find_conflicts(instance: Instance, seconds: float) -> Why:

@@ -52,25 +52,15 @@ _ORDER = (
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """The rule instances of an instance.
+    """The rule instances of an instance."""
 
-    Attributes
-    ----------
-    instance
-        Whose.
-    kinds
-        Their sorts.
-    kind, index
-        (A,) sort of each, and its node, link, set, topology or list; 0 for a limit that is one.
-    lists
-        The tasks of each list of allowed nodes: those of an operator that share one, but a task
-        that fits none of its nodes by itself stands alone.
-    """
-
-    instance: Instance
-    kinds: tuple[Kind, ...]
+    instance: Instance  # Whose.
+    kinds: tuple[Kind, ...]  # Their sorts.
+    #: (A,) sort of each, and its node, link, set, topology or list; 0 for a limit that is one.
     kind: Ids
     index: Ids
+    #: The tasks of each list of allowed nodes: those of an operator that share one, but a task that
+    #: fits none of its nodes by itself stands alone.
     lists: tuple[Ids, ...]
 
     def __len__(self) -> int:

@@ -120,20 +120,13 @@ def unit_of(cost: Floats) -> float:
 
 @dataclass(eq=False)
 class LevelIncumbent(Incumbent):
-    """The best placement of the free tasks, and the bound; in units of the goal in `answer`.
-
-    Attributes
-    ----------
-    uses
-        (P,) how often the best placement uses each column.
-    complete
-        Whether a model over every better placement was solved to its end, in the solver's
-        tolerance: what is very even has values below that.
-    """
+    """The best placement of the free tasks, and the bound; in units of the goal in `answer`."""
 
     answer: LevelAnswer = field(init=False)
     level: Level = field(init=False)
-    uses: NDArray[np.int64] | None = None
+    uses: NDArray[np.int64] | None = None  # (P,) how often the best placement uses each column.
+    #: Whether a model over every better placement was solved to its end, in the solver's tolerance:
+    #: what is very even has values below that.
     complete: bool = False
 
     @property
@@ -371,28 +364,16 @@ _STEPS_A_PATTERN = 50
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Every set of tasks that a node of a class can hold; P of them, K classes.
+    """Every set of tasks that a node of a class can hold; P of them, K classes."""
 
-    Attributes
-    ----------
-    problem
-        In counts, by what nodes hold; costs are those of a level.
-    groups, classes
-        Which free tasks are alike, so that only their number on a node matters; and which nodes.
-    of
-        (P,) class of a column, ascending.
-    counts
-        (P, G) tasks of each group that it holds.
-    load, inside, incident
-        (P,) load of the first resource that it adds; (P,) traffic inside the node and (3, P) of all
-        its tasks in a direction, running ones included.
-    """
-
-    problem: PatternProblem
+    problem: PatternProblem  # In counts, by what nodes hold; costs are those of a level.
+    #: Which free tasks are alike, so that only their number on a node matters; and which nodes.
     groups: TaskGroups
     classes: NodeClasses
-    of: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    of: NDArray[np.int64]  # (P,) class of a column, ascending.
+    counts: NDArray[np.int64]  # (P, G) tasks of each group that it holds.
+    #: (P,) load of the first resource that it adds; (P,) traffic inside the node and (3, P) of all
+    #: its tasks in a direction, running ones included.
     load: Floats
     inside: Floats
     incident: Floats

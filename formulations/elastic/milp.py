@@ -283,20 +283,12 @@ METHOD = Method(
 
 @dataclass(frozen=True, eq=False)
 class ProductModel:
-    """A built model and where its variables are.
+    """A built model and where its variables are."""
 
-    Attributes
-    ----------
-    placement
-        Tasks on nodes, products, links and rules: the first columns. To be maximised.
-    used
-        Column of y of each node, -1 for none.
-    sides
-        Column of the mean share, after which those of the distances from it come; -1 for none.
-    """
-
+    #: Tasks on nodes, products, links and rules: the first columns. To be maximised.
     placement: AllocationModel
-    used: NDArray[np.int64]
+    used: NDArray[np.int64]  # Column of y of each node, -1 for none.
+    #: Column of the mean share, after which those of the distances from it come; -1 for none.
     sides: int
 
     def vector(self, problem: EoaProblem, node: Ints) -> Floats:

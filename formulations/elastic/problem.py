@@ -46,78 +46,45 @@ Directions are numbered as in `optim.format.tables.LinkTable`: both, out, in.
 
 @dataclass(frozen=True, eq=False)
 class SharedLink:
-    """A link of several nodes, a rack's uplink.
+    """A link of several nodes, a rack's uplink."""
 
-    Attributes
-    ----------
-    nodes
-        Its nodes.
-    direction
-        What counts.
-    room
-        Traffic it may carry beside its background.
-    inside
-        Traffic between running tasks behind it.
-    """
-
-    nodes: Ints
-    direction: int
-    room: float
-    inside: float
+    nodes: Ints  # Its nodes.
+    direction: int  # What counts.
+    room: float  # Traffic it may carry beside its background.
+    inside: float  # Traffic between running tasks behind it.
 
 
 @dataclass(frozen=True, eq=False)
 class EoaProblem:
-    """An instance in the terms of the model; N nodes, R resources, F free tasks.
+    """An instance in the terms of the model; N nodes, R resources, F free tasks."""
 
-    Attributes
-    ----------
-    instance
-        Where it comes from.
-    free, fixed
-        (F,) free tasks; (T,) node of each running task, -1 for free ones.
-    may, load
-        (F, N) where a free task may go; (F, R) its load.
-    room, floor
-        (N, R) load of free tasks that a node takes at most and at least, tolerance included.
-    base
-        (N,) background + running load of the first resource.
-    occupied
-        (N,) nodes that hold a running task.
-    u, v, rate
-        Communicating pairs of free tasks, by position in `free`.
-    degree, beside
-        (3, F) all traffic of a free task that counts in a direction; (F, N) its traffic with the
-        running tasks of each node.
-    incident, inside
-        (3, N) all traffic of a node's running tasks in a direction; (N,) what is between them.
-    uplink
-        (3, N) traffic a node's own links of a direction may carry beside their background.
-    shared
-        Links of several nodes.
-    counted
-        (N,) nodes over which deviations are counted: those that stay.
-    """
-
-    instance: Instance
+    instance: Instance  # Where it comes from.
+    #: (F,) free tasks; (T,) node of each running task, -1 for free ones.
     free: NDArray[np.int64]
     fixed: NDArray[np.int64]
+    #: (F, N) where a free task may go; (F, R) its load.
     may: Bools
     load: Floats
+    #: (N, R) load of free tasks that a node takes at most and at least, tolerance included.
     room: Floats
     floor: Floats
-    base: Floats
-    occupied: Bools
+    base: Floats  # (N,) background + running load of the first resource.
+    occupied: Bools  # (N,) nodes that hold a running task.
+    #: Communicating pairs of free tasks, by position in `free`.
     u: Ints
     v: Ints
     rate: Floats
+    #: (3, F) all traffic of a free task that counts in a direction; (F, N) its traffic with the
+    #: running tasks of each node.
     degree: Floats
     beside: Floats
+    #: (3, N) all traffic of a node's running tasks in a direction; (N,) what is between them.
     incident: Floats
     inside: Floats
+    #: (3, N) traffic a node's own links of a direction may carry beside their background.
     uplink: Floats
-    shared: tuple[SharedLink, ...]
-    counted: Bools
+    shared: tuple[SharedLink, ...]  # Links of several nodes.
+    counted: Bools  # (N,) nodes over which deviations are counted: those that stay.
 
     @property
     def num_free(self) -> int:
@@ -331,24 +298,16 @@ _SHARE = 1e-15
 
 @dataclass
 class LevelAnswer:
-    """What is known of one level; value and bound in units of the goal, always minimised.
+    """What is known of one level; value and bound in units of the goal, always minimised."""
 
-    Attributes
-    ----------
-    goal, place, value, bound, termination
-        (F,) best placement of the free tasks, what it reaches, what is proven, why it stopped.
-    accepted
-        Whether the solver took the start.
-    solver, notes, trace, build
-        For the result.
-    """
-
+    #: (F,) best placement of the free tasks, what it reaches, what is proven, why it stopped.
     goal: Goal
     place: Ints | None = None
     value: float | None = None
     bound: float | None = None
     termination: str = "time_limit"
-    accepted: bool | None = None
+    accepted: bool | None = None  # Whether the solver took the start.
+    #: For the result.
     solver: str | None = None
     notes: list[str] = field(default_factory=list)
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)

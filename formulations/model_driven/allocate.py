@@ -71,33 +71,21 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """Threads of each task and the use they are booked with; O tasks.
+    """Threads of each task and the use they are booked with; O tasks."""
 
-    Attributes
-    ----------
-    name
-        ``lsa`` or ``mba``.
-    threads
-        (O,) threads.
-    cpu, memory
-        (O,) booked for all threads of a task, percent of a slot.
-    full_bundles, bundle_threads
-        (O,) bundles that fill a slot each, and the threads of one.
-    rest_threads, rest_cpu, rest_memory
-        (O,) threads of the last bundle, which shares a slot (0 for none), and its use.
-    single_cpu, single_memory
-        (O,) use of one thread measured alone, percent of a slot.
-    """
-
-    name: str
-    threads: Counts
+    name: str  # ``lsa`` or ``mba``.
+    threads: Counts  # (O,) threads.
+    #: (O,) booked for all threads of a task, percent of a slot.
     cpu: Floats
     memory: Floats
+    #: (O,) bundles that fill a slot each, and the threads of one.
     full_bundles: Counts
     bundle_threads: Counts
+    #: (O,) threads of the last bundle, which shares a slot (0 for none), and its use.
     rest_threads: Counts
     rest_cpu: Floats
     rest_memory: Floats
+    #: (O,) use of one thread measured alone, percent of a slot.
     single_cpu: Floats
     single_memory: Floats
 

@@ -62,27 +62,14 @@ _MOST_LISTED = 200_000
 
 @dataclass
 class Fewest:
-    """The best packing into slots so far, and the proven bound.
+    """The best packing into slots so far, and the proven bound."""
 
-    Attributes
-    ----------
-    items
-        What is packed.
-    slots
-        Contents of slots in use, from which the relaxation begins.
-    num_slots
-        Slots of the packing; with pooled cores some of them may be empty.
-    bound
-        No packing has fewer slots.
-    price
-        (C,) prices of the items at which no slot's content is worth more than 1: a slot each for
-        full bundles. Without a relaxation, nothing for what shares slots.
-    """
-
-    items: Items
-    slots: list[Slot]
-    num_slots: int
-    bound: int
+    items: Items  # What is packed.
+    slots: list[Slot]  # Contents of slots in use, from which the relaxation begins.
+    num_slots: int  # Slots of the packing; with pooled cores some of them may be empty.
+    bound: int  # No packing has fewer slots.
+    #: (C,) prices of the items at which no slot's content is worth more than 1: a slot each for
+    #: full bundles. Without a relaxation, nothing for what shares slots.
     price: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -402,27 +389,18 @@ class _Digit:
 
 @dataclass(eq=False)
 class CountsModel:
-    """The model and its columns.
+    """The model and its columns."""
 
-    Attributes
-    ----------
-    model
-        Minimises the traffic between machines, in thousandths of all, where that is asked for.
-    count
-        (C, V) columns of the items on machines.
-    held, used
-        (C, S) columns of the items of the classes that share, in every slot; (S,) whether a slot is
-        in use by them.
-    machine
-        (S,) machine of each slot.
-    """
-
+    #: Minimises the traffic between machines, in thousandths of all, where that is asked for.
     model: LinearModel
+
     items: Items
-    count: NDArray[Any]
+    count: NDArray[Any]  # (C, V) columns of the items on machines.
+    #: (C, S) columns of the items of the classes that share, in every slot; (S,) whether a slot is
+    #: in use by them.
     held: NDArray[Any]
     used: NDArray[Any]
-    machine: NDArray[Any]
+    machine: NDArray[Any]  # (S,) machine of each slot.
     bits: dict[tuple[int, int], NDArray[Any]] = field(default_factory=dict)
     products: list[_Digit] = field(default_factory=list)
 
@@ -633,30 +611,14 @@ _STEPS_PER_SECOND = 100_000.0
 
 @dataclass
 class SolverCalls:
-    """What every step of a run shares.
+    """What every step of a run shares."""
 
-    Attributes
-    ----------
-    request
-        Solver, seed, limits.
-    recorder
-        Slots and bound over time.
-    solver
-        Name and version of the solver that answered last.
-    handover
-        Seconds spent handing models over.
-    messages
-        What solvers said besides.
-    interrupted
-        Ctrl-C came while a solver ran.
-    """
-
-    request: Request
-    recorder: ProgressRecorder = field(init=False)
-    solver: str | None = None
-    handover: float = 0.0
-    messages: list[str] = field(default_factory=list)
-    interrupted: bool = False
+    request: Request  # Solver, seed, limits.
+    recorder: ProgressRecorder = field(init=False)  # Slots and bound over time.
+    solver: str | None = None  # Name and version of the solver that answered last.
+    handover: float = 0.0  # Seconds spent handing models over.
+    messages: list[str] = field(default_factory=list)  # What solvers said besides.
+    interrupted: bool = False  # Ctrl-C came while a solver ran.
 
     def __post_init__(self) -> None:
         self.recorder = ProgressRecorder("min", self.request.progress, self.request.started)

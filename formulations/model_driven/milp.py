@@ -95,24 +95,12 @@ _AT_ONCE = 10_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MachineProblem(PatternProblem):
-    """The allocation problem in counts, with slots.
+    """The allocation problem in counts, with slots."""
 
-    Attributes
-    ----------
-    item
-        (G, R) size of an item in the resources that a slot binds.
-    alone
-        (G,) whether an item takes a slot of its own.
-    largest
-        (G,) classes, the largest items first, as they are packed.
-    lent
-        (K,) slots of a machine of each class.
-    """
-
-    item: Floats
-    alone: NDArray[Any]
-    largest: Counts
-    lent: Counts
+    item: Floats  # (G, R) size of an item in the resources that a slot binds.
+    alone: NDArray[Any]  # (G,) whether an item takes a slot of its own.
+    largest: Counts  # (G,) classes, the largest items first, as they are packed.
+    lent: Counts  # (K,) slots of a machine of each class.
 
     def packs(self, node_class: int, counts: Counts) -> NDArray[np.int8]:
         """(P,) whether contents go into the slots of a machine: NO, YES or UNKNOWN."""
@@ -186,22 +174,13 @@ class PackingPricer(TreePricer):
 
 @dataclass
 class OnMachines:
-    """What is known of placing all items on given machines.
+    """What is known of placing all items on given machines."""
 
-    Attributes
-    ----------
-    problem, incumbent
-        In counts, and the best so far.
-    order
-        (G,) class of items of each class of the problem.
-    place
-        (N,) machine of each node of the problem, which are listed class by class.
-    """
-
+    #: In counts, and the best so far.
     problem: MachineProblem
     incumbent: Incumbent
-    order: Counts
-    place: Counts
+    order: Counts  # (G,) class of items of each class of the problem.
+    place: Counts  # (N,) machine of each node of the problem, which are listed class by class.
     total: float = 0.0
 
     @classmethod
@@ -376,23 +355,14 @@ _LESS = 1e-6
 
 @dataclass
 class Packed:
-    """The packing so far.
-
-    Attributes
-    ----------
-    machines, nodes
-        Slots in use of each machine, and the machines; empty while there is no packing.
-    traffic
-        Between the machines, in thousandths of all.
-    pairs
-        (C, C) traffic between one item of each class, in the same unit.
-    """
+    """The packing so far."""
 
     items: Items
-    pairs: Floats
+    pairs: Floats  # (C, C) traffic between one item of each class, in the same unit.
+    #: Slots in use of each machine, and the machines; empty while there is no packing.
     machines: Machines = field(default_factory=list)
     nodes: tuple[AcquiredNode, ...] = ()
-    traffic: float = float("inf")
+    traffic: float = float("inf")  # Between the machines, in thousandths of all.
 
     @classmethod
     def empty(cls, instance: Instance, items: Items) -> Packed:

@@ -149,33 +149,21 @@ def performance_models(instance: Instance) -> list[PerformanceModel]:
 
 @dataclass(frozen=True, eq=False)
 class Bundles:
-    """Threads counted by slot: one row a slot and operator that meet.
+    """Threads counted by slot: one row a slot and operator that meet."""
 
-    Attributes
-    ----------
-    node, slot, operator, threads
-        (B,) machine, slot number, operator, and how many threads of it are there.
-    of_operator
-        (O,) all threads of each operator, placed or not.
-    slots
-        (V,) slots of each machine.
-    peak, cpu, memory
-        (B,) peak rate (tuples/s) of the row, and CPU and memory at it in percent of a slot; a task
-        without a model takes any rate at no cost.
-    per_input
-        (O,) tuples a task receives for each tuple of input; ``nan`` where unknown.
-    """
-
+    #: (B,) machine, slot number, operator, and how many threads of it are there.
     node: Counts
     slot: Counts
     operator: Counts
     threads: Counts
-    of_operator: Counts
-    slots: Counts
+    of_operator: Counts  # (O,) all threads of each operator, placed or not.
+    slots: Counts  # (V,) slots of each machine.
+    #: (B,) peak rate (tuples/s) of the row, and CPU and memory at it in percent of a slot; a task
+    #: without a model takes any rate at no cost.
     peak: Floats
     cpu: Floats
     memory: Floats
-    per_input: Floats
+    per_input: Floats  # (O,) tuples a task receives for each tuple of input; ``nan`` where unknown.
 
     @cached_property
     def share(self) -> Floats:

@@ -301,29 +301,16 @@ THREADS = PlanKind("threads", evaluate_model_driven, remarks)
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a mapping does at an input rate.
+    """What a mapping does at an input rate."""
 
-    Attributes
-    ----------
-    rate
-        The input rate asked about, tuples/s.
-    supported_rate
-        Greatest input rate at which no slot is sent more than its peak under shuffle grouping.
-    capacity_rate
-        Greatest input rate if every slot were sent what it can take.
-    bottleneck
-        Where the supported rate ends: (operator, machine, slot).
-    slots
-        ``machine#slot`` to CPU and memory in percent of the slot.
-    nodes
-        Machine to CPU and memory in percent of a slot, summed over its slots.
-    """
-
-    rate: float
+    rate: float  # The input rate asked about, tuples/s.
+    #: Greatest input rate at which no slot is sent more than its peak under shuffle grouping.
     supported_rate: float | None
-    capacity_rate: float | None
+    capacity_rate: float | None  # Greatest input rate if every slot were sent what it can take.
+    #: Where the supported rate ends: (operator, machine, slot).
     bottleneck: tuple[str, str, int] | None
-    slots: dict[str, dict[str, float]]
+    slots: dict[str, dict[str, float]]  # ``machine#slot`` to CPU and memory in percent of the slot.
+    #: Machine to CPU and memory in percent of a slot, summed over its slots.
     nodes: dict[str, dict[str, float]]
 
 

@@ -159,24 +159,16 @@ ROOM = FULL + ROUNDING
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """C classes of equal items.
+    """C classes of equal items."""
 
-    Attributes
-    ----------
-    operator, threads, count
-        (C,) task, threads of one item, number of items.
-    cpu, memory
-        (C,) size of one item, percent of a slot.
-    exclusive
-        (C,) whether an item takes a slot of its own (a full bundle).
-    """
-
+    #: (C,) task, threads of one item, number of items.
     operator: Counts
     threads: Counts
     count: Counts
+    #: (C,) size of one item, percent of a slot.
     cpu: Floats
     memory: Floats
-    exclusive: Bools
+    exclusive: Bools  # (C,) whether an item takes a slot of its own (a full bundle).
 
     @property
     def num_exclusive(self) -> int:

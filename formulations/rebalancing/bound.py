@@ -126,15 +126,9 @@ def common_unit(load: Floats, decimals: int = 9) -> float | None:
 
 @dataclass(frozen=True)
 class Needs:
-    """How much must move for a given load distance.
+    """How much must move for a given load distance."""
 
-    Attributes
-    ----------
-    problem
-        What is bounded.
-    """
-
-    problem: BalanceProblem
+    problem: BalanceProblem  # What is bounded.
 
     def within(self, distance: float) -> bool:
         """Whether the least number and cost of moves for `distance` keep the budgets."""
@@ -412,36 +406,26 @@ class Sums(NamedTuple):
 
     Sums of loads are moved apart by what rounding may have added: the same key groups, summed in
     another order, must not seem to weigh more than they can.
-
-    Attributes
-    ----------
-    begin
-        (N + 1,) where each node's part of `least_out`, `most_out` and `cheapest_out` begins; a part
-        has one entry more than the node has key groups that may leave.
-    least_out, most_out, cheapest_out
-        Least load, greatest load, least cost of 0, 1, 2, … of them.
-    least_in, most_in, cheapest_in
-        The same over all key groups that may move.
-    least_drained, most_drained, cheapest_drained
-        The same over those of leaving nodes: only these arrive at leaving nodes.
-    forced
-        (N,) key groups that must leave.
-    fits, brought
-        As `least_out`: how many key groups can arrive at most where so many have left, and how much
-        load they bring at most, for all that binds beside the balanced load.
     """
 
+    #: (N + 1,) where each node's part of `least_out`, `most_out` and `cheapest_out` begins; a part
+    #: has one entry more than the node has key groups that may leave.
     begin: Ints
+    #: Least load, greatest load, least cost of 0, 1, 2, … of them.
     least_out: Floats
     most_out: Floats
     cheapest_out: Floats
+    #: The same over all key groups that may move.
     least_in: Floats
     most_in: Floats
     cheapest_in: Floats
+    #: The same over those of leaving nodes: only these arrive at leaving nodes.
     least_drained: Floats
     most_drained: Floats
     cheapest_drained: Floats
-    forced: Ints
+    forced: Ints  # (N,) key groups that must leave.
+    #: As `least_out`: how many key groups can arrive at most where so many have left, and how much
+    #: load they bring at most, for all that binds beside the balanced load.
     fits: Ints
     brought: Floats
 

@@ -64,21 +64,12 @@ def writable(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class Levels(NamedTuple):
-    """The lexicographic objective of a placement, first level first.
+    """The lexicographic objective of a placement, first level first."""
 
-    Attributes
-    ----------
-    distance
-        Load distance, points of the balanced resource; minimised.
-    left
-        Load left on leaving nodes, same unit; minimised.
-    over, under
-        Greatest load above and below the share of a node; their sum is minimised last, which is
-        the paper's max d_u + d_l.
-    """
-
-    distance: float
-    left: float
+    distance: float  # Load distance, points of the balanced resource; minimised.
+    left: float  # Load left on leaving nodes, same unit; minimised.
+    #: Greatest load above and below the share of a node; their sum is minimised last, which is the
+    #: paper's max d_u + d_l.
     over: float
     under: float
 
@@ -90,55 +81,35 @@ class Levels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BalanceProblem:
-    """Key groups on nodes, and what a rebalancing may do to them.
+    """Key groups on nodes, and what a rebalancing may do to them."""
 
-    Attributes
-    ----------
-    load, cost
-        (T,) load of the balanced resource, and migration cost of each key group, which no limit
-        bounds but as one of the budgets.
-    home
-        (T,) current node.
-    weight
-        (N,) capacity weight of each node: its share of the total load is proportional to it.
-    leaving
-        (N,) marked for removal; these have no share in the mean.
-    background
-        (N,) load of the balanced resource that is there whatever is placed.
-    budgets
-        Of moves: what each key group takes of it, and how much there is.
-    max_distance
-        Greatest load distance allowed; ``None`` for any.
-    usage, headroom, floor
-        (T, E), (N, E), (N, E): load of every resource that binds somewhere, the most of it that
-        may be placed on a node (``inf`` where free), and the least (0 where none), what may be used
-        of the referee's tolerance included. The balanced resource is among them where a capacity is
-        given for it.
-    restricted, allowed_indptr, allowed_nodes
-        Key groups that may not go everywhere, and for each of them the nodes it may be on, as
-        compressed rows.
-    into_leaving
-        Whether key groups of staying nodes may move onto leaving ones (the paper's literal model).
-    counted
-        Rules that count key groups on places, if any.
-    """
-
+    #: (T,) load of the balanced resource, and migration cost of each key group, which no limit
+    #: bounds but as one of the budgets.
     load: Floats
     cost: Floats
-    home: Ints
+    home: Ints  # (T,) current node.
+    #: (N,) capacity weight of each node: its share of the total load is proportional to it.
     weight: Floats
-    leaving: Bools
-    background: Floats
+    leaving: Bools  # (N,) marked for removal; these have no share in the mean.
+    background: Floats  # (N,) load of the balanced resource that is there whatever is placed.
+    #: Of moves: what each key group takes of it, and how much there is.
     budgets: tuple[Budget, ...] = ()
-    max_distance: float | None = None
+    max_distance: float | None = None  # Greatest load distance allowed; ``None`` for any.
+    #: (T, E), (N, E), (N, E): load of every resource that binds somewhere, the most of it that may
+    #: be placed on a node (``inf`` where free), and the least (0 where none), what may be used of
+    #: the referee's tolerance included. The balanced resource is among them where a capacity is
+    #: given for it.
     usage: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     headroom: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     floor: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    #: Key groups that may not go everywhere, and for each of them the nodes it may be on, as
+    #: compressed rows.
     restricted: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     allowed_indptr: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     allowed_nodes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Whether key groups of staying nodes may move onto leaving ones (the paper's literal model).
     into_leaving: bool = False
-    counted: PlaceRules | None = None
+    counted: PlaceRules | None = None  # Rules that count key groups on places, if any.
 
     # -- sizes and shares ------------------------------------------------------------------------
 
@@ -748,23 +719,14 @@ def bottleneck_of(instance: Instance) -> str:
 
 @dataclass(frozen=True)
 class Timed:
-    """When to stop, the seed, and who hears of better placements.
+    """When to stop, the seed, and who hears of better placements."""
 
-    Attributes
-    ----------
-    deadline, started
-        ``time.perf_counter()`` values: up to which to go on, ``None`` for no limit, and from which
-        the trace counts.
-    seed
-        Of the random choices.
-    offer
-        Given each better placement.
-    """
-
+    #: ``time.perf_counter()`` values: up to which to go on, ``None`` for no limit, and from which
+    #: the trace counts.
     deadline: float | None = None
     started: float = field(default_factory=time.perf_counter)
-    seed: int = 0
-    offer: Callable[[Any], None] | None = None
+    seed: int = 0  # Of the random choices.
+    offer: Callable[[Any], None] | None = None  # Given each better placement.
 
     @classmethod
     def of(cls, request: Request, **given: Any) -> Self:
@@ -784,19 +746,12 @@ class Timed:
 
 @dataclass(frozen=True)
 class Solving(Timed):
-    """The same, and which solver is asked how.
+    """The same, and which solver is asked how."""
 
-    Attributes
-    ----------
-    solver, threads
-        Back end, and its threads.
-    gap
-        At which to stop; proven optimal by default.
-    """
-
+    #: Back end, and its threads.
     solver: str = "highs"
     threads: int = 1
-    gap: float | None = None
+    gap: float | None = None  # At which to stop; proven optimal by default.
 
     @classmethod
     def of(cls, request: Request, **given: Any) -> Self:
@@ -807,27 +762,15 @@ class Solving(Timed):
 
 @dataclass
 class Watch:
-    """Clock and ear of a search; without a deadline no clock is read and results repeat.
+    """Clock and ear of a search; without a deadline no clock is read and results repeat."""
 
-    Attributes
-    ----------
-    deadline
-        ``time.perf_counter()`` value; ``None`` for no limit.
-    tell
-        Called with the load distance of each better placement.
-    offer
-        Given each better placement.
-    interrupted
-        Whether Ctrl-C ended the search; the best placement so far is then returned.
-    expired
-        Whether the deadline did.
-    """
-
-    deadline: float | None = None
+    deadline: float | None = None  # ``time.perf_counter()`` value; ``None`` for no limit.
+    #: Called with the load distance of each better placement.
     tell: Callable[[float], None] | None = None
-    offer: Callable[[Any], None] | None = None
+    offer: Callable[[Any], None] | None = None  # Given each better placement.
+    #: Whether Ctrl-C ended the search; the best placement so far is then returned.
     interrupted: bool = field(default=False, init=False)
-    expired: bool = field(default=False, init=False)
+    expired: bool = field(default=False, init=False)  # Whether the deadline did.
 
     def over(self) -> bool:
         """Whether to stop now."""

@@ -727,23 +727,15 @@ def taken_back(step: Step) -> Step:
 
 @dataclass(frozen=True)
 class Blocked:
-    """A move that cannot be made, and what it waits for.
+    """A move that cannot be made, and what it waits for."""
 
-    Attributes
-    ----------
-    move
-        Which.
-    rule, where, needed, available
-        What it would break, as a violation reports it.
-    waits_for
-        Moves that would have to be made before; some of them, where there are many.
-    """
-
-    move: Move
+    move: Move  # Which.
+    #: What it would break, as a violation reports it.
     rule: str
     where: str
     needed: float
     available: float
+    #: Moves that would have to be made before; some of them, where there are many.
     waits_for: tuple[Move, ...] = ()
 
     def to_dict(self, instance: Instance) -> dict[str, Any]:

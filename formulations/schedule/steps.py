@@ -41,27 +41,14 @@ PARKED = 400
 
 @dataclass
 class Order:
-    """Batches of steps, and what could not be ordered.
+    """Batches of steps, and what could not be ordered."""
 
-    Attributes
-    ----------
-    batches
-        In their order.
-    parked
-        Tasks that are on a third node for a while.
-    blocked
-        Moves that are left, with what they wait for; none where all are ordered.
-    proven
-        Whether it is proven that without parking there is no order.
-    found
-        Whether all moves are ordered.
-    """
-
-    batches: list[list[Step]] = field(default_factory=list)
-    parked: list[int] = field(default_factory=list)
+    batches: list[list[Step]] = field(default_factory=list)  # In their order.
+    parked: list[int] = field(default_factory=list)  # Tasks that are on a third node for a while.
+    #: Moves that are left, with what they wait for; none where all are ordered.
     blocked: list[Blocked] = field(default_factory=list)
-    proven: bool = False
-    found: bool = True
+    proven: bool = False  # Whether it is proven that without parking there is no order.
+    found: bool = True  # Whether all moves are ordered.
 
 
 def find_order(

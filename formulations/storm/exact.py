@@ -157,22 +157,14 @@ class StormClient(Client):
 
 
 class Dealt(NamedTuple):
-    """A placement with its workers.
+    """A placement with its workers."""
 
-    Attributes
-    ----------
-    counts, workers
-        (N, C) executors of each class and (N, P) workers, nodes listed class by class.
-    bound
-        Proven upper bound of the scaled traffic inside slots; ``None`` where nothing is proven.
-    note
-        Why the traffic between slots is not the least, empty where it is.
-    """
-
+    #: (N, C) executors of each class and (N, P) workers, nodes listed class by class.
     counts: Integers
     workers: Integers
+    #: Proven upper bound of the scaled traffic inside slots; ``None`` where nothing is proven.
     bound: float | None = None
-    note: str = ""
+    note: str = ""  # Why the traffic between slots is not the least, empty where it is.
 
 
 def best_workers(

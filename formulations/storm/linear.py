@@ -74,45 +74,27 @@ def _none() -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class WorkerModel:
-    """The model and its columns.
+    """The model and its columns."""
 
-    Attributes
-    ----------
-    placement
-        Executors on nodes, and products: the first columns.
-    workers
-        (P, N) columns of w.
-    slot_task, slot_place
-        Executor and place (an index into `places`) of each y; empty without slots.
-    y, v
-        Columns of y; (P, places) columns of v.
-    z, z_u, z_v
-        Columns of the products in slots, and the columns of y that each is a product of.
-    places
-        (places, 2) node and slot.
-    near
-        What of `local_first` streams stays in slots, where products in slots are there.
-    sets
-        What rows of sets over slots added.
-    running
-        The slots that run now, where restarts are counted: the first places of their nodes.
-    goes_on
-        Columns of k, one for each of `running` that has a place.
-    """
-
-    placement: AllocationModel
-    workers: Integers
+    placement: AllocationModel  # Executors on nodes, and products: the first columns.
+    workers: Integers  # (P, N) columns of w.
+    #: Executor and place (an index into `places`) of each y; empty without slots.
     slot_task: Integers = field(default_factory=_none)
     slot_place: Integers = field(default_factory=_none)
+    #: Columns of y; (P, places) columns of v.
     y: Integers = field(default_factory=_none)
     v: Integers = field(default_factory=_none)
+    #: Columns of the products in slots, and the columns of y that each is a product of.
     z: Integers = field(default_factory=_none)
     z_u: Integers = field(default_factory=_none)
     z_v: Integers = field(default_factory=_none)
-    places: Integers = field(default_factory=_none)
+    places: Integers = field(default_factory=_none)  # (places, 2) node and slot.
+    #: What of `local_first` streams stays in slots, where products in slots are there.
     near: Staying | None = None
-    sets: RuleRows | None = None
+    sets: RuleRows | None = None  # What rows of sets over slots added.
+    #: The slots that run now, where restarts are counted: the first places of their nodes.
     running: tuple[Worker, ...] = ()
+    #: Columns of k, one for each of `running` that has a place.
     goes_on: Integers = field(default_factory=_none)
 
     def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:

@@ -44,27 +44,17 @@ _NAMED = 20
 
 @dataclass(frozen=True, eq=False)
 class StormJobs:
-    """P topologies that have executors, and where their workers may go.
+    """P topologies that have executors, and where their workers may go."""
 
-    Attributes
-    ----------
-    names
-        Of the topologies, in the order of the file; a last one for an instance without any.
-    executors
-        For each the tasks, grouped by component.
-    fewest, workers
-        (P,) workers that a topology must and may have: both min(W, E) where the file says W.
-    slots
-        (N,) slots of the nodes that stay, of which no more than all workers are counted.
-    job, nodes
-        (T,) topology of each task; (P, N) nodes that schedulers choose it from.
-    """
-
+    #: Of the topologies, in the order of the file; a last one for an instance without any.
     names: tuple[str, ...]
-    executors: tuple[Integers, ...]
+    executors: tuple[Integers, ...]  # For each the tasks, grouped by component.
+    #: (P,) workers that a topology must and may have: both min(W, E) where the file says W.
     fewest: Integers
     workers: Integers
+    #: (N,) slots of the nodes that stay, of which no more than all workers are counted.
     slots: Integers
+    #: (T,) topology of each task; (P, N) nodes that schedulers choose it from.
     job: Integers
     nodes: Bools
 
@@ -191,29 +181,20 @@ def _executors_of(instance: Instance) -> list[Integers]:
 
 @dataclass(frozen=True, eq=False)
 class StormProblem:
-    """C classes of executors, K classes of nodes, P topologies.
+    """C classes of executors, K classes of nodes, P topologies."""
 
-    Attributes
-    ----------
-    groups, classes, inner
-        Classes of executors, alike in their topology, too; of nodes, alike in their slots, too; and
-        the problem in their counts.
-    job, slots
-        (C,) topology of a class of executors; (K,) slots of one node.
-    fewest, workers
-        (P,) workers that a topology must and may have: equal where the file gives their number.
-    per_slot
-        Most executors in a slot, ``None`` for any number.
-    """
-
+    #: Classes of executors, alike in their topology, too; of nodes, alike in their slots, too; and
+    #: the problem in their counts.
     groups: TaskGroups
     classes: NodeClasses
     inner: PatternProblem
+    #: (C,) topology of a class of executors; (K,) slots of one node.
     job: Integers
     slots: Integers
+    #: (P,) workers that a topology must and may have: equal where the file gives their number.
     fewest: Integers
     workers: Integers
-    per_slot: int | None
+    per_slot: int | None  # Most executors in a slot, ``None`` for any number.
 
     @property
     def num_jobs(self) -> int:
@@ -281,20 +262,11 @@ what is added to the bound, as a part of all traffic, for doubles."""
 
 @dataclass(frozen=True, eq=False)
 class Densities:
-    """The relaxation for one resource; traffic is a part of all traffic, load a part of all load.
+    """The relaxation for one resource; traffic and load are parts of all traffic and all load."""
 
-    Attributes
-    ----------
-    density
-        (C, C) most traffic of two executors for each load of one and of the other.
-    loads
-        (C,) load of each component.
-    room, nodes
-        (K,) load that a node of each class has room for; how many nodes there are of it.
-    """
-
-    density: Floats
-    loads: Floats
+    density: Floats  # (C, C) most traffic of two executors for each load of one and of the other.
+    loads: Floats  # (C,) load of each component.
+    #: (K,) load that a node of each class has room for; how many nodes there are of it.
     room: Floats
     nodes: Floats
 
@@ -437,25 +409,14 @@ def _master(
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """S vectors of counts; number s stands for counts (s // stride) % (size + 1).
+    """S vectors of counts; number s stands for counts (s // stride) % (size + 1)."""
 
-    Attributes
-    ----------
-    size, stride
-        (C,) executors of each class, and what one of them adds to the number of a state.
-    gain
-        (S,) scaled traffic among the executors.
-    of_job
-        (P, S) executors of each topology.
-    fitting
-        For each class of nodes the states that such a node can hold.
-    """
-
+    #: (C,) executors of each class, and what one of them adds to the number of a state.
     size: Integers
     stride: Integers
-    gain: Floats
-    of_job: NDArray[Any]
-    fitting: tuple[Integers, ...]
+    gain: Floats  # (S,) scaled traffic among the executors.
+    of_job: NDArray[Any]  # (P, S) executors of each topology.
+    fitting: tuple[Integers, ...]  # For each class of nodes the states that such a node can hold.
 
     def counts(self, state: Integers) -> Integers:
         """Return (…, C) counts of states."""

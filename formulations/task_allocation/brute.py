@@ -68,26 +68,17 @@ _AT_LAST = tuple(rule for rule in RULES if rule.form in _JUDGED)
 
 
 class Walk(NamedTuple):
-    """Where the enumeration stands; all arrays change in place, so that it goes on where it was.
+    """Where the enumeration stands; all arrays change in place, so that it goes on where it was."""
 
-    Attributes
-    ----------
-    place
-        (T,) node of each task of the order, -1 where none is tried yet.
-    used, held
-        (N, R) load and (N,) tasks on each node.
-    gain, spent
-        (T + 1,) traffic that the tasks before have collected; (T + 1, K) what their migrations took
-        of each budget of moves.
-    at
-        (2,) position in the order (-1 at the end), and partial assignments looked at.
-    """
-
-    place: NDArray[np.int64]
+    place: NDArray[np.int64]  # (T,) node of each task of the order, -1 where none is tried yet.
+    #: (N, R) load and (N,) tasks on each node.
     used: NDArray[np.float64]
     held: NDArray[np.int64]
+    #: (T + 1,) traffic that the tasks before have collected; (T + 1, K) what their migrations took
+    #: of each budget of moves.
     gain: NDArray[np.float64]
     spent: NDArray[np.float64]
+    #: (2,) position in the order (-1 at the end), and partial assignments looked at.
     at: NDArray[np.int64]
 
 

@@ -68,46 +68,25 @@ SCALED_TOTAL = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class AllocationModel:
-    """The model and its columns.
+    """The model and its columns."""
 
-    Attributes
-    ----------
-    model
-        To be maximised; without an objective.
-    placing
-        The placement variables, which are the first C columns.
-    u, v, at, rate
-        (Z,) tasks and node of each product variable, which come next, and their traffic.
-    local
-        Columns of `local_first` streams.
-    links
-        What crosses links.
-    loaded, load
-        Columns that load nodes, as if all were of tasks, and the load of each: tasks, and with
-        crossing costs pairs.
-    rules
-        Columns that sets add.
-    classes
-        Nodes that are identical in the model.
-    scale
-        Rate unit per scaled unit.
-    unknown
-        Placements cut off of which it is not known whether their tasks fit the slots.
-    """
-
-    model: LinearModel
-    placing: Placing
+    model: LinearModel  # To be maximised; without an objective.
+    placing: Placing  # The placement variables, which are the first C columns.
+    #: (Z,) tasks and node of each product variable, which come next, and their traffic.
     u: Ints
     v: Ints
     at: Ints
     rate: Floats
-    local: Staying | None
-    links: Crossings
+    local: Staying | None  # Columns of `local_first` streams.
+    links: Crossings  # What crosses links.
+    #: Columns that load nodes, as if all were of tasks, and the load of each: tasks, and with
+    #: crossing costs pairs.
     loaded: Placing
     load: Floats
-    rules: RuleRows
-    classes: NodeClasses
-    scale: float
+    rules: RuleRows  # Columns that sets add.
+    classes: NodeClasses  # Nodes that are identical in the model.
+    scale: float  # Rate unit per scaled unit.
+    #: Placements cut off of which it is not known whether their tasks fit the slots.
     unknown: list[Ints] = field(default_factory=list)
 
     @property
@@ -381,23 +360,14 @@ def _add_row(made: AllocationModel, chosen: Bools, least: float, most: float) ->
 
 
 class Expression(NamedTuple):
-    """Σ value·column + constant.
+    """Σ value·column + constant."""
 
-    Attributes
-    ----------
-    column, value, constant
-        Its terms.
-    unit
-        A thousandth of what it usually or at most is, without its sign.
-    best
-        What no plan is better than, whatever its tasks.
-    """
-
+    #: Its terms.
     column: NDArray[Any]
     value: Floats
     constant: float
-    unit: float
-    best: float
+    unit: float  # A thousandth of what it usually or at most is, without its sign.
+    best: float  # What no plan is better than, whatever its tasks.
 
     def times(self, weight: float) -> Expression:
         """Return the expression times a weight."""

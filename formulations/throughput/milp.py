@@ -84,23 +84,13 @@ _SIDES = (("out", 1.0, 0.0), ("in", 0.0, 1.0), ("both", 1.0, 1.0))
 
 @dataclass(frozen=True, eq=False)
 class RateModel:
-    """The model and its columns.
-
-    Attributes
-    ----------
-    placing
-        The placement variables.
-    products
-        Pairs together on nodes, and among those of links.
-    highest
-        The column of θ.
-    """
+    """The model and its columns."""
 
     model: LinearModel
-    placing: Placing
-    products: list[Inside]
+    placing: Placing  # The placement variables.
+    products: list[Inside]  # Pairs together on nodes, and among those of links.
     rules: RuleRows
-    highest: int
+    highest: int  # The column of θ.
     classes: NodeClasses
 
     def place(self, x: Floats) -> Ints:

@@ -44,25 +44,15 @@ NEVER = 1e30
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """P places: the N nodes first, then what links of several nodes enclose.
+    """P places: the N nodes first, then what links of several nodes enclose."""
 
-    Attributes
-    ----------
-    room
-        (N, R) load that a rate-driven resource takes beside its background; ``inf`` for any, and
-        for resources that the rate does not drive.
-    barred
-        (N,) nodes whose background is too much already: in use, they carry nothing.
-    link
-        (P, 3) traffic that may leave a place, enter it, and both together; ``inf`` for any.
-    inside
-        (P - N, N) nodes of the places that are several.
-    """
-
+    #: (N, R) load that a rate-driven resource takes beside its background; ``inf`` for any, and for
+    #: resources that the rate does not drive.
     room: Floats
-    barred: Bools
+    barred: Bools  # (N,) nodes whose background is too much already: in use, they carry nothing.
+    #: (P, 3) traffic that may leave a place, enter it, and both together; ``inf`` for any.
     link: Floats
-    inside: Bools
+    inside: Bools  # (P - N, N) nodes of the places that are several.
 
     @property
     def num_nodes(self) -> int:
@@ -233,41 +223,23 @@ _FEW_TASKS = 12
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """An instance in counts.
-
-    Attributes
-    ----------
-    groups, classes
-        Interchangeable tasks, and identical nodes, under all rules that bind.
-    problem
-        Counts and loads; its gain is the traffic inside.
-    rate
-        (G, G) traffic from a task of one group to one of another.
-    first
-        (K,) a node of each class.
-    free, price
-        (G, K) tasks of a group that migrate nowhere when they are on a node of a class: all, or as
-        many as are at home there; (G, B) what each further one takes of each budget of moves.
-    most_in
-        (K,) most tasks that may migrate onto a node.
-    budget
-        (B,) what there is of each budget.
-    node_counts
-        Rows of the bounds on numbers of nodes.
-    """
+    """An instance in counts."""
 
     instance: Instance
+    #: Interchangeable tasks, and identical nodes, under all rules that bind.
     groups: TaskGroups
     classes: NodeClasses
-    problem: PatternProblem
+    problem: PatternProblem  # Counts and loads; its gain is the traffic inside.
     places: Places
-    rate: Floats
-    first: Ints
+    rate: Floats  # (G, G) traffic from a task of one group to one of another.
+    first: Ints  # (K,) a node of each class.
+    #: (G, K) tasks of a group that migrate nowhere when they are on a node of a class: all, or as
+    #: many as are at home there; (G, B) what each further one takes of each budget of moves.
     free: Counts
     price: Floats
-    most_in: Counts
-    budget: Floats
-    node_counts: CountRows
+    most_in: Counts  # (K,) most tasks that may migrate onto a node.
+    budget: Floats  # (B,) what there is of each budget.
+    node_counts: CountRows  # Rows of the bounds on numbers of nodes.
 
     def patterns(self, limit: float, most: int, budget: int) -> Listed | None:
         """List what nodes may hold within a highest utilisation; ``None`` where it is too much.
@@ -671,25 +643,14 @@ def least_load(instance: Instance, lost: int | None = None) -> float:
 
 
 class _Streams(NamedTuple):
-    """S full streams between two operators each.
+    """S full streams between two operators each."""
 
-    Attributes
-    ----------
-    rate
-        (S,) rates.
-    load, each
-        (S, 2, R) least load of all tasks of its two operators, and of one of them.
-    most
-        (R,) the largest room of a node; of rate-driven resources at a utilisation of 1.
-    driven
-        (R,) which these are.
-    """
-
-    rate: Floats
+    rate: Floats  # (S,) rates.
+    #: (S, 2, R) least load of all tasks of its two operators, and of one of them.
     load: Floats
     each: Floats
-    most: Floats
-    driven: Bools
+    most: Floats  # (R,) the largest room of a node; of rate-driven resources at a utilisation of 1.
+    driven: Bools  # (R,) which these are.
 
     def crossing(self, full: float) -> float:
         """Return traffic that crosses at least where nothing is fuller than that."""

@@ -85,24 +85,16 @@ class ScaleLevel:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What carries a rate: the plan, its levels; or why there is none.
+    """What carries a rate: the plan, its levels; or why there is none."""
 
-    Attributes
-    ----------
-    rate
-        Multiple of the current input.
-    least
-        Operator id to the least number of tasks that its threads need, by counting.
-    infeasible
-        Whether it is proven that nothing carries the rate.
-    """
-
-    rate: float
+    rate: float  # Multiple of the current input.
+    #: Operator id to the least number of tasks that its threads need, by counting.
     least: Mapping[str, int]
+
     plan: Plan | None = None
     evaluation: Evaluation | None = None
     levels: tuple[ScaleLevel, ...] = ()
-    infeasible: bool = False
+    infeasible: bool = False  # Whether it is proven that nothing carries the rate.
     notes: tuple[str, ...] = ()
 
     @property

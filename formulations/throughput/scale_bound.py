@@ -33,24 +33,16 @@ _PROGRAM, _BOX = 20_000, 200
 
 @dataclass
 class Boxes:
-    """What `search` found.
+    """What `search` found."""
 
-    Attributes
-    ----------
-    tasks, counts, gain
-        Numbers of tasks, (V, O) or by kind of task (`Counts.exact`), and traffic inside; of none
-        that was found ``None``.
-    least
-        Fewest tasks that are not refuted; infinite where no parallelism carries the rate.
-    whole
-        Whether of no parallelism of as few tasks more traffic is inside.
-    """
-
+    #: Numbers of tasks, (V, O) or by kind of task (`Counts.exact`), and traffic inside; of none
+    #: that was found ``None``.
     tasks: Any = None
     counts: Any = None
     gain: float = -np.inf
+    #: Fewest tasks that are not refuted; infinite where no parallelism carries the rate.
     least: float = np.inf
-    whole: bool = True
+    whole: bool = True  # Whether of no parallelism of as few tasks more traffic is inside.
 
 
 class BoxSearch:

@@ -37,39 +37,24 @@ _KEPT = rules_of({
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """O operators and V nodes at a rate.
+    """O operators and V nodes at a rate."""
 
-    Attributes
-    ----------
-    load
-        (O, R) load of all tasks of an operator at the current input, of the resources that it
-        drives; 0 of the others.
-    each
-        (O, R) load of one task, of the others; 0 of those that are driven.
-    rate, price
-        (O, O) traffic of the streams; (2, R) what a unit that crosses costs sender and receiver.
-    room, link
-        (V, R) load and (V, 3) traffic that a node takes (leaving, entering, both) at the rate.
-    cost
-        (V,) of using a node.
-    low, high
-        (O,) least and greatest number of tasks.
-    key_groups
-        (O,) 0 where there are none.
-    shares
-        (O,) part that one task has, where the rows stand for kinds of tasks (`exact`).
-    """
-
+    #: (O, R) load of all tasks of an operator at the current input, of the resources that it
+    #: drives; 0 of the others.
     load: Floats
-    each: Floats
+    each: Floats  # (O, R) load of one task, of the others; 0 of those that are driven.
+    #: (O, O) traffic of the streams; (2, R) what a unit that crosses costs sender and receiver.
     rate: Floats
     price: Floats
+    #: (V, R) load and (V, 3) traffic that a node takes (leaving, entering, both) at the rate.
     room: Floats
     link: Floats
-    cost: Floats
+    cost: Floats  # (V,) of using a node.
+    #: (O,) least and greatest number of tasks.
     low: Counts64
     high: Counts64
-    key_groups: Counts64
+    key_groups: Counts64  # (O,) 0 where there are none.
+    #: (O,) part that one task has, where the rows stand for kinds of tasks (`exact`).
     shares: Floats | None = None
 
     def only(self, nodes: Any) -> Counts:

@@ -43,32 +43,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """An instance as the allocator sees it.
+    """An instance as the allocator sees it."""
 
-    Attributes
-    ----------
-    order
-        (T,) tasks in the order in which they are taken.
-    fixed
-        (T,) node of each running task, -1 for those to place.
-    kind, target
-        (T,) kind of restriction; (K, N) nodes a kind may be put on.
-    room
-        (N, R) load that may be placed, half of the referee's tolerance included.
-    link_indptr, link_of
-        Links of each node, CSR form.
-    link_room
-        (L,) traffic a link may carry, background included.
-    """
-
-    order: NDArray[np.int64]
-    fixed: NDArray[np.int64]
+    order: NDArray[np.int64]  # (T,) tasks in the order in which they are taken.
+    fixed: NDArray[np.int64]  # (T,) node of each running task, -1 for those to place.
+    #: (T,) kind of restriction; (K, N) nodes a kind may be put on.
     kind: Ints
     target: Bools
-    room: Floats
+    room: Floats  # (N, R) load that may be placed, half of the referee's tolerance included.
+    #: Links of each node, CSR form.
     link_indptr: NDArray[np.int64]
     link_of: NDArray[np.int64]
-    link_room: Floats
+    link_room: Floats  # (L,) traffic a link may carry, background included.
 
 
 def board_of(instance: Instance) -> Board:
@@ -308,36 +294,25 @@ HEAVY = 0.8
 
 
 class Fixed(NamedTuple):
-    """What does not change.
+    """What does not change."""
 
-    Attributes
-    ----------
-    order, fixed
-        Operators as they are taken; (T,) node of those that run, -1 for the others.
-    kind, target
-        (T,) kind of restriction; (kinds, N) where operators of it may be.
-    task_load
-        (T, R) loads.
-    indptr, partner, rate
-        Partners of each operator as compressed rows.
-    capacity, limit, counted
-        (N,) CPU; (N, R) most load of a node, background included; (N,) whether the node's share of
-        CPU counts in the deviation.
-    link_indptr, link_of, link_capacity, link_limit
-        Links of each node as compressed rows; (L,) what they have, and most that they may carry.
-    """
-
+    #: Operators as they are taken; (T,) node of those that run, -1 for the others.
     order: NDArray[np.int64]
     fixed: NDArray[np.int64]
+    #: (T,) kind of restriction; (kinds, N) where operators of it may be.
     kind: NDArray[np.int32]
     target: NDArray[np.bool_]
-    task_load: NDArray[np.float64]
+    task_load: NDArray[np.float64]  # (T, R) loads.
+    #: Partners of each operator as compressed rows.
     indptr: NDArray[np.int64]
     partner: NDArray[np.int64]
     rate: NDArray[np.float64]
+    #: (N,) CPU; (N, R) most load of a node, background included; (N,) whether the node's share of
+    #: CPU counts in the deviation.
     capacity: NDArray[np.float64]
     limit: NDArray[np.float64]
     counted: NDArray[np.bool_]
+    #: Links of each node as compressed rows; (L,) what they have, and most that they may carry.
     link_indptr: NDArray[np.int64]
     link_of: NDArray[np.int64]
     link_capacity: NDArray[np.float64]

@@ -150,30 +150,15 @@ UNBOUNDED = 100.0
 
 @dataclass(frozen=True)
 class Round:
-    """One round of steps 2 to 4: what was tried, and what came out.
+    """One round of steps 2 to 4: what was tried, and what came out."""
 
-    Attributes
-    ----------
-    part_load
-        maxPL in percent of a node's capacity.
-    num_units
-        Indivisible units of more than one key group.
-    pairs
-        Pinned pairs.
-    placement
-        (T,) of the key groups; ``None`` when the MILP has no solution, or none was found in time.
-    distance
-        Its load distance.
-    proven_infeasible
-        Whether the MILP was shown to have none.
-    """
-
-    part_load: float
-    num_units: int
-    pairs: tuple[tuple[int, int], ...]
+    part_load: float  # maxPL in percent of a node's capacity.
+    num_units: int  # Indivisible units of more than one key group.
+    pairs: tuple[tuple[int, int], ...]  # Pinned pairs.
+    #: (T,) of the key groups; ``None`` when the MILP has no solution, or none was found in time.
     placement: Ints | None
-    distance: float
-    proven_infeasible: bool
+    distance: float  # Its load distance.
+    proven_infeasible: bool  # Whether the MILP was shown to have none.
 
 
 def run(instance: Instance, request: Request) -> Outcome:

@@ -143,20 +143,12 @@ def merge_pairs(pairs: DirectedPairs, num_tasks: int) -> list[Indices]:
 
 @dataclass
 class Pins:
-    """What is pinned so far, and what that spends.
+    """What is pinned so far, and what that spends."""
 
-    Attributes
-    ----------
-    node_of
-        Unit to node.
-    pairs
-        The key groups of each pair that was chosen.
-    spent
-        (K,) what the key groups that leave their node by it take of each budget.
-    """
-
-    node_of: dict[int, int] = field(default_factory=dict)
+    node_of: dict[int, int] = field(default_factory=dict)  # Unit to node.
+    #: The key groups of each pair that was chosen.
     pairs: list[tuple[int, int]] = field(default_factory=list)
+    #: (K,) what the key groups that leave their node by it take of each budget.
     spent: Floats = field(default_factory=lambda: np.zeros(1))
 
 
@@ -246,21 +238,11 @@ def _pin(units: Units, members: _Members, ends: tuple[int, int], node: int, pins
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Key groups in indivisible units.
+    """Key groups in indivisible units."""
 
-    Attributes
-    ----------
-    problem
-        The rebalancing of the single key groups.
-    unit_of
-        (T,) unit of each key group, numbered by first member.
-    size
-        (U,) number of key groups of each.
-    """
-
-    problem: BalanceProblem
-    unit_of: Indices
-    size: Indices
+    problem: BalanceProblem  # The rebalancing of the single key groups.
+    unit_of: Indices  # (T,) unit of each key group, numbered by first member.
+    size: Indices  # (U,) number of key groups of each.
 
     @classmethod
     def of(cls, problem: BalanceProblem, parts: Iterable[Indices]) -> Units:
@@ -428,22 +410,13 @@ def _dealt(weight: Floats, num_parts: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class PartLimits:
-    """What a part must stay below, each with what a key group adds to it.
+    """What a part must stay below, each with what a key group adds to it."""
 
-    Attributes
-    ----------
-    costs
-        Pairs of (T,) amounts and their limit: migration cost, or 1 each for a budget of moves; 0
-        where moves are free.
-    load
-        (T,) load of the balanced resource.
-    max_load
-        maxPL, same unit.
-    """
-
+    #: Pairs of (T,) amounts and their limit: migration cost, or 1 each for a budget of moves; 0
+    #: where moves are free.
     costs: tuple[tuple[Floats, float], ...]
-    load: Floats
-    max_load: float
+    load: Floats  # (T,) load of the balanced resource.
+    max_load: float  # maxPL, same unit.
 
     @classmethod
     def of(cls, problem: BalanceProblem, max_load: float) -> PartLimits:

@@ -404,52 +404,27 @@ LEVELS = 3
 
 
 class State(NamedTuple):
-    """What is placed; the arrays are changed in place.
+    """What is placed; the arrays are changed in place."""
 
-    Attributes
-    ----------
-    load
-        (I, R) of the things.
-    family
-        (I,) topology of each thing.
-    most
-        (B,) things a place holds.
-    room
-        (levels, B, R) load a place may hold, tolerance included.
-    base
-        (B,) load that a place starts with, which only ranks places.
-    family_most
-        (F,) things of a topology at one place.
-    family_places, may
-        (F,) fewest places that a topology is to use; (F, B) which it may use.
-    place
-        (I,) where each thing is, `NOWHERE` for none.
-    held, used
-        (B,) things and (B, R) load at each place.
-    held_of, places_of, left_of
-        (F, B) things of a topology at each place; (F,) places it uses, and things not yet placed.
-    counts_load
-        1, or 0 for the slip of the published code: load is never added up.
-    relaxed
-        (levels,) things that found a place only at that level.
-    """
-
-    load: NDArray[np.float64]
-    family: NDArray[np.int64]
-    most: NDArray[np.int64]
-    room: NDArray[np.float64]
-    base: NDArray[np.float64]
-    family_most: NDArray[np.int64]
+    load: NDArray[np.float64]  # (I, R) of the things.
+    family: NDArray[np.int64]  # (I,) topology of each thing.
+    most: NDArray[np.int64]  # (B,) things a place holds.
+    room: NDArray[np.float64]  # (levels, B, R) load a place may hold, tolerance included.
+    base: NDArray[np.float64]  # (B,) load that a place starts with, which only ranks places.
+    family_most: NDArray[np.int64]  # (F,) things of a topology at one place.
+    #: (F,) fewest places that a topology is to use; (F, B) which it may use.
     family_places: NDArray[np.int64]
     may: NDArray[np.bool_]
-    place: NDArray[np.int64]
+    place: NDArray[np.int64]  # (I,) where each thing is, `NOWHERE` for none.
+    #: (B,) things and (B, R) load at each place.
     held: NDArray[np.int64]
     used: NDArray[np.float64]
+    #: (F, B) things of a topology at each place; (F,) places it uses, and things not yet placed.
     held_of: NDArray[np.int64]
     places_of: NDArray[np.int64]
     left_of: NDArray[np.int64]
-    counts_load: int
-    relaxed: NDArray[np.int64]
+    counts_load: int  # 1, or 0 for the slip of the published code: load is never added up.
+    relaxed: NDArray[np.int64]  # (levels,) things that found a place only at that level.
 
 
 @inlined

@@ -326,34 +326,22 @@ MOST = 20_000_000
 
 
 class Pace(NamedTuple):
-    """How much is proposed.
+    """How much is proposed."""
 
-    Attributes
-    ----------
-    a_task, most_a_task, fewest
-        Proposals a task at effort 1; but `fewest` in all, where these are no more than
-        `most_a_task`.
-    first, longest, growth
-        With a time limit: proposals a task in the first and in the longest of several rounds, and
-        how many times as long as the one before a round is.
-    anew
-        Rounds until the first that starts from what was found.
-    patience
-        With a time limit: proposals without a better placement, times tasks squared, before it
-        ends.
-    chunk
-        Proposals between two looks at the clock.
-    """
-
+    #: Proposals a task at effort 1; but `fewest` in all, where these are no more than
+    #: `most_a_task`.
     a_task: int
     most_a_task: int
     fewest: int
+    #: With a time limit: proposals a task in the first and in the longest of several rounds, and
+    #: how many times as long as the one before a round is.
     first: int
     longest: int
     growth: int
-    anew: int
+    anew: int  # Rounds until the first that starts from what was found.
+    #: With a time limit: proposals without a better placement, times tasks squared, before it ends.
     patience: int
-    chunk: int
+    chunk: int  # Proposals between two looks at the clock.
 
 
 BY_ROWS = Pace(400, 10_000, 1_000_000, MOST, 40_000, 2, 3, 2500, 250_000)
@@ -389,22 +377,13 @@ _SHORTEST = 0.1
 
 
 class Heat(NamedTuple):
-    """What the annealing of an instance works with.
+    """What the annealing of an instance works with."""
 
-    Attributes
-    ----------
-    matrix
-        (T, T) traffic of task pairs, or (0, 0) for work by rows.
-    hot, cold
-        First and last temperature.
-    pace
-        How much is proposed.
-    """
-
-    matrix: Floats
+    matrix: Floats  # (T, T) traffic of task pairs, or (0, 0) for work by rows.
+    #: First and last temperature.
     hot: float
     cold: float
-    pace: Pace
+    pace: Pace  # How much is proposed.
 
 
 def by_table(instance: Instance) -> bool:

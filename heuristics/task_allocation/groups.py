@@ -39,33 +39,18 @@ NO_RESTRICTION = np.zeros((0, 0), dtype=np.bool_)
 
 @dataclass(frozen=True, eq=False)
 class GroupedJob:
-    """What the group-aware algorithms work on.
+    """What the group-aware algorithms work on."""
 
-    Attributes
-    ----------
-    size
-        (G,) tasks in each group.
-    load
-        (G, R) load of one task of each group.
-    member_indptr, members
-        Tasks of each group by increasing index, CSR form.
-    nodes
-        (M,) the nodes that may be used (leaving ones are not); all node indices below count these.
-    room
-        (M, R) what may be placed on each (`optim.kernels.place_rules.placing_room`).
-    allowed
-        (G, M) where each group may go, or shape (0, 0) for everywhere.
-    edge_u, edge_v, edge_rate
-        (E,) group pairs u < v and the traffic between them, both directions together.
-    """
-
-    size: NDArray[np.int64]
-    load: Floats
+    size: NDArray[np.int64]  # (G,) tasks in each group.
+    load: Floats  # (G, R) load of one task of each group.
+    #: Tasks of each group by increasing index, CSR form.
     member_indptr: NDArray[np.int64]
     members: NDArray[np.int64]
+    #: (M,) the nodes that may be used (leaving ones are not); all node indices below count these.
     nodes: NDArray[np.int64]
-    room: Floats
-    allowed: Bools
+    room: Floats  # (M, R) what may be placed on each (`optim.kernels.place_rules.placing_room`).
+    allowed: Bools  # (G, M) where each group may go, or shape (0, 0) for everywhere.
+    #: (E,) group pairs u < v and the traffic between them, both directions together.
     edge_u: NDArray[np.int64]
     edge_v: NDArray[np.int64]
     edge_rate: Floats

@@ -203,24 +203,14 @@ ROOM_TO_MOVE = 1.03
 
 @dataclass(frozen=True, eq=False)
 class WeightedGraph:
-    """A job as a graph.
+    """A job as a graph."""
 
-    Attributes
-    ----------
-    indptr, other
-        CSR form, each pair in both directions.
-    pair_weight
-        (2 E,) integer rates, at least 1.
-    task_weight
-        (T,) integer loads, rounded up.
-    node_weight
-        (N,) integer room of every node, rounded down; 0 on leaving ones, where others stay.
-    """
-
+    #: CSR form, each pair in both directions.
     indptr: NDArray[np.int32]
     other: NDArray[np.int32]
-    pair_weight: NDArray[np.int32]
-    task_weight: NDArray[np.int64]
+    pair_weight: NDArray[np.int32]  # (2 E,) integer rates, at least 1.
+    task_weight: NDArray[np.int64]  # (T,) integer loads, rounded up.
+    #: (N,) integer room of every node, rounded down; 0 on leaving ones, where others stay.
     node_weight: NDArray[np.int64]
 
     def permuted(self, order: NDArray[np.int64]) -> WeightedGraph:

@@ -26,41 +26,22 @@ NODE, GROUP, COUNT, NEXT_OF_GROUP, NEXT_OF_NODE = range(5)
 
 
 class State(NamedTuple):
-    """A partial placement; the arrays are changed in place.
+    """A partial placement; the arrays are changed in place."""
 
-    Attributes
-    ----------
-    load
-        (G, R) load of one task of each group.
-    allowed
-        (G, N) where each group may go; shape (0, 0) when every group may go everywhere.
-    room
-        (N, R) what still fits each node, tolerance included.
-    used
-        (N, R) what the placed tasks load each node with.
-    close
-        Differences of room up to this are ties: rounding must not pick the node.
-    left
-        (G,) tasks of each group not yet placed.
-    splits
-        (tasks, 5) the splits in the order they were made: node, group, count, and the next split of
-        the same group and on the same node (`NONE` at the end).
-    first_of_group, first_of_node
-        Where each chain of splits starts: the latest split.
-    filled
-        (1,) how many splits there are.
-    """
-
-    load: NDArray[np.float64]
+    load: NDArray[np.float64]  # (G, R) load of one task of each group.
+    #: (G, N) where each group may go; shape (0, 0) when every group may go everywhere.
     allowed: NDArray[np.bool_]
-    room: NDArray[np.float64]
-    used: NDArray[np.float64]
-    close: float
-    left: NDArray[np.int64]
+    room: NDArray[np.float64]  # (N, R) what still fits each node, tolerance included.
+    used: NDArray[np.float64]  # (N, R) what the placed tasks load each node with.
+    close: float  # Differences of room up to this are ties: rounding must not pick the node.
+    left: NDArray[np.int64]  # (G,) tasks of each group not yet placed.
+    #: (tasks, 5) the splits in the order they were made: node, group, count, and the next split of
+    #: the same group and on the same node (`NONE` at the end).
     splits: NDArray[np.int32]
+    #: Where each chain of splits starts: the latest split.
     first_of_group: NDArray[np.int32]
     first_of_node: NDArray[np.int32]
-    filled: NDArray[np.int64]
+    filled: NDArray[np.int64]  # (1,) how many splits there are.
 
 
 @helper

@@ -30,40 +30,23 @@ PAIR_ORDERS = ("row", "column", "diagonal", "shuffled")
 
 
 class UnevenPairs(NamedTuple):
-    """Task pairs of those group pairs whose task pairs differ; each once, both directions added.
+    """Task pairs of those group pairs whose task pairs differ; each once, both directions added."""
 
-    Attributes
-    ----------
-    edge
-        (P,) group pair.
-    first, second
-        (P,) place of each task within its group, of the lower and of the higher group.
-    rate
-        (P,) traffic, all above 0.
-    """
-
-    edge: Integers
+    edge: Integers  # (P,) group pair.
+    #: (P,) place of each task within its group, of the lower and of the higher group.
     first: Integers
     second: Integers
-    rate: Floats
+    rate: Floats  # (P,) traffic, all above 0.
 
 
 class Runs(NamedTuple):
-    """Runs of task pairs, most urgent first.
+    """Runs of task pairs, most urgent first."""
 
-    Attributes
-    ----------
-    edge
-        (K,) group pair of each run.
-    indptr
-        (K + 1,) where the listed pairs of each run are; a run without any is all pairs of its
-        group pair.
-    first, second
-        As in `UnevenPairs`, in the order of the walk.
-    """
-
-    edge: Integers
+    edge: Integers  # (K,) group pair of each run.
+    #: (K + 1,) where the listed pairs of each run are; a run without any is all pairs of its group
+    #: pair.
     indptr: Integers
+    #: As in `UnevenPairs`, in the order of the walk.
     first: Integers
     second: Integers
 

@@ -47,8 +47,6 @@ class ObjectiveValue:
     ----------
     name, sense
         Of the objective: a key of `optim.figures.catalogue.OBJECTIVES`; ``max`` or ``min``.
-    value
-        In the objective's unit; ``None`` where it is unknown.
 
     Examples
     --------
@@ -62,7 +60,7 @@ class ObjectiveValue:
     """
 
     name: str
-    value: float | None
+    value: float | None  # In the objective's unit; ``None`` where it is unknown.
     sense: str | None
 
     def with_value(self, value: float | None) -> ObjectiveValue:
@@ -132,86 +130,54 @@ SHARE_NOISE = 1e-9
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a plan; everything that names, shows, stores or compares it asks this object.
+    """A figure of a plan; everything that names, shows, stores or compares it asks this object."""
 
-    Attributes
-    ----------
-    name
-        Attribute of `optim.figures.catalogue.Figures`, key in JSON, column of a sweep's rows.
-    label
-        Its words in tables: ``load distance``.
-    words
-        What it is, in a sentence.
-    unit
-        ``rate``, ``multiple`` (of the current input rate), ``resource`` (the first one's),
-        ``share`` (1 is 100 %), ``count``, ``state`` (of a migration's cost), ``price``, ``number``
-        (of several units, in a sum), ``flag``, ``text``, or ``table``: no single value, but one for
-        each node, link or the like.
-    value
-        What it is of a placement; ``None`` for those that only another kind of plan has.
-    sense
-        Whether more or less is better; ``None`` where it is nothing to optimise.
-    reference
-        The figure against whose size its differences are seen: `mean_load`, `total_traffic`.
-    percent
-        Whether its gap is the difference in percent of the reference, instead of relative.
-    quiet
-        Whether tables leave it out where it is not the objective: JSON and rows hold it.
-    question
-        Heading under which reports measure every plan by it, whatever its method optimises; empty
-        where they do not.
-    shown_as
-        The figure by which reports then show it.
-    same_as
-        The figure which is best where this one is.
-    weighs_leaving
-        Whether what is left on leaving nodes counts in it.
-    of_staying
-        Whether it distinguishes staying and leaving nodes: another figure where none is marked.
-    hard
-        The instance without the limits that the figure measures: to methods which optimise it, they
-        are none, and their best plan is returned although it violates them. ``None`` where it
-        measures no limit.
-    holding
-        The instance, given a value, in which those plans are feasible that are at least as good;
-        ``None`` where no limit says that.
-    whole
-        Whether it is of a placement of all tasks alone, and unknown while one has no node; others
-        say what is on each place.
-    costly
-        Whether it takes long, and is only reckoned of plans where it is asked for.
-    former
-        What options and files of earlier versions call it.
-    constant
-        Why all plans of an instance have the same value; ``None`` where plans may differ.
-    parts
-        Weights and figures of which it is the sum; empty for any other.
-    first, further
-        The first of several levels, of which this figure has value and sense, and those that decide
-        among plans which are equal by it; ``None`` and empty for any other.
-    """
-
+    #: Attribute of `optim.figures.catalogue.Figures`, key in JSON, column of a sweep's rows.
     name: str
-    label: str
-    words: str
+    label: str  # Its words in tables: ``load distance``.
+    words: str  # What it is, in a sentence.
+    #: ``rate``, ``multiple`` (of the current input rate), ``resource`` (the first one's), ``share``
+    #: (1 is 100 %), ``count``, ``state`` (of a migration's cost), ``price``, ``number`` (of several
+    #: units, in a sum), ``flag``, ``text``, or ``table``: no single value, but one for each node,
+    #: link or the like.
     unit: Unit
+    #: What it is of a placement; ``None`` for those that only another kind of plan has.
     value: Callable[[Placement], Any] | None = None
+    #: Whether more or less is better; ``None`` where it is nothing to optimise.
     sense: Sense | None = None
+    #: The figure against whose size its differences are seen: `mean_load`, `total_traffic`.
     reference: str | None = None
+    #: Whether its gap is the difference in percent of the reference, instead of relative.
     percent: bool = False
+    #: Whether tables leave it out where it is not the objective: JSON and rows hold it.
     quiet: bool = False
+    #: Heading under which reports measure every plan by it, whatever its method optimises; empty
+    #: where they do not.
     question: str = ""
-    shown_as: str | None = None
-    same_as: str | None = None
-    weighs_leaving: bool = False
+    shown_as: str | None = None  # The figure by which reports then show it.
+    same_as: str | None = None  # The figure which is best where this one is.
+    weighs_leaving: bool = False  # Whether what is left on leaving nodes counts in it.
+    #: Whether it distinguishes staying and leaving nodes: another figure where none is marked.
     of_staying: bool = False
+    #: The instance without the limits that the figure measures: to methods which optimise it, they
+    #: are none, and their best plan is returned although it violates them. ``None`` where it
+    #: measures no limit.
     hard: Callable[[Instance], Instance] | None = None
+    #: The instance, given a value, in which those plans are feasible that are at least as good;
+    #: ``None`` where no limit says that.
     holding: Callable[[Instance, float], Instance] | None = None
+    #: Whether it is of a placement of all tasks alone, and unknown while one has no node; others
+    #: say what is on each place.
     whole: bool = True
+    #: Whether it takes long, and is only reckoned of plans where it is asked for.
     costly: bool = False
-    former: str | None = None
+    former: str | None = None  # What options and files of earlier versions call it.
+    #: Why all plans of an instance have the same value; ``None`` where plans may differ.
     constant: Callable[[Instance], str | None] | None = None
+    #: Weights and figures of which it is the sum; empty for any other.
     parts: tuple[tuple[float, Figure], ...] = ()
+    #: The first of several levels, of which this figure has value and sense, and those that decide
+    #: among plans which are equal by it; ``None`` and empty for any other.
     first: Figure | None = None
     further: tuple[Figure, ...] = ()
 

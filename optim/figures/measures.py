@@ -217,17 +217,10 @@ def _multiples(room: Floats, need: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Tasks on nodes and, where decided, slots; what follows from them is reckoned once.
+    """Tasks on nodes and, where decided, slots; what follows from them is reckoned once."""
 
-    Attributes
-    ----------
-    instance
-        Whose tasks and nodes.
-    node, slot
-        (T,) indices, -1 where missing; `slot` is ``None`` when the plan decides no slots.
-    """
-
-    instance: Instance
+    instance: Instance  # Whose tasks and nodes.
+    #: (T,) indices, -1 where missing; `slot` is ``None`` when the plan decides no slots.
     node: Ints
     slot: Ints | None = None
 

@@ -23,22 +23,13 @@ AS_IT_IS = "as it is"
 
 @dataclass(frozen=True)
 class Change:
-    """One change of an instance.
+    """One change of an instance."""
 
-    Attributes
-    ----------
-    name
-        As the option of the command line: ``add-node``, ``drop-node``, ``fail-node``,
-        ``scale-load``, ``scale-rate``, ``budget``.
-    what
-        A node or an operator; empty where the change is of the whole.
-    amount
-        Number of nodes, factor, or number of moves.
-    """
-
+    #: As the option of the command line: ``add-node``, ``drop-node``, ``fail-node``,
+    #: ``scale-load``, ``scale-rate``, ``budget``.
     name: str
-    what: str = ""
-    amount: float = 1.0
+    what: str = ""  # A node or an operator; empty where the change is of the whole.
+    amount: float = 1.0  # Number of nodes, factor, or number of moves.
 
     def __str__(self) -> str:
         value = f"{self.amount:g}"

@@ -326,25 +326,14 @@ def _plain(places: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class ThreadPlacement:
-    """Threads on the slots of acquired machines.
+    """Threads on the slots of acquired machines."""
 
-    Attributes
-    ----------
-    threads
-        (O,) threads of each operator.
-    nodes
-        The machines, with the slots of each that the job uses.
-    node, slot
-        (Q,) index into `nodes` and slot of each thread, operator after operator.
-    planned_slots
-        Slots that the allocation asked for, before mapping acquired more.
-    """
-
-    threads: Counts
-    nodes: tuple[AcquiredNode, ...]
+    threads: Counts  # (O,) threads of each operator.
+    nodes: tuple[AcquiredNode, ...]  # The machines, with the slots of each that the job uses.
+    #: (Q,) index into `nodes` and slot of each thread, operator after operator.
     node: Counts
     slot: Counts
-    planned_slots: int
+    planned_slots: int  # Slots that the allocation asked for, before mapping acquired more.
 
     @property
     def num_slots(self) -> int:

@@ -40,41 +40,26 @@ class NodeTable(_Frozen):
 
     Attributes
     ----------
-    ids
-        N names.
     capacity, slot_capacity
         (N, R); ``inf`` where unbounded.
-    min_load, background
-        (N, R); 0 where not given.
-    weight
-        (N,) share of the mean load.
-    slots
-        (N,) number of slots, -1 where not given.
-    rack
-        (N,) index into `rack_ids`, -1 for none.
-    leaving
-        (N,) marked for removal.
-    max_tasks, max_inflow
-        (N,) most tasks, and most tasks that move onto it; -1 for any number.
-    vm_type
-        (N,) index of its machine type, -1 where not given.
-    labels
-        Node index to labels, only where there are any.
     """
 
-    ids: tuple[str, ...]
+    ids: tuple[str, ...]  # N names.
     capacity: Floats
+    #: (N, R); 0 where not given.
     min_load: Floats
     background: Floats
-    weight: Floats
-    slots: Ints
+    weight: Floats  # (N,) share of the mean load.
+    slots: Ints  # (N,) number of slots, -1 where not given.
     slot_capacity: Floats
-    rack: Ints
+    rack: Ints  # (N,) index into `rack_ids`, -1 for none.
     rack_ids: tuple[str, ...]
-    leaving: Bools
+    leaving: Bools  # (N,) marked for removal.
+    #: (N,) most tasks, and most tasks that move onto it; -1 for any number.
     max_tasks: Ints
     max_inflow: Ints
-    vm_type: Ints
+    vm_type: Ints  # (N,) index of its machine type, -1 where not given.
+    #: Node index to labels, only where there are any.
     labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
@@ -85,46 +70,31 @@ class NodeTable(_Frozen):
 
 @dataclass(frozen=True, eq=False)
 class TaskTable(_Frozen):
-    """What is placed.
+    """What is placed."""
 
-    Attributes
-    ----------
-    ids
-        T names.
-    operator, member
-        (T,) operator index (-1 none) and position within that operator.
-    load
-        (T, R).
-    max_load
-        (T, R) what one task can use wherever it runs, ``inf`` for any amount; takes the shape of
-        `load`.
-    state, given_cost
-        (T,) as in the file; ``nan`` where not given.
-    node, slot
-        (T,) current place; -1 where there is none.
-    restricted, allowed_indptr, allowed_indices
-        Tasks with an ``allowed`` list, their own or their group's, and those lists in CSR form.
-    copied, copies_indptr, copies_indices
-        Tasks with ``copies``, and the nodes of these in CSR form.
-    labels
-        Task index to labels, only where there are any.
-    """
-
-    ids: tuple[str, ...]
+    ids: tuple[str, ...]  # T names.
+    #: (T,) operator index (-1 none) and position within that operator.
     operator: Ints
     member: Ints
-    load: Floats
+    load: Floats  # (T, R).
+    #: (T,) as in the file; ``nan`` where not given.
     state: Floats
     given_cost: Floats
+    #: (T,) current place; -1 where there is none.
     node: Ints
     slot: Ints
+    #: Tasks with an ``allowed`` list, their own or their group's, and those lists in CSR form.
     restricted: Ints
     allowed_indptr: Ints
     allowed_indices: Ints
+    #: Tasks with ``copies``, and the nodes of these in CSR form.
     copied: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     copies_indptr: Ints = field(default_factory=lambda: np.zeros(1, np.int32))
     copies_indices: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    #: Task index to labels, only where there are any.
     labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    #: (T, R) what one task can use wherever it runs, ``inf`` for any amount; takes the shape of
+    #: `load`.
     max_load: Floats = field(default_factory=lambda: np.full((1, 1), np.inf))
 
     def __post_init__(self) -> None:
@@ -163,52 +133,37 @@ class OperatorTable(_Frozen):
 
     Attributes
     ----------
-    ids, role
-        O names and roles (source, operator, sink, system).
-    topology
-        (O,) index, -1 for none.
-    group_tasks
-        (O,) size of the group form, -1 where tasks are listed one by one.
-    group_allowed
-        Nodes that the group form allows, ascending, or ``None`` for all; O of them.
     group_load, group_state
         (O, R) and (O,) totals of the group form; ``nan`` state where not given.
-    group_load_given
-        (O, R) whether the file gives that load (else it is 0 or derived).
-    max_load, group_max_load
-        (O, R) what one task can use, by its operator and by its group form; ``inf`` where not
-        given. The latter overrides the former, and a task's own both.
-    cpu_per_tuple, service_rate, tuple_rate
-        (O,); ``nan`` where unknown. `tuple_rate` is tuples/s received, derived from the input rate.
-    model
-        O names of performance models, or ``None``.
-    task_indptr, task_indices
-        The tasks of each operator in member order, CSR form.
-    min_parallelism, max_parallelism, key_groups
-        (O,) bounds of the number of tasks, and key groups; -1 where not given.
-    labels
-        Operator index to labels, only where there are any.
     """
 
+    #: O names and roles (source, operator, sink, system).
     ids: tuple[str, ...]
     role: tuple[str, ...]
-    topology: Ints
-    group_tasks: Ints
+    topology: Ints  # (O,) index, -1 for none.
+    group_tasks: Ints  # (O,) size of the group form, -1 where tasks are listed one by one.
+    #: Nodes that the group form allows, ascending, or ``None`` for all; O of them.
     group_allowed: tuple[tuple[int, ...] | None, ...]
     group_load: Floats
-    group_load_given: Bools
+    group_load_given: Bools  # (O, R) whether the file gives that load (else it is 0 or derived).
     group_state: Floats
+    #: (O,); ``nan`` where unknown. `tuple_rate` is tuples/s received, derived from the input rate.
     cpu_per_tuple: Floats
     service_rate: Floats
     tuple_rate: Floats
-    model: tuple[str | None, ...]
+    model: tuple[str | None, ...]  # O names of performance models, or ``None``.
+    #: The tasks of each operator in member order, CSR form.
     task_indptr: Ints
     task_indices: Ints
+    #: (O, R) what one task can use, by its operator and by its group form; ``inf`` where not given.
+    #: The latter overrides the former, and a task's own both.
     max_load: Floats
     group_max_load: Floats
+    #: (O,) bounds of the number of tasks, and key groups; -1 where not given.
     min_parallelism: Ints
     max_parallelism: Ints
     key_groups: Ints
+    #: Operator index to labels, only where there are any.
     labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
@@ -224,24 +179,14 @@ class OperatorTable(_Frozen):
 
 @dataclass(frozen=True, eq=False)
 class TopologyTable(_Frozen):
-    """Jobs of a Storm-like engine.
+    """Jobs of a Storm-like engine."""
 
-    Attributes
-    ----------
-    ids
-        P names.
-    workers
-        (P,) worker processes, -1 where not given.
-    exclusive_nodes
-        (P,) most nodes that a topology stands on, alone; -1 where it may share any.
-    shared_nodes
-        (P,) of these, how many others may share all the same: no document says so, a current
-        placement that breaks the rule does.
-    """
-
-    ids: tuple[str, ...]
-    workers: Ints
+    ids: tuple[str, ...]  # P names.
+    workers: Ints  # (P,) worker processes, -1 where not given.
+    #: (P,) most nodes that a topology stands on, alone; -1 where it may share any.
     exclusive_nodes: Ints
+    #: (P,) of these, how many others may share all the same: no document says so, a current
+    #: placement that breaks the rule does.
     shared_nodes: Ints
 
 
@@ -307,33 +252,18 @@ SET_RULES = ("apart", "together", "spread")
 
 @dataclass(frozen=True, eq=False)
 class SetTable(_Frozen):
-    """Tasks that are to be apart, together or spread.
+    """Tasks that are to be apart, together or spread."""
 
-    Attributes
-    ----------
-    ids
-        S names.
-    rule
-        (S,) `APART`, `TOGETHER` or `SPREAD`.
-    by_rack
-        (S,) whether places are racks, else nodes.
-    limit
-        (S,) most members on one place (apart), least number of places (spread), 1 (together).
-    indptr, members
-        Tasks of each set in CSR form.
-    by_operator
-        (S,) operator whose tasks are the members, -1 where they are listed.
-    entry
-        (S,) where each stands in the file's list, which has sets over nodes, racks and slots.
-    """
-
-    ids: tuple[str, ...]
-    rule: Ints
-    by_rack: Bools
+    ids: tuple[str, ...]  # S names.
+    rule: Ints  # (S,) `APART`, `TOGETHER` or `SPREAD`.
+    by_rack: Bools  # (S,) whether places are racks, else nodes.
+    #: (S,) most members on one place (apart), least number of places (spread), 1 (together).
     limit: Ints
+    #: Tasks of each set in CSR form.
     indptr: Ints
     members: Ints
-    by_operator: Ints
+    by_operator: Ints  # (S,) operator whose tasks are the members, -1 where they are listed.
+    #: (S,) where each stands in the file's list, which has sets over nodes, racks and slots.
     entry: Ints
 
     def tasks_of(self, i: int) -> Ints:

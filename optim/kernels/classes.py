@@ -34,24 +34,14 @@ _Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class TaskGroups:
-    """G classes of interchangeable tasks, numbered by their first member.
+    """G classes of interchangeable tasks, numbered by their first member."""
 
-    Attributes
-    ----------
-    group
-        (T,) class of each task.
-    indptr, members
-        Tasks of each class, ascending, in CSR form.
-    load
-        (G, R) load of one task.
-    kind
-        (G,) kind of restriction, as `optim.kernels.place_rules.restriction_kinds` numbers them.
-    """
-
-    group: Ints
+    group: Ints  # (T,) class of each task.
+    #: Tasks of each class, ascending, in CSR form.
     indptr: Ints
     members: Ints
-    load: Floats
+    load: Floats  # (G, R) load of one task.
+    #: (G,) kind of restriction, as `optim.kernels.place_rules.restriction_kinds` numbers them.
     kind: Ints
 
     @property
@@ -98,27 +88,17 @@ class TaskGroups:
 
 @dataclass(frozen=True, eq=False)
 class NodeClasses:
-    """K classes of identical nodes, numbered by their first member; unusable nodes have none.
+    """K classes of identical nodes, numbered by their first member; unusable nodes have none."""
 
-    Attributes
-    ----------
-    node_class
-        (N,) class of each node, -1 for a node that may take no task at all.
-    indptr, members
-        Nodes of each class, ascending, in CSR form.
-    room, floor
-        (K, R) load that may and that must be placed on a node (`inf` and `-inf` for none), the
-        tolerance of `optim.kernels.place_rules` included.
-    target
-        (kinds, K) whether tasks of a kind of restriction may be placed there.
-    """
-
-    node_class: Ints
+    node_class: Ints  # (N,) class of each node, -1 for a node that may take no task at all.
+    #: Nodes of each class, ascending, in CSR form.
     indptr: Ints
     members: Ints
+    #: (K, R) load that may and that must be placed on a node (`inf` and `-inf` for none), the
+    #: tolerance of `optim.kernels.place_rules` included.
     room: Floats
     floor: Floats
-    target: Bools
+    target: Bools  # (kinds, K) whether tasks of a kind of restriction may be placed there.
 
     @property
     def num_classes(self) -> int:

@@ -44,24 +44,12 @@ _SAME = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LeastExcess:
-    """What is known of the least excess.
+    """What is known of the least excess."""
 
-    Attributes
-    ----------
-    node
-        (T,) the best placement found; ``None`` for none.
-    excess
-        Its excess; infinite without a placement.
-    bound
-        No placement that is nowhere worse than the current one has less.
-    rounding
-        The difference of two excesses that is none.
-    """
-
-    node: Ints | None
-    excess: float
-    bound: float
-    rounding: float
+    node: Ints | None  # (T,) the best placement found; ``None`` for none.
+    excess: float  # Its excess; infinite without a placement.
+    bound: float  # No placement that is nowhere worse than the current one has less.
+    rounding: float  # The difference of two excesses that is none.
 
     @property
     def proven(self) -> bool:

@@ -186,35 +186,22 @@ def placing_masks(instance: Instance) -> tuple[Ints, Bools, Bools]:
 
 @dataclass(frozen=True, eq=False)
 class PlaceRules:
-    """What an instance demands of where tasks are beside loads, allowed nodes and budgets.
+    """What an instance demands of where tasks are beside loads, allowed nodes and budgets."""
 
-    Attributes
-    ----------
-    home
-        (T,) current node, -1 for none.
-    rule, limit
-        (S,) `APART`, `TOGETHER` or `SPREAD`; most members on a place, or least number of places.
-    place
-        (S, N) number of the place that each node is, or is in, for a set.
-    indptr, members
-        Tasks of each set in CSR form.
-    most_in
-        (N,) most tasks whose state may move onto a node; T or more where none is set.
-    copies_indptr, copies
-        (T + 1,) and CSR of the nodes that hold a task's state already.
-    counts
-        Bounds on numbers of nodes that hold tasks of one group or two.
-    """
-
-    home: Indices
+    home: Indices  # (T,) current node, -1 for none.
+    #: (S,) `APART`, `TOGETHER` or `SPREAD`; most members on a place, or least number of places.
     rule: Indices
     limit: Indices
-    place: Indices
+    place: Indices  # (S, N) number of the place that each node is, or is in, for a set.
+    #: Tasks of each set in CSR form.
     indptr: Indices
     members: Indices
+    #: (N,) most tasks whose state may move onto a node; T or more where none is set.
     most_in: Indices
+    #: (T + 1,) and CSR of the nodes that hold a task's state already.
     copies_indptr: Indices
     copies: Indices
+    #: Bounds on numbers of nodes that hold tasks of one group or two.
     counts: tuple[NodeCount, ...] = ()
 
     @property
@@ -510,26 +497,19 @@ class Guard(NamedTuple):
 
     All numbers are in one array: every call that is not inlined counts references to each array
     that it is given, which in a search takes longer than all else.
-
-    Attributes
-    ----------
-    active
-        Whether anything but copies is set: `may_enter` and `enter` are of use only then.
-    free
-        Whether there are copies.
-    ints
-        First the numbers of nodes and sets and where each part begins (`STARTS` to `INFLOW`), then
-        the parts. Fixed: sets of each task in CSR form; of each set its rule, its limit, its
-        members, and the place of each node; the home of each task (-1 for none); the most tasks
-        that may migrate onto each node; the copies of each task in CSR form. Changed in place:
-        members of each set on each place; places with a member; members that stand somewhere;
-        tasks that migrate onto each node. Of counts of nodes: how many there are and of how many
-        groups; the bound and the two groups of each (the second -1 where there is one); which group
-        each task is in; tasks of each group on each node; nodes that count.
     """
 
+    #: Whether anything but copies is set: `may_enter` and `enter` are of use only then.
     active: bool
-    free: bool
+    free: bool  # Whether there are copies.
+    #: First the numbers of nodes and sets and where each part begins (`STARTS` to `INFLOW`), then
+    #: the parts. Fixed: sets of each task in CSR form; of each set its rule, its limit, its
+    #: members, and the place of each node; the home of each task (-1 for none); the most tasks that
+    #: may migrate onto each node; the copies of each task in CSR form. Changed in place: members of
+    #: each set on each place; places with a member; members that stand somewhere; tasks that
+    #: migrate onto each node. Of counts of nodes: how many there are and of how many groups; the
+    #: bound and the two groups of each (the second -1 where there is one); which group each task is
+    #: in; tasks of each group on each node; nodes that count.
     ints: NDArray[np.int64]
 
 

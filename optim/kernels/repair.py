@@ -533,28 +533,15 @@ _PASSES = 20
 
 @dataclass(frozen=True, eq=False)
 class RepairOutcome:
-    """What repair made of a placement.
+    """What repair made of a placement."""
 
-    Attributes
-    ----------
-    node
-        (T,) node of each task; -1 where even repair found none.
-    changes
-        Number of tasks whose node differs from what was given.
-    complete
-        Whether the result keeps every rule of the instance (slots apart, which repair does not
-        decide).
-    restored
-        Whether it keeps every rule that repair restores (`optim.rules.MENDED`).
-    notes
-        What was done, and what is still broken.
-    """
-
-    node: Ints
-    changes: int
+    node: Ints  # (T,) node of each task; -1 where even repair found none.
+    changes: int  # Number of tasks whose node differs from what was given.
+    #: Whether the result keeps every rule of the instance (slots apart, which repair does not
+    #: decide).
     complete: bool
-    restored: bool
-    notes: list[str]
+    restored: bool  # Whether it keeps every rule that repair restores (`optim.rules.MENDED`).
+    notes: list[str]  # What was done, and what is still broken.
 
 
 def repair(instance: Instance, node_idx: Ints, until: float | None = None) -> RepairOutcome:

@@ -37,52 +37,37 @@ NOWHERE = np.int64(-1)
 
 
 class State(NamedTuple):
-    """A placement and all that its moves need; `node` … `budget` change in place.
+    """A placement and all that its moves need; `node` … `budget` change in place."""
 
-    Attributes
-    ----------
-    load, kind, target
-        (T, R) loads; (T,) kind of restriction; (K, N) where tasks of a kind may be put.
-    home, price
-        (T,) current node (-1 none); (T, K) what leaving it takes of each budget of moves.
-    indptr, other, rate
-        Task pairs in CSR form, each in both directions.
-    group, block_indptr, block_other, block_rate
-        Full streams between groups of tasks, stored whole: (T,) group (-1 none), and CSR over
-        groups of the rate of one task pair.
-    node, room, spare
-        (T,) placement; (N, R) what may come; (N, R) what may go.
-    tally
-        (groups, N) tasks of each group on each node.
-    first, after, before
-        (N,), (T,), (T,) chains of the tasks on each node.
-    budget
-        (K,) what is left of each budget of moves, negative when exceeded.
-    guard
-        Sets and inflow.
-    """
-
+    #: (T, R) loads; (T,) kind of restriction; (K, N) where tasks of a kind may be put.
     load: NDArray[np.float64]
     kind: NDArray[np.int32]
     target: NDArray[np.bool_]
+    #: (T,) current node (-1 none); (T, K) what leaving it takes of each budget of moves.
     home: NDArray[np.int64]
     price: NDArray[np.float64]
+    #: Task pairs in CSR form, each in both directions.
     indptr: NDArray[np.int64]
     other: NDArray[np.int32]
     rate: NDArray[np.float64]
+    #: Full streams between groups of tasks, stored whole: (T,) group (-1 none), and CSR over groups
+    #: of the rate of one task pair.
     group: NDArray[np.int32]
     block_indptr: NDArray[np.int64]
     block_other: NDArray[np.int32]
     block_rate: NDArray[np.float64]
+    #: (T,) placement; (N, R) what may come; (N, R) what may go.
     node: NDArray[np.int64]
     room: NDArray[np.float64]
     spare: NDArray[np.float64]
-    tally: NDArray[np.int64]
+    tally: NDArray[np.int64]  # (groups, N) tasks of each group on each node.
+    #: (N,), (T,), (T,) chains of the tasks on each node.
     first: NDArray[np.int64]
     after: NDArray[np.int64]
     before: NDArray[np.int64]
+    #: (K,) what is left of each budget of moves, negative when exceeded.
     budget: NDArray[np.float64]
-    guard: Guard
+    guard: Guard  # Sets and inflow.
 
     def placement(self) -> Ints:
         """(T,) the placement as the rest of the program knows it; a copy."""

@@ -42,25 +42,16 @@ _LOOKED_AT = 8
 
 
 class Point(NamedTuple):
-    """A plan with some of the moves.
+    """A plan with some of the moves."""
 
-    Attributes
-    ----------
-    moves, switches, cost, value
-        Tasks that migrate, and those that switch to a copy of their state; what that costs, and the
-        objective.
-    node
-        (T,) nodes.
-    keeps
-        Whether it keeps every rule.
-    """
-
+    #: Tasks that migrate, and those that switch to a copy of their state; what that costs, and the
+    #: objective.
     moves: int
     switches: int
     cost: float
     value: ObjectiveValue
-    node: Ints
-    keeps: bool
+    node: Ints  # (T,) nodes.
+    keeps: bool  # Whether it keeps every rule.
 
 
 def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figure) -> Floats:

@@ -433,17 +433,10 @@ _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is s
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What one unit that methods see is in the file's units.
+    """What one unit that methods see is in the file's units."""
 
-    Attributes
-    ----------
-    load
-        (R,) of each resource.
-    rate, cost
-        Of traffic; of migration costs.
-    """
-
-    load: Floats = field(default_factory=lambda: np.ones(1))
+    load: Floats = field(default_factory=lambda: np.ones(1))  # (R,) of each resource.
+    #: Of traffic; of migration costs.
     rate: float = 1.0
     cost: float = 1.0
 

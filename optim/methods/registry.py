@@ -99,16 +99,10 @@ class Incumbents:
 
     Methods report what they take for better than before, so the last ones are the best; which
     is, the referee says.
-
-    Attributes
-    ----------
-    plans
-        Oldest first.
-    threads
-        The same for a method whose plans say threads; only the last one.
     """
 
-    plans: list[Incumbent] = field(default_factory=list)
+    plans: list[Incumbent] = field(default_factory=list)  # Oldest first.
+    #: The same for a method whose plans say threads; only the last one.
     threads: ThreadPlacement | None = None
 
     def offer(self, name: str, node: Ints, slot: Ints | None = None) -> None:

@@ -48,18 +48,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a method sees of an instance.
+    """What a method sees of an instance."""
 
-    Attributes
-    ----------
-    instance
-        In units of `scale`, with rules that the method does not know written as capacities.
-    scale
-        What one of its units is in the file's.
-    """
-
+    #: In units of `scale`, with rules that the method does not know written as capacities.
     instance: Instance
-    scale: Scale
+    scale: Scale  # What one of its units is in the file's.
 
     def request(self, method: Method, request: Request, objective: Figure) -> Request:
         """Turn a request in the file's units into one that the method understands."""

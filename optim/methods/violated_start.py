@@ -71,33 +71,17 @@ _SAME = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class BrokenStart:
-    """An instance whose current placement breaks limits, as the two levels see it.
+    """An instance whose current placement breaks limits, as the two levels see it."""
 
-    Attributes
-    ----------
-    instance
-        As it is judged.
-    figure
-        What is optimised.
-    binding
-        With only the limits that are none for the objective.
-    rows
-        The same as `instance`, with limits that have no form in rows of their own written as
-        capacities.
-    weight
-        (R,) of the resources of `rows`, what a unit of excess counts.
-    now
-        What the current placement breaks of `binding`.
-    alike
-        Whether the objective is the same figure in `rows`, whatever limits are loosened there.
-    """
-
-    instance: Instance
-    figure: Figure
-    binding: Instance
+    instance: Instance  # As it is judged.
+    figure: Figure  # What is optimised.
+    binding: Instance  # With only the limits that are none for the objective.
+    #: The same as `instance`, with limits that have no form in rows of their own written as
+    #: capacities.
     rows: Instance
-    weight: Floats
-    now: tuple[Violation, ...]
+    weight: Floats  # (R,) of the resources of `rows`, what a unit of excess counts.
+    now: tuple[Violation, ...]  # What the current placement breaks of `binding`.
+    #: Whether the objective is the same figure in `rows`, whatever limits are loosened there.
     alike: bool
 
     @property

@@ -112,27 +112,17 @@ def _nobody(_: Any) -> None:
 
 @dataclass(frozen=True)
 class Rows:
-    """A rule as rows ``value ≤ limit``: a row that is broken now may be loosened to what it is now.
+    """A rule as rows ``value ≤ limit``: a row broken now may be loosened to what it is now."""
 
-    Attributes
-    ----------
-    value
-        What a placement has in each row, an array.
-    limit
-        What it may have, of the same shape; ``inf`` where there is no limit.
-    loosened
-        The instance whose limits are given values in the rows of a mask: of instance, mask, values,
-        and a placement that must keep the rule then, or ``None``. Where a rule cannot say "no worse
-        than now" by a limit it is dropped, but with a placement made as narrow as that one is.
-
-    plain, whole
-        Whether any value may be a limit, and amounts are those of the violations; whether values
-        are whole numbers.
-    """
-
-    value: Callable[[Placement], Any]
+    value: Callable[[Placement], Any]  # What a placement has in each row, an array.
+    #: What it may have, of the same shape; ``inf`` where there is no limit.
     limit: Callable[[Instance], Any]
+    #: The instance whose limits are given values in the rows of a mask: of instance, mask, values,
+    #: and a placement that must keep the rule then, or ``None``. Where a rule cannot say "no worse
+    #: than now" by a limit it is dropped, but with a placement made as narrow as that one is.
     loosened: Callable[[Instance, Any, Any, Placement | None], Instance]
+    #: Whether any value may be a limit, and amounts are those of the violations; whether values are
+    #: whole numbers.
     plain: bool = False
     whole: bool = False
 
@@ -151,48 +141,29 @@ def always(_: Any) -> bool:
 
 @dataclass(frozen=True)
 class Limit:
-    """Numbers of one sort in the file, one an entry of a table, each of which may be raised.
+    """Numbers of one sort in the file, one an entry of a table, each of which may be raised."""
 
-    Attributes
-    ----------
-    name
-        Of what breaks it.
-    table
-        Whose entries: ``nodes``, ``links``, ``topologies``, ``sets``, ``slot_sets``; ``limits`` for
-        the one number there.
-    value
-        (E,), or (E, R) of each resource, what stands in the file.
-    is_set
-        Which of these bind.
-    written
-        The instance with other values, of instance and values.
-    none
-        The value that stands for no limit.
-    share
-        What part of a value counts.
-    least
-        Which are least ones: to raise them is to lower the value, to `lowest` at most.
-    whole
-        Whether values are whole numbers.
-    unit
-        Of a value: ``load`` of its resource, ``resource`` of the first one, ``rate``, ``state``, or
-        none.
-    rise
-        By how much the values of a loosened instance are above those of an instance; by the values
-        themselves if left out.
-    """
-
-    name: str
+    name: str  # Of what breaks it.
+    #: Whose entries: ``nodes``, ``links``, ``topologies``, ``sets``, ``slot_sets``; ``limits`` for
+    #: the one number there.
     table: str
+    #: (E,), or (E, R) of each resource, what stands in the file.
     value: Callable[[Instance], NDArray[Any]]
-    is_set: Callable[[Instance], Bools]
+    is_set: Callable[[Instance], Bools]  # Which of these bind.
+    #: The instance with other values, of instance and values.
     written: Callable[[Instance, Any], Instance]
-    none: float = np.inf
-    share: Callable[[Instance], Any] = _whole_share
+    none: float = np.inf  # The value that stands for no limit.
+    share: Callable[[Instance], Any] = _whole_share  # What part of a value counts.
+    #: Which are least ones: to raise them is to lower the value, to `lowest` at most.
     least: Callable[[Instance], Any] = never
+
     lowest: float = -np.inf
-    whole: bool = False
+    whole: bool = False  # Whether values are whole numbers.
+    #: Of a value: ``load`` of its resource, ``resource`` of the first one, ``rate``, ``state``, or
+    #: none.
     unit: str = ""
+    #: By how much the values of a loosened instance are above those of an instance; by the values
+    #: themselves if left out.
     rise: Callable[[Instance, Instance], Any] | None = None
 
     def sign(self, instance: Instance) -> NDArray[np.int64]:

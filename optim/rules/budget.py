@@ -47,24 +47,12 @@ if TYPE_CHECKING:
 
 
 class Budget(NamedTuple):
-    """A budget over moves, as an instance sets it.
+    """A budget over moves, as an instance sets it."""
 
-    Attributes
-    ----------
-    name
-        The rule.
-    weight
-        (T,) what a migration of each task takes of it.
-    limit
-        Most that all migrations together may take.
-    whole
-        Whether weights are whole numbers, so that rounding decides nothing.
-    """
-
-    name: str
-    weight: Floats
-    limit: float
-    whole: bool = False
+    name: str  # The rule.
+    weight: Floats  # (T,) what a migration of each task takes of it.
+    limit: float  # Most that all migrations together may take.
+    whole: bool = False  # Whether weights are whole numbers, so that rounding decides nothing.
 
 
 def budget_rule(
@@ -273,25 +261,14 @@ MAX_INFLOW = Rule(
 
 
 class NodeCount(NamedTuple):
-    """A bound on a number of nodes, as an instance sets it.
+    """A bound on a number of nodes, as an instance sets it."""
 
-    Attributes
-    ----------
-    rule, entry
-        The rule that it is of, and which entry of the file sets it.
-    name
-        What is counted, in words.
-    groups
-        One or two (T,) masks: a node counts that holds a task of each.
-    limit
-        Most nodes that may count.
-    """
-
+    #: The rule that it is of, and which entry of the file sets it.
     rule: str
     entry: int
-    name: str
-    groups: tuple[Bools, ...]
-    limit: int
+    name: str  # What is counted, in words.
+    groups: tuple[Bools, ...]  # One or two (T,) masks: a node counts that holds a task of each.
+    limit: int  # Most nodes that may count.
 
     @property
     def of_all(self) -> bool:

@@ -57,34 +57,22 @@ _OTHERS = "use highs, scip or cbc"
 
 @dataclass(frozen=True)
 class WholeModel:
-    """Minimise ``cost @ x`` s.t. ``row_lower <= matrix @ x <= row_upper``, all int64.
+    """Minimise ``cost @ x`` s.t. ``row_lower <= matrix @ x <= row_upper``, all int64."""
 
-    Attributes
-    ----------
-    lower, upper
-        Bounds of the variables.
-    indptr, indices, data
-        The rows (CSR).
-    row_lower, row_upper
-        Bounds of the rows; ``-INFINITE`` and ``INFINITE`` for none.
-    cost
-        Objective, to be minimised whatever the model's sense.
-    cost_factor
-        ``objective = (cost @ x) / cost_factor + offset`` (negated for a maximisation).
-    error
-        The most by which rounded costs change an objective, in units of the objective.
-    """
-
+    #: Bounds of the variables.
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
+    #: The rows (CSR).
     indptr: NDArray[np.int32]
     indices: NDArray[np.int32]
     data: NDArray[np.int64]
+    #: Bounds of the rows; ``-INFINITE`` and ``INFINITE`` for none.
     row_lower: NDArray[np.int64]
     row_upper: NDArray[np.int64]
-    cost: NDArray[np.int64]
+    cost: NDArray[np.int64]  # Objective, to be minimised whatever the model's sense.
+    #: ``objective = (cost @ x) / cost_factor + offset`` (negated for a maximisation).
     cost_factor: float
-    error: float
+    error: float  # The most by which rounded costs change an objective, in units of the objective.
 
 
 def whole_model(model: LinearModel, arrays: LinearArrays) -> WholeModel:

@@ -54,30 +54,17 @@ STATUS = {
 
 @dataclass(frozen=True)
 class LpSolution:
-    """Answer of `solve_lp`.
+    """Answer of `solve_lp`."""
 
-    Attributes
-    ----------
-    termination
-        ``optimal``, ``infeasible``, ``unbounded``, ``time_limit`` or ``error``.
-    x
-        Optimal point, ``None`` unless optimal.
-    objective
-        ``cost @ x``.
-    row_duals
-        Change of the optimum per unit of each row's binding bound, shape (rows,).
-    reduced_costs
-        The same for the bounds of the variables, shape (variables,).
-    reason
-        Why it is an ``error``, else empty.
-    """
-
+    #: ``optimal``, ``infeasible``, ``unbounded``, ``time_limit`` or ``error``.
     termination: LinearTermination
-    x: NDArray[np.float64] | None
-    objective: float | None
+    x: NDArray[np.float64] | None  # Optimal point, ``None`` unless optimal.
+    objective: float | None  # ``cost @ x``.
+    #: Change of the optimum per unit of each row's binding bound, shape (rows,).
     row_duals: NDArray[np.float64] | None
+    #: The same for the bounds of the variables, shape (variables,).
     reduced_costs: NDArray[np.float64] | None
-    reason: str = ""
+    reason: str = ""  # Why it is an ``error``, else empty.
 
 
 @dataclass(frozen=True)

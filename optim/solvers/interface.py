@@ -56,72 +56,40 @@ LIMITED_WORK: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class SolverCapabilities:
-    """What a back end can do.
+    """What a back end can do."""
 
-    Attributes
-    ----------
-    name, title
-        Name in the interface and in prose.
-    package
-        Distribution it comes from.
-    integer_only
-        Takes models of bounded integer variables only.
-    warm_start
-        Takes a full start vector.
-    second_attempt
-        Where an answer does not hold, it is asked once more in another way.
-    """
-
+    #: Name in the interface and in prose.
     name: str
     title: str
-    package: str
-    integer_only: bool = False
-    warm_start: bool = True
+    package: str  # Distribution it comes from.
+    integer_only: bool = False  # Takes models of bounded integer variables only.
+    warm_start: bool = True  # Takes a full start vector.
+    #: Where an answer does not hold, it is asked once more in another way.
     second_attempt: bool = False
 
 
 @dataclass(frozen=True)
 class SolveTask:
-    """One call of a back end; all checked by `solve_linear` before.
+    """One call of a back end; all checked by `solve_linear` before."""
 
-    Attributes
-    ----------
-    model, arrays
-        The model (for names) and its frozen arrays.
-    started
-        ``time.perf_counter()`` at the start of the clock.
-    time_limit
-        Seconds from `started`; ``None`` for none.
-    gap, abs_gap
-        Relative and absolute gap at which to stop.
-    warm_start
-        Full column vector, integers whole; ``None`` for none.
-    warm_start_feasible
-        Whether `warm_start` passed our own check.
-    options
-        Native options; they win over the common ones.
-    recorder
-        Receives incumbents and bounds.
-    stop_bound
-        A bound as good as this is all that is wanted; ``None`` for no such end.
-    second_attempt
-        The first answer did not hold.
-    """
-
+    #: The model (for names) and its frozen arrays.
     model: LinearModel
     arrays: LinearArrays
-    started: float
-    time_limit: float | None
+    started: float  # ``time.perf_counter()`` at the start of the clock.
+    time_limit: float | None  # Seconds from `started`; ``None`` for none.
+    #: Relative and absolute gap at which to stop.
     gap: float
     abs_gap: float
+
     seed: int
     threads: int
-    warm_start: NDArray[np.float64] | None
-    warm_start_feasible: bool
-    options: Mapping[str, Any]
-    recorder: ProgressRecorder
+    warm_start: NDArray[np.float64] | None  # Full column vector, integers whole; ``None`` for none.
+    warm_start_feasible: bool  # Whether `warm_start` passed our own check.
+    options: Mapping[str, Any]  # Native options; they win over the common ones.
+    recorder: ProgressRecorder  # Receives incumbents and bounds.
+    #: A bound as good as this is all that is wanted; ``None`` for no such end.
     stop_bound: float | None = None
-    second_attempt: bool = False
+    second_attempt: bool = False  # The first answer did not hold.
 
     @property
     def stop_gap(self) -> float:
@@ -148,39 +116,18 @@ class SolveTask:
 
 @dataclass
 class Answer:
-    """What a back end reports, unverified.
+    """What a back end reports, unverified."""
 
-    Attributes
-    ----------
-    termination
-        Its native status mapped.
-    native_status
-        The status as the solver names it.
-    x
-        Best vector, ``None`` if there is none.
-    claimed
-        Objective the solver claims for `x`, in the model's sense with offset.
-    bound
-        Bound the solver proved, in the model's sense with offset.
-    warm_start_accepted
-        ``None`` when it did not report it or none was given.
-    handover_seconds
-        Time to hand the model over.
-    killed
-        The process overran and was killed.
-    message
-        For the user.
-    """
-
-    termination: LinearTermination
-    native_status: str
-    x: NDArray[np.float64] | None = None
+    termination: LinearTermination  # Its native status mapped.
+    native_status: str  # The status as the solver names it.
+    x: NDArray[np.float64] | None = None  # Best vector, ``None`` if there is none.
+    #: Objective the solver claims for `x`, in the model's sense with offset.
     claimed: float | None = None
-    bound: float | None = None
-    warm_start_accepted: bool | None = None
-    handover_seconds: float = 0.0
-    killed: bool = False
-    message: str = ""
+    bound: float | None = None  # Bound the solver proved, in the model's sense with offset.
+    warm_start_accepted: bool | None = None  # ``None`` when it did not report it or none was given.
+    handover_seconds: float = 0.0  # Time to hand the model over.
+    killed: bool = False  # The process overran and was killed.
+    message: str = ""  # For the user.
 
     def add(self, message: str) -> None:
         """Add to the message."""
@@ -189,48 +136,24 @@ class Answer:
 
 @dataclass(frozen=True)
 class LinearSolution:
-    """A verified answer.
+    """A verified answer."""
 
-    Attributes
-    ----------
-    termination
-        Why the solver stopped (`LinearTermination`; compares equal to its string).
-    x
-        Solution vector, integers whole, verified against the model; ``None`` if there is none.
-    objective
-        Recomputed from `x`, offset included.
-    bound
-        Proven bound in the model's sense, ``None`` if nothing was proven.
-    warm_start_accepted
-        Whether the solver took the warm start; ``None`` if none was given or it did not report it.
-    trace
-        (seconds, incumbent, bound) at every change.
-    solver
-        Name and version.
-    seconds
-        Wall time of the whole call.
-    build_seconds
-        Part of it spent freezing the model and handing it over.
-    message
-        What the user should know besides; may be empty.
-    native_status
-        The solver's own name of the status.
-    killed
-        Whether the process overran and had to be killed.
-    """
-
+    #: Why the solver stopped (`LinearTermination`; compares equal to its string).
     termination: LinearTermination
+    #: Solution vector, integers whole, verified against the model; ``None`` if there is none.
     x: NDArray[np.float64] | None
-    objective: float | None
-    bound: float | None
+    objective: float | None  # Recomputed from `x`, offset included.
+    bound: float | None  # Proven bound in the model's sense, ``None`` if nothing was proven.
+    #: Whether the solver took the warm start; ``None`` if none was given or it did not report it.
     warm_start_accepted: bool | None
+    #: (seconds, incumbent, bound) at every change.
     trace: list[tuple[float, float | None, float | None]]
-    solver: str
-    seconds: float
-    build_seconds: float
-    message: str = ""
-    native_status: str = ""
-    killed: bool = False
+    solver: str  # Name and version.
+    seconds: float  # Wall time of the whole call.
+    build_seconds: float  # Part of it spent freezing the model and handing it over.
+    message: str = ""  # What the user should know besides; may be empty.
+    native_status: str = ""  # The solver's own name of the status.
+    killed: bool = False  # Whether the process overran and had to be killed.
 
     @property
     def gap(self) -> float | None:

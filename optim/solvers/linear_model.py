@@ -45,31 +45,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class LinearArrays:
-    """The frozen model: ``cost @ x + offset`` s.t. ``row_lower <= matrix @ x <= row_upper``.
+    """The frozen model: ``cost @ x + offset`` s.t. ``row_lower <= matrix @ x <= row_upper``."""
 
-    Attributes
-    ----------
-    sense
-        ``"min"`` or ``"max"``.
-    cost, offset
-        Objective, shape (variables,), and its constant.
-    lower, upper
-        Bounds of the variables; those of integer variables are whole numbers or infinite.
-    integrality
-        Bool, shape (variables,): which variables are integers.
-    matrix
-        CSR, shape (rows, variables), duplicates summed, columns sorted.
-    row_lower, row_upper
-        Bounds of the rows, ±inf where there is none.
-    """
-
-    sense: Sense
+    sense: Sense  # ``"min"`` or ``"max"``.
+    #: Objective, shape (variables,), and its constant.
     cost: NDArray[np.float64]
     offset: float
+    #: Bounds of the variables; those of integer variables are whole numbers or infinite.
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
-    integrality: NDArray[np.bool_]
-    matrix: csr_array
+    integrality: NDArray[np.bool_]  # Bool, shape (variables,): which variables are integers.
+    matrix: csr_array  # CSR, shape (rows, variables), duplicates summed, columns sorted.
+    #: Bounds of the rows, ±inf where there is none.
     row_lower: NDArray[np.float64]
     row_upper: NDArray[np.float64]
 
@@ -221,23 +208,12 @@ def _overstep(
 
 @dataclass(frozen=True)
 class VariableBlock:
-    """A named block of variables with consecutive column numbers.
+    """A named block of variables with consecutive column numbers."""
 
-    Attributes
-    ----------
-    name
-        Used in messages: ``place[3,17]``.
-    start
-        Column of the first variable.
-    shape
-        Shape of the block, row-major.
-    of
-        What each variable is of, one index each (or one for all): ``{"task": …, "node": …}``.
-    """
-
-    name: str
-    start: int
-    shape: tuple[int, ...]
+    name: str  # Used in messages: ``place[3,17]``.
+    start: int  # Column of the first variable.
+    shape: tuple[int, ...]  # Shape of the block, row-major.
+    #: What each variable is of, one index each (or one for all): ``{"task": …, "node": …}``.
     of: Mapping[str, Any] = field(default_factory=dict)
 
     @property

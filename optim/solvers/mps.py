@@ -38,23 +38,12 @@ _ALIKE = str.maketrans("-+[] >/", "_______")
 
 @dataclass(frozen=True)
 class PosedModel:
-    """A method's linear model of an instance, to be written.
+    """A method's linear model of an instance, to be written."""
 
-    Attributes
-    ----------
-    model
-        Of the method's first level.
-    objective
-        What the objective is, in words of results.
-    factor
-        The objective in the instance's units is the model's times this.
-    ids
-        Ids of kinds that are no tasks, nodes, resources or links.
-    """
-
-    model: LinearModel
-    objective: str
-    factor: float = 1.0
+    model: LinearModel  # Of the method's first level.
+    objective: str  # What the objective is, in words of results.
+    factor: float = 1.0  # The objective in the instance's units is the model's times this.
+    #: Ids of kinds that are no tasks, nodes, resources or links.
     ids: Ids = field(default_factory=dict)
 
 

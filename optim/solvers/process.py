@@ -59,27 +59,13 @@ _TYPE_CODES = {"float64": "d", "int32": "i", "int64": "q", "int8": "b"}
 
 @dataclass
 class Exit:
-    """How a child ended.
+    """How a child ended."""
 
-    Attributes
-    ----------
-    returncode
-        Of the process; negative for a signal.
-    asked
-        We asked it to stop, because its time was up or after an interrupt.
-    killed
-        We killed it, because it overran or did not heed an interrupt.
-    interrupted
-        Ctrl-C or SIGTERM came while it ran.
-    stderr
-        The last of what it wrote to stderr.
-    """
-
-    returncode: int
-    asked: bool
-    killed: bool
-    interrupted: bool
-    stderr: str
+    returncode: int  # Of the process; negative for a signal.
+    asked: bool  # We asked it to stop, because its time was up or after an interrupt.
+    killed: bool  # We killed it, because it overran or did not heed an interrupt.
+    interrupted: bool  # Ctrl-C or SIGTERM came while it ran.
+    stderr: str  # The last of what it wrote to stderr.
 
     def check_crash(self, solver: str, model: str, last: str = "") -> None:
         """Raise `SolverError` for a silent end, unless it was stopped: it may still have started.

@@ -232,21 +232,11 @@ class Knapsack(NamedTuple):
 
 @dataclass
 class Apart:
-    """A model without its rows of numbers too far apart, and these.
+    """A model without its rows of numbers too far apart, and these."""
 
-    Attributes
-    ----------
-    arrays
-        What is passed to a solver: other rows, and what follows from those.
-    kept
-        The rows that are not.
-    cuts
-        How many covers were added.
-    """
-
-    arrays: LinearArrays
-    kept: list[Knapsack]
-    cuts: int = 0
+    arrays: LinearArrays  # What is passed to a solver: other rows, and what follows from those.
+    kept: list[Knapsack]  # The rows that are not.
+    cuts: int = 0  # How many covers were added.
 
     def cut_off(self, x: NDArray[np.float64]) -> bool:
         """Add covers that a vector of whole integers holds; return whether there are any."""

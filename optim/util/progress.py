@@ -20,24 +20,12 @@ MAX_TRACE = 4096
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of a run.
+    """A moment of a run."""
 
-    Attributes
-    ----------
-    seconds
-        Since the method's clock started.
-    incumbent
-        Objective of the best solution so far; ``None`` while there is none.
-    bound
-        Best proven bound so far; ``None`` while nothing is proven.
-    phase
-        What is being done, one or two words: ``build``, ``solve``, ``search``.
-    """
-
-    seconds: float
-    incumbent: float | None
-    bound: float | None
-    phase: str
+    seconds: float  # Since the method's clock started.
+    incumbent: float | None  # Objective of the best solution so far; ``None`` while there is none.
+    bound: float | None  # Best proven bound so far; ``None`` while nothing is proven.
+    phase: str  # What is being done, one or two words: ``build``, ``solve``, ``search``.
 
 
 class TracePoint(NamedTuple):

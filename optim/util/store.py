@@ -155,35 +155,16 @@ def _try(handle: int) -> bool | None:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of results of one kind.
+    """A folder of results of one kind."""
 
-    Attributes
-    ----------
-    path
-        The folder.
-    noun
-        What it holds: ``sweep``, ``replay``.
-    marker
-        Name of the JSON file that states the question.
-    format
-        Its entry ``format``; ``None`` for markers without one.
-    argument
-        What errors call the folder.
-    remedy
-        What to do where it cannot be used.
-    parts
-        Names of folders in it, where files are added one by one.
-    only_question
-        The marker holds nothing but the question: further entries are of another one.
-    """
-
-    path: Path
-    noun: str
-    marker: str
-    format: str | None
-    argument: str = "--output"
-    remedy: str = "choose another folder"
-    parts: tuple[str, ...] = ()
+    path: Path  # The folder.
+    noun: str  # What it holds: ``sweep``, ``replay``.
+    marker: str  # Name of the JSON file that states the question.
+    format: str | None  # Its entry ``format``; ``None`` for markers without one.
+    argument: str = "--output"  # What errors call the folder.
+    remedy: str = "choose another folder"  # What to do where it cannot be used.
+    parts: tuple[str, ...] = ()  # Names of folders in it, where files are added one by one.
+    #: The marker holds nothing but the question: further entries are of another one.
     only_question: bool = False
 
     @contextlib.contextmanager

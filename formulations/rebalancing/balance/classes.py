@@ -244,15 +244,10 @@ class _Solving:
 
 
 class Patterns(NamedTuple):
-    """What one node may hold: vectors of counts by number, and what each of them means.
+    """What one node may hold: vectors of counts by number, and what each of them means."""
 
-    Attributes
-    ----------
-    number, moves, left, deviation
-        (P,) the vector, key groups that leave the node, load it keeps of a leaving node, and its
-        deviation from the node's share.
-    """
-
+    #: (P,) the vector, key groups that leave the node, load it keeps of a leaving node, and its
+    #: deviation from the node's share.
     number: Ints
     moves: Ints
     left: Floats
@@ -261,19 +256,12 @@ class Patterns(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """A problem's key groups as counts of classes.
-
-    Attributes
-    ----------
-    class_of
-        (T,) class: equal load, usage, allowed nodes, and, where it matters, the same kind of home.
-    example
-        (C,) a key group of each class.
-    """
+    """A problem's key groups as counts of classes."""
 
     problem: BalanceProblem
+    #: (T,) class: equal load, usage, allowed nodes, and, where it matters, the same kind of home.
     class_of: Ints
-    example: Ints
+    example: Ints  # (C,) a key group of each class.
 
     @cached_property
     def total(self) -> Ints:
@@ -470,41 +458,22 @@ LEAST, SHORTEST = 0.1, 1.5
 
 @dataclass
 class Refuting:
-    """What is proven while distances are refuted.
+    """What is proven while distances are refuted."""
 
-    Attributes
-    ----------
-    problem
-        What is bounded.
-    bound
-        Proven: no placement has a load distance below it.
-    value
-        Load distance of the best known placement.
-    gap
-        Stop when the two are this near, in points.
-    remaining
-        Seconds left.
-    solver, seed, threads
-        For the MILPs.
-    on_counts
-        Called with a placement read from counts that could not be refuted; returns the load
-        distance of the best placement known after that.
-    on_bound
-        Called with each better bound.
-    interrupted
-        Whether the solver was stopped by Ctrl-C.
-    """
-
-    problem: BalanceProblem
-    bound: float
-    value: float
-    gap: float
-    remaining: Callable[[], float]
+    problem: BalanceProblem  # What is bounded.
+    bound: float  # Proven: no placement has a load distance below it.
+    value: float  # Load distance of the best known placement.
+    gap: float  # Stop when the two are this near, in points.
+    remaining: Callable[[], float]  # Seconds left.
+    #: Called with a placement read from counts that could not be refuted; returns the load distance
+    #: of the best placement known after that.
     on_counts: Callable[[Ints], float]
-    on_bound: Callable[[float], None]
+    on_bound: Callable[[float], None]  # Called with each better bound.
+    #: For the MILPs.
     solver: str = "highs"
     seed: int = 0
     threads: int = 1
+    #: Whether the solver was stopped by Ctrl-C.
     interrupted: bool = field(default=False, init=False)
 
     def run(self) -> None:
@@ -554,17 +523,10 @@ GRANTED = 1e-6
 
 @dataclass(frozen=True)
 class Classes:
-    """Key groups by load.
+    """Key groups by load."""
 
-    Attributes
-    ----------
-    of
-        (T,) class of each key group.
-    least, most
-        (C,) range of the loads in a class.
-    """
-
-    of: Ints
+    of: Ints  # (T,) class of each key group.
+    #: (C,) range of the loads in a class.
     least: Floats
     most: Floats
 
@@ -598,23 +560,14 @@ def load_classes(load: Floats, most: int) -> Classes:
 
 @dataclass(frozen=True)
 class ClassModel:
-    """The relaxation for one load distance.
+    """The relaxation for one load distance."""
 
-    Attributes
-    ----------
-    problem, classes, model
-        What is relaxed, the classes, and the linear model.
-    leaves
-        (T,) binaries: the key group leaves its home.
-    arrives
-        (N, C) whole numbers: key groups of a class that arrive at a node.
-    """
-
+    #: What is relaxed, the classes, and the linear model.
     problem: BalanceProblem
     classes: Classes
     model: LinearModel
-    leaves: VariableBlock
-    arrives: VariableBlock
+    leaves: VariableBlock  # (T,) binaries: the key group leaves its home.
+    arrives: VariableBlock  # (N, C) whole numbers: key groups of a class that arrive at a node.
 
     def read(self, x: Floats) -> Ints:
         """Return a placement with the counts of a solution; its load distance may be greater.

@@ -53,50 +53,28 @@ Goal = Literal["distance", "left", "sides", "weighted", "cost", "switches"]
 
 @dataclass(frozen=True)
 class Aim:
-    """What one solve minimises and what earlier levels have settled.
+    """What one solve minimises and what earlier levels have settled."""
 
-    Attributes
-    ----------
-    goal
-        ``distance`` (d), ``left`` (load left on leaving nodes), ``sides`` (−d_u − d_l),
-        ``weighted`` (w1·d − w2·(d_u + d_l)), ``cost`` (of the migrations) or ``switches`` (moves
-        onto copies).
-    max_distance, max_left
-        Values that an earlier level has reached; ``inf`` for none.
-    min_distance
-        A proven lower bound of d.
-    weights
-        (w1, w2), read for ``weighted`` only.
-    """
-
+    #: ``distance`` (d), ``left`` (load left on leaving nodes), ``sides`` (−d_u − d_l), ``weighted``
+    #: (w1·d − w2·(d_u + d_l)), ``cost`` (of the migrations) or ``switches`` (moves onto copies).
     goal: Goal = "distance"
+    #: Values that an earlier level has reached; ``inf`` for none.
     max_distance: float = np.inf
     max_left: float = np.inf
-    min_distance: float = 0.0
-    weights: tuple[float, float] = (1.0, 0.0)
+    min_distance: float = 0.0  # A proven lower bound of d.
+    weights: tuple[float, float] = (1.0, 0.0)  # (w1, w2), read for ``weighted`` only.
 
 
 @dataclass(frozen=True)
 class BalanceModel:
-    """A built model.
+    """A built model."""
 
-    Attributes
-    ----------
-    problem, model
-        What is modelled and the linear model.
-    placing
-        The binaries.
-    sides
-        The block of d, d_u, d_l.
-    rules
-        Rows and columns of the rules that count key groups on places.
-    """
-
+    #: What is modelled and the linear model.
     problem: BalanceProblem
     model: LinearModel
-    placing: Placing
-    sides: VariableBlock
-    rules: RuleRows
+    placing: Placing  # The binaries.
+    sides: VariableBlock  # The block of d, d_u, d_l.
+    rules: RuleRows  # Rows and columns of the rules that count key groups on places.
 
     def read(self, x: Floats) -> Ints:
         """Return the placement a solution vector stands for."""
@@ -560,26 +538,16 @@ class LevelAnswer:
 
 @dataclass
 class BalanceAnswer:
-    """What `solve_balance` found.
+    """What `solve_balance` found."""
 
-    Attributes
-    ----------
-    placement
-        Best one, ``None`` if there is none.
-    levels
-        One answer for each level that was solved, in order.
-    start_accepted
-        Whether the solver took the start it was given at the first level.
-    cuts
-        What plans broke that a solver took for feasible; see `cuts_of`.
-    notes, trace, build_seconds, solver
-        For the result.
-    """
-
-    placement: Ints | None = None
+    placement: Ints | None = None  # Best one, ``None`` if there is none.
+    #: One answer for each level that was solved, in order.
     levels: list[LevelAnswer] = field(default_factory=list)
+    #: Whether the solver took the start it was given at the first level.
     start_accepted: bool | None = None
+    #: What plans broke that a solver took for feasible; see `cuts_of`.
     cuts: list[Cut] = field(default_factory=list)
+    #: For the result.
     notes: list[str] = field(default_factory=list)
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
     build_seconds: float = 0.0

@@ -623,21 +623,11 @@ SEARCH_SHARE = 0.5
 
 
 class Prepared(NamedTuple):
-    """A bound and placements to start from.
+    """A bound and placements to start from."""
 
-    Attributes
-    ----------
-    bound
-        A load distance that no placement falls below.
-    starts
-        What the search found, if anything, then what was given.
-    interrupted
-        Whether Ctrl-C ended it: nothing further is to be tried.
-    """
-
-    bound: float
-    starts: list[Ints]
-    interrupted: bool
+    bound: float  # A load distance that no placement falls below.
+    starts: list[Ints]  # What the search found, if anything, then what was given.
+    interrupted: bool  # Whether Ctrl-C ended it: nothing further is to be tried.
 
 
 def best_start(problem: BalanceProblem, starts: Sequence[Ints]) -> Ints | None:

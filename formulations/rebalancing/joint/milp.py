@@ -336,23 +336,14 @@ FLOOR = 1e-7
 
 @dataclass(frozen=True)
 class JointSettings(Solving):
-    """How to solve; `gap` is relative.
+    """How to solve; `gap` is relative."""
 
-    Attributes
-    ----------
-    goal, weights, min_traffic
-        As in `JointAim`.
-    time_share
-        Share of the time left for one solve.
-    told
-        Called with value and bound.
-    """
-
+    #: As in `JointAim`.
     goal: JointGoal = "traffic"
     weights: tuple[float, float] = (1.0, 1.0)
     min_traffic: float = -math.inf
-    time_share: float = 1.0
-    told: Callable[[float | None, float | None], None] | None = None
+    time_share: float = 1.0  # Share of the time left for one solve.
+    told: Callable[[float | None, float | None], None] | None = None  # Called with value and bound.
 
     @property
     def weighted(self) -> bool:
@@ -362,30 +353,20 @@ class JointSettings(Solving):
 
 @dataclass
 class Answer:
-    """What is known in the end.
+    """What is known in the end."""
 
-    Attributes
-    ----------
-    placement, value, bound
-        Best placement, its value for the goal, and a bound on that.
-    whole_bound
-        Bound on the traffic of the whole problem.
-    termination, interrupted, weighted
-        Why it stopped; whether by Ctrl-C; whether the goal was the weighted one.
-    cuts
-        What plans broke that a solver took for feasible.
-    notes, trace, times, solver
-        For the result.
-    """
-
+    #: Best placement, its value for the goal, and a bound on that.
     placement: Ints | None = None
     value: float = -math.inf
     bound: float = math.inf
-    whole_bound: float = math.inf
+    whole_bound: float = math.inf  # Bound on the traffic of the whole problem.
+    #: Why it stopped; whether by Ctrl-C; whether the goal was the weighted one.
     termination: str = "time_limit"
     interrupted: bool = False
     weighted: bool = False
+    #: What plans broke that a solver took for feasible.
     cuts: list[Cut] = field(default_factory=list)
+    #: For the result.
     notes: list[str] = field(default_factory=list)
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)

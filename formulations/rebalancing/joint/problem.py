@@ -59,24 +59,16 @@ WEAK = 0.1
 
 @dataclass(frozen=True, eq=False)
 class JointProblem:
-    """Key groups on nodes and the traffic between them.
+    """Key groups on nodes and the traffic between them."""
 
-    Attributes
-    ----------
-    balance
-        Loads, costs, homes, budgets, capacities. Its `max_distance` is the cap on the load
-        distance, ``None`` for none.
-    source, target, rate
-        (P,) pairs of key groups and their traffic, both directions together.
-    max_left
-        Most load that may be left on leaving nodes; ``inf`` for any.
-    """
-
+    #: Loads, costs, homes, budgets, capacities. Its `max_distance` is the cap on the load distance,
+    #: ``None`` for none.
     balance: BalanceProblem
+    #: (P,) pairs of key groups and their traffic, both directions together.
     source: Ints
     target: Ints
     rate: Floats
-    max_left: float = math.inf
+    max_left: float = math.inf  # Most load that may be left on leaving nodes; ``inf`` for any.
 
     @property
     def num_pairs(self) -> int:
@@ -182,40 +174,22 @@ BALANCE_SHARE, QUICK = 0.25, 3_000
 
 @dataclass
 class Prepared:
-    """A joint problem with what is known before any model is built.
+    """A joint problem with what is known before any model is built."""
 
-    Attributes
-    ----------
-    problem
-        With the cap that holds.
-    starts
-        Placements to begin from, the best balanced one first; their loads may exceed limits.
-    impossible
-        Whether no placement can exist; false says nothing.
-    closest
-        Whether the load distance asked for by option seems out of reach: the cap is then the least
-        distance found, and bounds are of that restriction.
-    warm
-        Whether the warm start is within every limit; ``None`` where there was none.
-    tighter
-        Whether an option's cap is below the instance's own: bounds are of that restriction.
-    notes
-        For the result.
-    drain
-        ``first``, ``soft`` or ``hard``, as the option says.
-    unit
-        What a unit of load is in the file's.
-    """
-
-    problem: JointProblem
+    problem: JointProblem  # With the cap that holds.
+    #: Placements to begin from, the best balanced one first; their loads may exceed limits.
     starts: list[Ints] = field(default_factory=list)
-    impossible: bool = False
+    impossible: bool = False  # Whether no placement can exist; false says nothing.
+    #: Whether the load distance asked for by option seems out of reach: the cap is then the least
+    #: distance found, and bounds are of that restriction.
     closest: bool = False
+    #: Whether the warm start is within every limit; ``None`` where there was none.
     warm: bool | None = None
+    #: Whether an option's cap is below the instance's own: bounds are of that restriction.
     tighter: bool = False
-    notes: list[str] = field(default_factory=list)
-    drain: str = "soft"
-    unit: float = 1.0
+    notes: list[str] = field(default_factory=list)  # For the result.
+    drain: str = "soft"  # ``first``, ``soft`` or ``hard``, as the option says.
+    unit: float = 1.0  # What a unit of load is in the file's.
 
     @property
     def restricted(self) -> bool:
@@ -403,45 +377,26 @@ def _balance_first(
 
 @dataclass(frozen=True)
 class JointAim:
-    """What one solve maximises.
+    """What one solve maximises."""
 
-    Attributes
-    ----------
-    goal
-        ``traffic``; ``left`` (minus the load on leaving nodes); ``weighted`` (w1·traffic − w2·d).
-    weights
-        (w1, w2), read for ``weighted`` only.
-    min_traffic
-        What an earlier level reached.
-    """
-
+    #: ``traffic``; ``left`` (minus the load on leaving nodes); ``weighted`` (w1·traffic − w2·d).
     goal: JointGoal = "traffic"
-    weights: tuple[float, float] = (1.0, 0.0)
-    min_traffic: float = -np.inf
+    weights: tuple[float, float] = (1.0, 0.0)  # (w1, w2), read for ``weighted`` only.
+    min_traffic: float = -np.inf  # What an earlier level reached.
 
 
 @dataclass(frozen=True)
 class JointModel:
-    """A built model.
+    """A built model."""
 
-    Attributes
-    ----------
-    problem, columns, model
-        What is modelled, and how.
-    placing
-        Columns that put a key group on another node than its home; a pair's may be there twice.
-    distance
-        Column of d, -1 where there is none.
-    rules
-        Rows and columns of the rules that count key groups on places.
-    """
-
+    #: What is modelled, and how.
     problem: JointProblem
     columns: Columns
     model: LinearModel
+    #: Columns that put a key group on another node than its home; a pair's may be there twice.
     placing: Placing
-    distance: int
-    rules: RuleRows
+    distance: int  # Column of d, -1 where there is none.
+    rules: RuleRows  # Rows and columns of the rules that count key groups on places.
 
     def read(self, x: Floats) -> Ints:
         """Return the placement a solution vector stands for."""
@@ -587,17 +542,10 @@ def _add_load_rows(
 
 @dataclass(frozen=True)
 class Backbone:
-    """Strong and weak pairs of a problem, apart.
+    """Strong and weak pairs of a problem, apart."""
 
-    Attributes
-    ----------
-    problem
-        With the strong pairs only.
-    rest
-        With the weak ones only; ``None`` where every pair counts as strong.
-    """
-
-    problem: JointProblem
+    problem: JointProblem  # With the strong pairs only.
+    #: With the weak ones only; ``None`` where every pair counts as strong.
     rest: JointProblem | None = None
 
     @property
@@ -646,18 +594,12 @@ MAX_PLACES, MAX_COLUMNS = 200_000_000, 6_000_000
 
 @dataclass(frozen=True)
 class Columns:
-    """Binaries of the model.
+    """Binaries of the model."""
 
-    Attributes
-    ----------
-    task, node
-        (M,) a key group moves to a node. For a key group with at most one partner: without it.
-    pair, pair_node
-        (W,) both key groups of a pair are on a node.
-    """
-
+    #: (M,) a key group moves to a node. For a key group with at most one partner: without it.
     task: Ints
     node: Ints
+    #: (W,) both key groups of a pair are on a node.
     pair: Ints
     pair_node: Ints
 

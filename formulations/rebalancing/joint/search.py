@@ -49,24 +49,12 @@ TAILS = 2
 
 @dataclass
 class JointFound:
-    """What a search found.
+    """What a search found."""
 
-    Attributes
-    ----------
-    placement
-        Best feasible one, ``None`` if there is none.
-    value
-        Its collocated traffic, or minus the load left on leaving nodes.
-    steps
-        Proposals tried.
-    interrupted
-        Whether Ctrl-C ended it.
-    """
-
-    placement: Ints | None = None
-    value: float = -math.inf
-    steps: int = 0
-    interrupted: bool = False
+    placement: Ints | None = None  # Best feasible one, ``None`` if there is none.
+    value: float = -math.inf  # Its collocated traffic, or minus the load left on leaving nodes.
+    steps: int = 0  # Proposals tried.
+    interrupted: bool = False  # Whether Ctrl-C ended it.
 
 
 def search_joint(
@@ -299,34 +287,20 @@ SAME = 1e-9
 
 @dataclass
 class Known:
-    """What is known of a problem so far.
+    """What is known of a problem so far."""
 
-    Attributes
-    ----------
-    placement, value
-        Best feasible placement, and its collocated traffic (or minus the load left).
-    bound
-        Proven upper bound of the whole problem.
-    infeasible
-        Whether the relaxation of the whole problem has no solution.
-    built, relaxed
-        The last relaxation, and the model behind it.
-    interrupted
-        Whether Ctrl-C ended it.
-    trace
-        (seconds, value, bound).
-    steps, anneals, kernels
-        Proposals and calls of the annealing; small models solved.
-    """
-
+    #: Best feasible placement, and its collocated traffic (or minus the load left).
     placement: Ints | None = None
     value: float = -math.inf
-    bound: float = math.inf
-    infeasible: bool = False
+    bound: float = math.inf  # Proven upper bound of the whole problem.
+    infeasible: bool = False  # Whether the relaxation of the whole problem has no solution.
+    #: The last relaxation, and the model behind it.
     built: JointModel | None = None
     relaxed: Relaxed | None = None
-    interrupted: bool = False
+    interrupted: bool = False  # Whether Ctrl-C ended it.
+    #: (seconds, value, bound).
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    #: Proposals and calls of the annealing; small models solved.
     steps: int = 0
     anneals: int = 0
     kernels: int = 0
@@ -339,22 +313,14 @@ class Known:
 
 @dataclass(frozen=True)
 class Effort(Timed):
-    """How much to do.
+    """How much to do."""
 
-    Attributes
-    ----------
-    rounds, first
-        Rounds of annealing, at least `PLAIN_ROUNDS` without small models; steps of the first.
-    kernels
-        Small models, as `KERNELS`.
-    relaxing
-        Whether relaxations are solved at all; without, pairs by their traffic say what is worth
-        trying, there are no small models, and counting bounds.
-    """
-
+    #: Rounds of annealing, at least `PLAIN_ROUNDS` without small models; steps of the first.
     rounds: int = 1
     first: int = 30_000
-    kernels: tuple[tuple[int, int, float, int], ...] = KERNELS
+    kernels: tuple[tuple[int, int, float, int], ...] = KERNELS  # Small models, as `KERNELS`.
+    #: Whether relaxations are solved at all; without, pairs by their traffic say what is worth
+    #: trying, there are no small models, and counting bounds.
     relaxing: bool = True
 
 
@@ -616,20 +582,11 @@ LP_ERROR = 1e-7
 
 @dataclass(frozen=True)
 class Relaxed:
-    """A solved relaxation.
+    """A solved relaxation."""
 
-    Attributes
-    ----------
-    bound
-        No placement over the model's columns has more; ``-inf`` where there is none.
-    order
-        Columns, most promising first.
-    worth
-        What the order is by: minus the reduced cost, above 0 for those in the LP's solution.
-    """
-
-    bound: float
-    order: Ints
+    bound: float  # No placement over the model's columns has more; ``-inf`` where there is none.
+    order: Ints  # Columns, most promising first.
+    #: What the order is by: minus the reduced cost, above 0 for those in the LP's solution.
     worth: Floats
 
 

@@ -47,22 +47,13 @@ _WHY = "not known within the work limit whether its tasks can be assigned to its
 
 @dataclass(frozen=True, eq=False)
 class SlotAssignment:
-    """What is known about assigning the tasks of each node to its slots.
+    """What is known about assigning the tasks of each node to its slots."""
 
-    Attributes
-    ----------
-    slot
-        (T,) a slot of each placed task, -1 for the others, that keeps every rule of slots; ``None``
-        where none was found.
-    proven
-        Whether `slot` was found or proven not to exist; else the work limit came first.
-    shortage
-        Without `slot`: what clashes, where and by how much.
-    """
-
+    #: (T,) a slot of each placed task, -1 for the others, that keeps every rule of slots; ``None``
+    #: where none was found.
     slot: Ints | None
-    proven: bool
-    shortage: tuple[Violation, ...] = ()
+    proven: bool  # Whether `slot` was found or proven not to exist; else the work limit came first.
+    shortage: tuple[Violation, ...] = ()  # Without `slot`: what clashes, where and by how much.
 
 
 def slot_slack(instance: Instance) -> Floats:
