@@ -37,17 +37,10 @@ class Potc(Planner):
     less loaded one. What they believe is taken to be true, and tuples to be small, which flatters
     PoTC: the loads settle where no key group gains by sending more to its other node. Each window
     the two partial states are merged on a third node by hash, a load that cannot be balanced.
-
-    Attributes
-    ----------
-    seed
-        Of the hash functions; the same in every period.
-    merge
-        Load of merging, as a share of a key group's load.
     """
 
-    seed: int = 0
-    merge: float = 0.1
+    seed: int = 0  # of the hash functions; the same in every period
+    merge: float = 0.1  # load of merging, as a share of a key group's load
     scales: bool = True
 
     def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:

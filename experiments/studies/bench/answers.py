@@ -114,10 +114,7 @@ def function_asker(function: Callable[[dict[str, Any]], Any], limit: float) -> A
 def command_asker(command: str, limit: float) -> Asker:
     """Ask a command: the instance on its standard input, plans on its output, one a line.
 
-    Raises
-    ------
-    InvalidInput
-        It names no program, or a quotation in it has no end.
+    Raises `InvalidInput`: it names no program, or a quotation in it has no end.
     """
     reason = "names no program"
     try:

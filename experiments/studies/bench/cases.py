@@ -55,46 +55,29 @@ EACH = (15, 40)
 
 @dataclass(frozen=True)
 class Case:
-    """An instance, its best known value, and how well that is known to be the best.
+    """An instance, its best known value, and how well that is known to be the best."""
 
-    Attributes
-    ----------
-    name, family
-        Unique and readable, the family first.
-    objective
-        What it is judged by.
-    source
-        How it is made; see the module.
-    tasks, nodes
-        Its size.
-    instance_sha256
-        Of its file.
-    best, best_by
-        The best known value, in the objective's unit, and what found it; ``None`` where no plan is
-        known.
-    claimed, claimed_by
-        The tightest bound on the value that a method states, as an exact text, an integer or
-        ``p/q``, and who proves it; ``None`` where none does.
-    certified
-        The bound that a checked certificate proves, a text as well, maybe weaker; ``None`` where
-        there is none.
-    certificate_sha256
-        Of that certificate, its JSON written with sorted keys.
-    """
-
+    # name, family: unique and readable, the family first.
     name: str
     family: str
-    objective: str
-    source: dict[str, Any]
+    objective: str  # what it is judged by
+    source: dict[str, Any]  # how it is made; see the module
+    # tasks, nodes: its size.
     tasks: int = 0
     nodes: int = 0
-    instance_sha256: str = ""
+    instance_sha256: str = ""  # of its file
+    # best, best_by: the best known value, in the objective's unit, and what found it; `None` where
+    # no plan is known.
     best: float | None = None
     best_by: str | None = None
+    # claimed, claimed_by: the tightest bound on the value that a method states, as an exact text,
+    # an integer or `p/q`, and who proves it; `None` where none does.
     claimed: str | None = None
     claimed_by: str | None = None
+    # The bound that a checked certificate proves, a text as well, maybe weaker; `None` where there
+    # is none.
     certified: str | None = None
-    certificate_sha256: str | None = None
+    certificate_sha256: str | None = None  # of that certificate, its JSON written with sorted keys
 
     @property
     def proven(self) -> float | None:
@@ -124,15 +107,8 @@ class Case:
     def instance(self, data: Path | None = None) -> Instance:
         """Make the instance.
 
-        Parameters
-        ----------
-        data
-            The folder with the files of others, where it is made of one.
-
-        Raises
-        ------
-        InvalidInput
-            It cannot be made, or it is another one here than the one that was proved.
+        `data`: the folder with the files of others, where it is made of one. Raises `InvalidInput`:
+        it cannot be made, or it is another one here than the one that was proved.
         """
         try:
             instance = made(self.source, data)
@@ -175,17 +151,9 @@ def read(table: Path = TABLE) -> list[Case]:
 def made(source: dict[str, Any], data: Path | None = None) -> Instance:
     """Make the instance of a source.
 
-    Parameters
-    ----------
-    source
-        As the table has it; see the module.
-    data
-        The folder with the files of others; needed by their sources alone.
-
-    Raises
-    ------
-    InvalidInput
-        A file is not there or cannot be read, with what would help; or a source of no such form.
+    `source`: as the table has it; see the module. `data`: the folder with the files of others;
+    needed by their sources alone. Raises `InvalidInput`: a file is not there or cannot be read,
+    with what would help; or a source of no such form.
     """
     if "generator" in source:
         from experiments.generators import generate

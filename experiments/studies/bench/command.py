@@ -212,10 +212,7 @@ def _listed(cases: list[Case], *, as_json: bool) -> str:
 def chosen(args: argparse.Namespace) -> list[Case]:
     """Return the cases that are asked for.
 
-    Raises
-    ------
-    InvalidInput
-        There is none, or a family that there is not.
+    Raises `InvalidInput`: there is none, or a family that there is not.
     """
     from experiments.studies.bench.cases import DEFAULT_TASKS, read
 

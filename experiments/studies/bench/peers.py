@@ -73,27 +73,13 @@ OURS, OURS_SHORT = "streamplace", "streamplace, 5 s"
 
 @dataclass(frozen=True)
 class Peer:
-    """Something that is run.
+    """Something that is run."""
 
-    Attributes
-    ----------
-    asker
-        From the limit to what asks it.
-    objectives
-        What it is made for; ``None`` is all.
-    most
-        Seconds that it gets at most.
-    install
-        The command that brings it.
-    found
-        Whether it is there.
-    """
-
-    asker: Callable[[float], Asker]
-    objectives: Sequence[str] | None = None
-    most: float = 60.0
-    install: str = ""
-    found: Callable[[], bool] = lambda: True
+    asker: Callable[[float], Asker]  # from the limit to what asks it
+    objectives: Sequence[str] | None = None  # what it is made for; `None` is all
+    most: float = 60.0  # seconds that it gets at most
+    install: str = ""  # the command that brings it
+    found: Callable[[], bool] = lambda: True  # whether it is there
 
     def suits(self, case: Case) -> bool:
         """Whether it is made for what the case asks for."""
@@ -208,10 +194,7 @@ def timefold(limit: float) -> Asker:
 def chosen_names(names: Sequence[str]) -> list[str]:
     """Return the peers that are asked for and here, ours first; say which are not here.
 
-    Raises
-    ------
-    InvalidInput
-        There is none of a name.
+    Raises `InvalidInput`: there is none of a name.
     """
     known = peers()
     for name in names:

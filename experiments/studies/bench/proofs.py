@@ -154,12 +154,8 @@ def prove(
 ) -> Proved:
     """Solve and certify a case.
 
-    Parameters
-    ----------
-    data
-        The folder with the files of others.
-    seconds, proof
-        For each method, and of the processor for the certificate; 0 for none, and no exact method.
+    `data`: the folder with the files of others. `seconds`, `proof`: for each method, and of the
+    processor for the certificate; 0 for none, and no exact method.
     """
     instance = case.instance(data)
     plan: Plan | None = None

@@ -42,10 +42,7 @@ def python_of(variable: str, module: str) -> str | None:
 def answer_of(python: str, file: Path, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Run a file by a Python of others, the question on its standard input; return its answer.
 
-    Raises
-    ------
-    RuntimeError
-        It ended without an answer; with the last line that it printed.
+    Raises `RuntimeError`: it ended without an answer; with the last line that it printed.
     """
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
@@ -65,10 +62,7 @@ def answer_of(python: str, file: Path, asked: dict[str, Any], seconds: float) ->
 def run_peer(python: str, instance: Instance, formula: str, seconds: float) -> dict[str, Any]:
     """Return its answer on an instance: `place` (node of each task), `build`, `solve`, `megabytes`.
 
-    Raises
-    ------
-    RuntimeError
-        It ended without an answer.
+    Raises `RuntimeError`: it ended without an answer.
     """
     from formulations.rebalancing.problem import balance_problem
 

@@ -34,22 +34,13 @@ BEST_KNOWN = "best known"
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who was run: what tables call it, what it is, and within which limit.
+    """Who was run: what tables call it, what it is, and within which limit."""
 
-    Attributes
-    ----------
-    label, method
-        In tables; what was asked for on the command line.
-    kind
-        As `Method.kind`.
-    limit
-        Seconds for a case.
-    """
-
+    # label, method: in tables; what was asked for on the command line.
     label: str
     method: str
-    kind: str
-    limit: float
+    kind: str  # as `Method.kind`
+    limit: float  # seconds for a case
 
 
 @contextmanager

@@ -49,33 +49,16 @@ class Point(NamedTuple):
 
 @dataclass
 class Asked:
-    """What was answered on a case.
+    """What was answered on a case."""
 
-    Attributes
-    ----------
-    answers
-        Seconds since the start, and a plan, its document, or ``{task: node}``; in order.
-    seconds
-        On the clock, until the end.
-    said
-        Trajectory as the method reports it.
-    result
-        Of a registered method.
-    problem
-        Why there is no answer, or not all.
-    stopped
-        Whether it was the limit that ended it.
-    unsuitable
-        Whether the method does not suit the instance.
-    """
-
+    # Seconds since the start, and a plan, its document, or `{task: node}`; in order.
     answers: list[tuple[float, Any]] = field(default_factory=list)
-    seconds: float = 0.0
-    said: list[Point] = field(default_factory=list)
-    result: Result | None = None
-    problem: str | None = None
-    stopped: bool = False
-    unsuitable: bool = False
+    seconds: float = 0.0  # on the clock, until the end
+    said: list[Point] = field(default_factory=list)  # trajectory as the method reports it
+    result: Result | None = None  # of a registered method
+    problem: str | None = None  # why there is no answer, or not all
+    stopped: bool = False  # whether it was the limit that ended it
+    unsuitable: bool = False  # whether the method does not suit the instance
 
 
 def words(error: BaseException) -> str:
@@ -160,25 +143,16 @@ def mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Run:
-    """A case, what was answered to it, and what that is worth.
+    """A case, what was answered to it, and what that is worth."""
 
-    Attributes
-    ----------
-    case, instance, asked
-        What was asked and answered.
-    row
-        As `streamplace.bench/1` has it.
-    points
-        The trajectory: plans that the referee took, or the method's own report up to the last.
-    evaluation, plan
-        Of the best plan, and that itself; ``None`` without one.
-    """
-
+    # case, instance, asked: what was asked and answered.
     case: Case
     instance: Instance
     asked: Asked
-    row: dict[str, Any]
+    row: dict[str, Any]  # as `streamplace.bench/1` has it
+    # The trajectory: plans that the referee took, or the method's own report up to the last.
     points: list[Point]
+    # evaluation, plan: of the best plan, and that itself; `None` without one.
     evaluation: Evaluation | None
     plan: Plan | None = None
 
@@ -219,14 +193,8 @@ def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
 def scores(case: Case, row: dict[str, Any], limit: float) -> dict[str, Any]:
     """Return what a row's value and trajectory are worth by what is known of the case.
 
-    Parameters
-    ----------
-    case
-        With its best known value and bound as they are now.
-    row
-        With `value`, `reference` (what percents are of) and `trajectory`.
-    limit
-        Seconds that were given.
+    `case`: with its best known value and bound as they are now. `row`: with `value`, `reference`
+    (what percents are of) and `trajectory`. `limit`: seconds that were given.
     """
     figure, bound = OBJECTIVES[case.objective], case.proven
     value, reference = row["value"], row["reference"]

@@ -42,10 +42,7 @@ if TYPE_CHECKING:
 def checked_value(case: Case, instance: Instance, plan: Path) -> float:
     """Return the value of a plan, as the referee has it.
 
-    Raises
-    ------
-    InvalidInput
-        The plan breaks a rule, has no value, or one beyond what is proved.
+    Raises `InvalidInput`: the plan breaks a rule, has no value, or one beyond what is proved.
     """
     found, broken = case.judged(instance, Plan.load(plan))
     if broken:
@@ -60,10 +57,8 @@ def checked_value(case: Case, instance: Instance, plan: Path) -> float:
 def checked_bound(case: Case, instance: Instance, path: Path) -> tuple[Fraction, dict[str, Any]]:
     """Return the bound of a certificate, and the certificate, as the checker has them.
 
-    Raises
-    ------
-    InvalidInput
-        It does not hold, is of another instance or objective, or assumes a rule away.
+    Raises `InvalidInput`: it does not hold, is of another instance or objective, or assumes a rule
+    away.
     """
     try:
         text = read_bytes(path)

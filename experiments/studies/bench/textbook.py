@@ -62,12 +62,8 @@ def objectives(solver: str) -> tuple[str, ...]:
 def model_of(instance: Instance, objective: str, *, whole: bool = False) -> AllocationModel:
     """Return the textbook's model of an instance; its objective is to be maximised.
 
-    Parameters
-    ----------
-    instance, objective
-        What to place, and one of `OBJECTIVES`; for the rate the model of any plan.
-    whole
-        Declare products integer, for a solver that has no continuous variables.
+    `instance`, `objective`: what to place, and one of `OBJECTIVES`; for the rate the model of any
+    plan. `whole`: declare products integer, for a solver that has no continuous variables.
     """
     traffic = objective in ("imc_gain", "internode_traffic")
     instance = view_of(get_method("imc-milp"), instance).instance  # its rules as linear rows

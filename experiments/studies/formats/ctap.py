@@ -65,10 +65,7 @@ class _Numbers:
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     """Make the document of an instance out of one file.
 
-    Raises
-    ------
-    InvalidInput
-        Too few numbers, or what is none, with its position.
+    Raises `InvalidInput`: too few numbers, or what is none, with its position.
     """
     path = one_file(request.sources, "ctap")
     numbers = _Numbers(read_text(path), path.name, ledger)

@@ -304,10 +304,7 @@ def _operator(
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     """Make the document of an instance out of one measured query graph.
 
-    Raises
-    ------
-    InvalidInput
-        Not DOT, or a needed attribute is missing, by its path.
+    Raises `InvalidInput`: not DOT, or a needed attribute is missing, by its path.
     """
     path = one_file(request.sources, "zerotune")
     try:

@@ -59,17 +59,10 @@ appender.f.layout.pattern=%d{{HH:mm:ss,SSS}} %-5p %c{{1}} %m%n
 class FlinkCluster(Cluster):
     """A job manager, and task managers as they are started.
 
-    Parameters
-    ----------
-    folder
-        For configuration, logs and the record of processes.
-    slots
-        Of each task manager, for a job without a plan: one each spreads it over all of them. With a
-        plan they bind nothing.
-    host
-        Where the job manager listens.
-    settings
-        Keys of Flink's configuration for all processes.
+    `folder`: for configuration, logs and the record of processes. `slots`: of each task manager,
+    for a job without a plan: one each spreads it over all of them. With a plan they bind nothing.
+    `host`: where the job manager listens. `settings`: keys of Flink's configuration for all
+    processes.
     """
 
     def __init__(
@@ -107,12 +100,7 @@ class FlinkCluster(Cluster):
     ) -> None:
         """Start a task manager with quotas, such as `Sheet.configuration` gives.
 
-        Parameters
-        ----------
-        host
-            Its own address.
-        inside
-            What stands before its command, to run it on that host.
+        `host`: its own address. `inside`: what stands before its command, to run it on that host.
         """
         own = {
             **dict.fromkeys(("taskmanager.host", "taskmanager.bind-host"), host),
@@ -128,10 +116,7 @@ class FlinkCluster(Cluster):
     def wait_for(self, names: set[str], limit: float = 400.0) -> None:
         """Wait until just these task managers are registered.
 
-        Raises
-        ------
-        LabError
-            They are not in time, or a process has ended.
+        Raises `LabError`: they are not in time, or a process has ended.
         """
         what = f"{', '.join(sorted(names)) or 'none'} there: see {self.folder}"
         wait_until(lambda: self._managers() == names, what, limit, 0.3)
@@ -243,17 +228,7 @@ def submitted(cluster: FlinkCluster, arguments: Sequence[str] = ARGUMENTS) -> tu
 class Job:
     """The job on a cluster of four task managers: at first as Flink places it.
 
-    Parameters
-    ----------
-    cluster
-        Without task managers.
-    arguments
-        Of the job.
-
-    Raises
-    ------
-    LabError
-        It does not run.
+    `cluster`: without task managers. `arguments`: of the job. Raises `LabError`: it does not run.
     """
 
     def __init__(self, cluster: FlinkCluster, arguments: Sequence[str] = ARGUMENTS) -> None:

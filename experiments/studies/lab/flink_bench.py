@@ -51,22 +51,12 @@ MEGABITS = 40.0
 
 
 class Shape(NamedTuple):
-    """A job: five vertices, each spread over all subtasks of the next.
-
-    Attributes
-    ----------
-    parallelism
-        Of orders, clean, sum, rate and store.
-    size
-        Bytes of an order; clean keeps 60 % of them, rate a quarter of those.
-    work
-        Rounds of arithmetic an order costs clean, and rate.
-    """
+    """A job: five vertices, each spread over all subtasks of the next."""
 
     name: str
-    parallelism: tuple[int, int, int, int, int]
-    size: int
-    work: tuple[int, int]
+    parallelism: tuple[int, int, int, int, int]  # of orders, clean, sum, rate and store
+    size: int  # bytes of an order; clean keeps 60 % of them, rate a quarter of those
+    work: tuple[int, int]  # rounds of arithmetic an order costs clean, and rate
 
     def arguments(self) -> tuple[str, ...]:
         """Return the job's arguments, for as many orders as go through."""
@@ -74,19 +64,12 @@ class Shape(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """A way to place: Flink's mode of balancing, and who shares slots.
-
-    Attributes
-    ----------
-    mode
-        Flink's ``taskmanager.load-balance.mode``.
-    groups
-        ``each``: each vertex has its own slot sharing group, a subtask a slot; ``one``: all share
-        one, Flink's default; ``plan``: those of the plan.
-    """
+    """A way to place: Flink's mode of balancing, and who shares slots."""
 
     name: str
-    mode: str
+    mode: str  # Flink's `taskmanager.load-balance.mode`
+    # `each`: each vertex has its own slot sharing group, a subtask a slot; `one`: all share one,
+    # Flink's default; `plan`: those of the plan.
     groups: str
 
 
@@ -127,38 +110,24 @@ _TRIES = 60
 
 @dataclass(frozen=True)
 class FlinkRow(Row):
-    """A run of a job.
+    """A run of a job."""
 
-    Attributes
-    ----------
-    measured, predicted
-        Orders/s: as counted, and at which the imported instance says that something is full.
-    full
-        The bottleneck, by the instance.
-    apart
-        Share of traffic that crosses between machines, by the instance.
-    load, busy
-        The machine's load average, and the share of its cores in use by all that ran on it.
-    """
-
+    # measured, predicted: orders/s: as counted, and at which the imported instance says that
+    # something is full.
     measured: float
     predicted: float
-    full: str
-    apart: float
+    full: str  # the bottleneck, by the instance
+    apart: float  # share of traffic that crosses between machines, by the instance
     subtasks: int
     as_planned: int
+    # load, busy: the machine's load average, and the share of its cores in use by all that ran on
+    # it.
     load: float
     busy: float
 
 
 class Running:
-    """A job on a cluster.
-
-    Raises
-    ------
-    InvalidInput
-        The job manager does not answer.
-    """
+    """A job on a cluster. Raises `InvalidInput`: the job manager does not answer."""
 
     def __init__(self, client: WebClient, job: str) -> None:
         self._client, self._job = client, job
@@ -168,10 +137,7 @@ class Running:
     def rate_during(self, work: Callable[[], object]) -> float:
         """Return the orders/s that sources put out meanwhile, by their own clocks.
 
-        Raises
-        ------
-        LabError
-            The job manager has no new counters.
+        Raises `LabError`: the job manager has no new counters.
         """
         first = self._counters()
         work()
@@ -295,10 +261,7 @@ class FlinkBench:
     def run(self, shape: Shape, policy: Policy, repetition: int, seconds: float) -> FlinkRow:
         """Submit, measure and cancel.
 
-        Raises
-        ------
-        LabError
-            The job does not run, or failed while it was measured.
+        Raises `LabError`: the job does not run, or failed while it was measured.
         """
         lab = self._only(policy.mode)
         instance, sheet, profiled = self._plans[shape.name]

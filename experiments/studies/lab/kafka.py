@@ -51,10 +51,7 @@ Lists = dict[tuple[str, int], list[int]]
 def kafka_jars() -> Path:
     """Return the folder of Kafka's jars; they come once from Maven Central.
 
-    Raises
-    ------
-    LabError
-        Java, Maven or Maven Central is not there.
+    Raises `LabError`: Java, Maven or Maven Central is not there.
     """
     folder = Path.home() / ".cache" / "streamplace-lab" / f"kafka-{VERSION}"
     wanted = f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36"
@@ -64,12 +61,8 @@ def kafka_jars() -> Path:
 class KafkaCluster(Cluster):
     """A controller and brokers.
 
-    Parameters
-    ----------
-    folder
-        For data, settings and logs; made anew.
-    auto_rebalance
-        Kafka's own ``auto.leader.rebalance.enable``.
+    `folder`: for data, settings and logs; made anew. `auto_rebalance`: Kafka's own
+    ``auto.leader.rebalance.enable``.
     """
 
     def __init__(self, folder: Path, *, auto_rebalance: bool = False) -> None:

@@ -71,25 +71,14 @@ class Phases:
 
 @dataclass
 class Seen:
-    """What a watch decided.
+    """What a watch decided."""
 
-    Attributes
-    ----------
-    looks, changes
-        Decisions, and how many were carried out.
-    failed
-        Changes that are not as planned.
-    most
-        Moves of the largest change.
-    flaps
-        Returns of a task to a node that it left.
-    """
-
+    # looks, changes: decisions, and how many were carried out.
     looks: int = 0
     changes: int = 0
-    failed: int = 0
-    most: int = 0
-    flaps: int = 0
+    failed: int = 0  # changes that are not as planned
+    most: int = 0  # moves of the largest change
+    flaps: int = 0  # returns of a task to a node that it left
     _now: dict[str, str] = field(default_factory=dict)
     _left: set[tuple[str, str]] = field(default_factory=set)
 
@@ -125,17 +114,8 @@ def watch(
 ) -> None:
     """Run ``streamplace watch`` while the load follows its phases.
 
-    Parameters
-    ----------
-    words
-        Of the command.
-    between
-        Called four times a second.
-
-    Raises
-    ------
-    LabError
-        The command ended by itself.
+    `words`: of the command. `between`: called four times a second. Raises `LabError`: the command
+    ended by itself.
     """
     tell(f"$ streamplace {' '.join(words)}")
     run = [sys.executable, "-m", "streamplace", *words, "--json"]

@@ -75,12 +75,8 @@ def reason_against() -> str | None:
 class Machines:
     """Namespaces and control groups, as a context manager that removes them whatever happens.
 
-    Parameters
-    ----------
-    names
-        Of the machines; at most 250, of few letters each (a network device holds the name).
-    megabits
-        Rate of a cable, each way, Mbit/s.
+    `names`: of the machines; at most 250, of few letters each (a network device holds the name).
+    `megabits`: rate of a cable, each way, Mbit/s.
     """
 
     def __init__(self, names: Sequence[str], megabits: float) -> None:
@@ -225,34 +221,20 @@ class Bench:
     """Ways to place on a system, measured, each run a line of a CSV file at once.
 
     Machines, shapes and policies were fixed before anything was measured.
-
-    Attributes
-    ----------
-    name, description
-        The target of ``make``, and what it does.
-    row
-        Type of its rows.
-    runs
-        Makes machines and clusters on a stack of contexts, and yields what is to be run.
-    table
-        Makes the table of the runs.
-    repetitions, seconds
-        Of each run, and of a measurement, where nothing else is asked for.
-    arguments
-        Further ones of the command line.
-    reason_against
-        Returns why the system is not here, or ``None``.
     """
 
+    # name, description: the target of `make`, and what it does.
     name: str
     description: str | None
-    row: type[Row]
+    row: type[Row]  # type of its rows
+    # Makes machines and clusters on a stack of contexts, and yields what is to be run.
     runs: Callable[[ExitStack, Path, argparse.Namespace], Runs]
-    table: Callable[[pd.DataFrame], str]
+    table: Callable[[pd.DataFrame], str]  # makes the table of the runs
+    # repetitions, seconds: of each run, and of a measurement, where nothing else is asked for.
     repetitions: int
     seconds: float
-    reason_against: Callable[[], str | None]
-    arguments: tuple[Argument, ...] = ()
+    reason_against: Callable[[], str | None]  # returns why the system is not here, or `None`
+    arguments: tuple[Argument, ...] = ()  # further ones of the command line
 
     def main(self) -> int:
         """Run the bench; where it cannot be run, say why and end well."""

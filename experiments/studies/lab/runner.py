@@ -66,10 +66,7 @@ def wait_until(
 ) -> float:
     """Wait until something is so, and return the seconds that it took.
 
-    Raises
-    ------
-    LabError
-        It is not so in time.
+    Raises `LabError`: it is not so in time.
     """
     began = time.monotonic()
     while not done():
@@ -119,11 +116,8 @@ def free_ports(host: str, number: int) -> list[int]:
 class Cluster:
     """Processes whose files are in a folder, as a context manager that ends them in any case.
 
-    Parameters
-    ----------
-    folder
-        For configuration, logs and the record of processes; a process is one of ours while its
-        command line names this folder.
+    `folder`: for configuration, logs and the record of processes; a process is one of ours while
+    its command line names this folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -246,10 +240,7 @@ def _groups_now() -> dict[int, int]:
 def command(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
     """Run a command of streamplace in this process, and return what it printed.
 
-    Raises
-    ------
-    LabError
-        It ended with another code than is accepted.
+    Raises `LabError`: it ended with another code than is accepted.
     """
     tell(f"$ streamplace {' '.join(arguments)}")
     out = StringIO()
@@ -265,12 +256,8 @@ def command(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
 class Walk:
     """The files of a run on a system, and the commands of streamplace on them.
 
-    Parameters
-    ----------
-    system, url
-        The system, ``flink`` or ``storm``, and its address.
-    folder
-        Where `instance`, `plan` and what is exported (`EXPORTED`) are.
+    `system`, `url`: the system, ``flink`` or ``storm``, and its address. `folder`: where
+    `instance`, `plan` and what is exported (`EXPORTED`) are.
     """
 
     def __init__(self, system: str, url: str, folder: Path) -> None:
@@ -330,16 +317,9 @@ def run_lab(
 ) -> int:
     """Run a laboratory from the command line, and return its exit code.
 
-    Parameters
-    ----------
-    name
-        The target of ``make``, and of the folder below ``build``.
-    work
-        Gets folder and arguments; returns what the last line says, and whether all is well.
-    arguments
-        Further ones.
-    reason_against
-        Returns why it cannot be run here: it is then skipped, which is no failure.
+    `name`: the target of ``make``, and of the folder below ``build``. `work`: gets folder and
+    arguments; returns what the last line says, and whether all is well. `arguments`: further ones.
+    `reason_against`: returns why it cannot be run here: it is then skipped, which is no failure.
     """
     parser = argparse.ArgumentParser(prog=f"make {name}", description=description)
     parser.add_argument("--folder", default=f"build/{name}", help="for logs and files")
@@ -377,10 +357,7 @@ _NEEDED = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId>
 def maven_jars(folder: Path, *wanted: str) -> Path:
     """Fetch what is named ``group:artifact:version``; return the folder of the jars.
 
-    Raises
-    ------
-    LabError
-        Java, Maven or Maven Central is not there.
+    Raises `LabError`: Java, Maven or Maven Central is not there.
     """
     lib = folder / "lib"
     if (lib / "complete").exists():

@@ -74,14 +74,8 @@ class StormCluster(Cluster):
     here, too: a supervisor halts, for one, when a topology's configuration is renewed while it
     starts a worker of it (``NoSuchFileException: stormconf.ser``).
 
-    Parameters
-    ----------
-    folder
-        For configuration, logs and the record of processes.
-    host
-        Where ZooKeeper and Nimbus listen.
-    settings
-        Keys of Storm's configuration for all daemons.
+    `folder`: for configuration, logs and the record of processes. `host`: where ZooKeeper and
+    Nimbus listen. `settings`: keys of Storm's configuration for all daemons.
     """
 
     def __init__(
@@ -143,12 +137,8 @@ class StormCluster(Cluster):
     def start(self, name: str, host: str = "", inside: Sequence[str] = ()) -> None:
         """Start a supervisor, or again one that was killed: it keeps its id.
 
-        Parameters
-        ----------
-        host
-            Its own address, on loopback if not given.
-        inside
-            What stands before its command, to run it and its workers on that host.
+        `host`: its own address, on loopback if not given. `inside`: what stands before its command,
+        to run it and its workers on that host.
         """
         number = SUPERVISORS.index(name)
         own = {
@@ -169,10 +159,7 @@ class StormCluster(Cluster):
     def wait_for(self, number: int) -> None:
         """Wait until so many supervisors are registered.
 
-        Raises
-        ------
-        LabError
-            They are not in time.
+        Raises `LabError`: they are not in time.
         """
 
         def there() -> bool:

@@ -89,33 +89,22 @@ POLICIES = {
 
 @dataclass(frozen=True)
 class StormRow(Row):
-    """A run of a topology.
+    """A run of a topology."""
 
-    Attributes
-    ----------
-    predicted_share, share
-        Of messages that cross between machines, by the instance and by the workers' reports.
-    crossed
-        Messages/s that cross, of the paced run.
-    latency
-        Mean ms from a tuple's start to its last ack, of the paced run.
-    predicted_rate, rate
-        Tuples/s of spouts: the most that the instance carries, and acked as fast as it goes.
-    nodes, as_planned
-        Machines in use, and whether all executors ran as planned.
-    load
-        The machine's load average.
-    """
-
+    # predicted_share, share: of messages that cross between machines, by the instance and by the
+    # workers' reports.
     predicted_share: float
     share: float
-    crossed: float
-    latency: float
+    crossed: float  # messages/s that cross, of the paced run
+    latency: float  # mean ms from a tuple's start to its last ack, of the paced run
+    # predicted_rate, rate: tuples/s of spouts: the most that the instance carries, and acked as
+    # fast as it goes.
     predicted_rate: float
     rate: float
+    # nodes, as_planned: machines in use, and whether all executors ran as planned.
     nodes: int
     as_planned: bool
-    load: float
+    load: float  # the machine's load average
 
 
 class Acked(NamedTuple):

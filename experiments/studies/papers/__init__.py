@@ -29,15 +29,8 @@ def all_figures() -> tuple[Figure, ...]:
 def find_figures(name: str) -> list[Figure]:
     """Return the figure of a name, or all figures of a paper.
 
-    Parameters
-    ----------
-    name
-        As ``task-allocation/fig-4a``, or ``task-allocation`` for all of that paper.
-
-    Raises
-    ------
-    InvalidInput
-        There is none of that name.
+    `name`: as ``task-allocation/fig-4a``, or ``task-allocation`` for all of that paper. Raises
+    `InvalidInput`: there is none of that name.
     """
     from optim.errors import InvalidInput, Problem, meant
 

@@ -46,23 +46,14 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 @dataclass(frozen=True)
 class Finding:
-    """What the stored tables say of a claim.
+    """What the stored tables say of a claim."""
 
-    Attributes
-    ----------
-    verdict
-        Computed from the tables, never typed.
-    figure
-        Our figure, or figures, as text with units; made of values of the table.
-    cause
-        Why it is not the same, shown by a computed figure; ``None`` where no cause is shown.
-    left_out, left_out_why
-        Rows that the figure does not count (infeasible, unproved, base of 0, no plan), and why.
-    """
-
-    verdict: Verdict
-    figure: str
+    verdict: Verdict  # computed from the tables, never typed
+    figure: str  # our figure, or figures, as text with units; made of values of the table
+    # Why it is not the same, shown by a computed figure; `None` where no cause is shown.
     cause: str | None = None
+    # left_out, left_out_why: rows that the figure does not count (infeasible, unproved, base of 0,
+    # no plan), and why.
     left_out: int = 0
     left_out_why: str = ""
 
@@ -85,40 +76,20 @@ def verdict_of(*parts: object) -> Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper.
+    """A claim of a paper."""
 
-    Attributes
-    ----------
-    id
-        As ``CIKM-A1``.
-    paper
-        The folder in `experiments.studies.papers`.
-    starred
-        Whether it is one of the ten that matter most in its paper.
-    where
-        Section of the paper.
-    words
-        What the paper says, in our words; the half that fails, too.
-    setup
-        What it is said of; capital letters are set-ups of ``[setups]``.
-    predicate
-        What is computed, in words.
-    tables, judge
-        Names of stored tables, and the function that is called with their frames in this order.
-        ``None`` where there is no judge.
-    not_checkable
-        Why this cannot be checked without the authors' cluster or data; empty where it can.
-    """
-
-    id: str
-    paper: str
-    starred: bool
-    where: str
-    words: str
-    setup: str
-    predicate: str
+    id: str  # as `CIKM-A1`
+    paper: str  # the folder in `experiments.studies.papers`
+    starred: bool  # whether it is one of the ten that matter most in its paper
+    where: str  # section of the paper
+    words: str  # what the paper says, in our words; the half that fails, too
+    setup: str  # what it is said of; capital letters are set-ups of `[setups]`
+    predicate: str  # what is computed, in words
+    # tables, judge: names of stored tables, and the function that is called with their frames in
+    # this order. `None` where there is no judge.
     tables: tuple[str, ...] = ()
     judge: Callable[..., Finding] | None = None
+    # Why this cannot be checked without the authors' cluster or data; empty where it can.
     not_checkable: str = ""
 
 
@@ -126,10 +97,8 @@ class Claim:
 class Query:
     """How a claim is judged from stored tables; called with their frames in order of `tables`.
 
-    Raises
-    ------
-    LookupError
-        The tables lack a column or rows that the query needs, or a value that counts is unknown.
+    Raises `LookupError`: the tables lack a column or rows that the query needs, or a value that
+    counts is unknown.
     """
 
     id: str
@@ -201,15 +170,8 @@ QUERY = ("tables", "sql", "verdict", "text", "cause", "left_out", "left_out_why"
 def read_claims(path: Path) -> tuple[Claim, ...]:
     """Return the claims of a paper's ``claims.toml``, in its order; those without SQL not shown.
 
-    Parameters
-    ----------
-    path
-        In the folder of the paper.
-
-    Raises
-    ------
-    KeyError
-        A claim is about one that is not there, or has no SQL.
+    `path`: in the folder of the paper. Raises `KeyError`: a claim is about one that is not there,
+    or has no SQL.
     """
     told = _read(path)
     judges: dict[str, Query | ClaimsQuery] = {}

@@ -94,12 +94,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List the figures, or make those that are named.
 
-    Raises
-    ------
-    InvalidInput
-        Tables are to be made and claims to be judged at once, or ``--from`` is no folder.
-    StreamplaceError
-        As `experiments.studies.papers.figure.run_figure`.
+    Raises `InvalidInput`: tables are to be made and claims to be judged at once, or ``--from`` is
+    no folder. Raises `StreamplaceError`: as `experiments.studies.papers.figure.run_figure`.
     """
     from experiments.studies.papers import all_figures, find_figures
     from experiments.studies.papers.figure import run_figure

@@ -69,47 +69,26 @@ Rows = Callable[[Path, bool], "pd.DataFrame | Frames"]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure, table or stated result of a paper, and how to make it again.
+    """A figure, table or stated result of a paper, and how to make it again."""
 
-    Attributes
-    ----------
-    name
-        ``paper/figure``, as the command line takes it.
-    title, source
-        One line; paper, year and number of the figure or section.
-    words
-        What the paper says comes out, in our words.
-    rows
-        Called with a folder of its own and whether the run is reduced; gives frames.
-    sql, views
-        The query on these that gives the table, and what it may name.
-    panels
-        What is drawn of the table (`charts`), one below the other, with one x-axis.
-    texts
-        Queries on the table, and texts that set our figures beside the paper's words.
-    readings
-        What we chose where the paper is silent, and other differences.
-    size
-        What full size means, and what `reduced` does to it.
-    keeps_sentences
-        Whether texts and panels name the rows, too: sentences are then stored with the table.
-    stored
-        The stored tables that the rows are.
-    """
-
-    name: str
+    name: str  # `paper/figure`, as the command line takes it
+    # title, source: one line; paper, year and number of the figure or section.
     title: str
     source: str
-    words: str
-    rows: Rows
+    words: str  # what the paper says comes out, in our words
+    rows: Rows  # called with a folder of its own and whether the run is reduced; gives frames
+    # sql, views: the query on these that gives the table, and what it may name.
     sql: str
+    # What is drawn of the table (`charts`), one below the other, with one x-axis.
     panels: Sequence[dict[str, Any]]
+    # Queries on the table, and texts that set our figures beside the paper's words.
     texts: Sequence[tuple[str, str]] = ()
     views: Mapping[str, str] = field(default_factory=dict)
-    readings: Sequence[str] = ()
-    size: str = ""
+    readings: Sequence[str] = ()  # what we chose where the paper is silent, and other differences
+    size: str = ""  # what full size means, and what `reduced` does to it
+    # Whether texts and panels name the rows, too: sentences are then stored with the table.
     keeps_sentences: bool = False
-    stored: Sequence[str] = ()
+    stored: Sequence[str] = ()  # the stored tables that the rows are
 
     @property
     def paper(self) -> str:
@@ -234,19 +213,9 @@ def run_figure(
 ) -> Made:
     """Make a figure; one that was interrupted is gone on with.
 
-    Parameters
-    ----------
-    output
-        Folder for all figures; this one's is in it, under its name. A reduced run has another.
-    quiet
-        Show no progress on standard error.
-
-    Raises
-    ------
-    InvalidInput
-        The folder cannot be used.
-    StreamplaceError
-        A run failed, or Spark did.
+    `output`: folder for all figures; this one's is in it, under its name. A reduced run has
+    another. `quiet`: show no progress on standard error. Raises `InvalidInput`: the folder cannot
+    be used. Raises `StreamplaceError`: a run failed, or Spark did.
     """
     began = time.monotonic()
     folder = folder_of(figure, output, reduced)
@@ -369,14 +338,9 @@ def page(
 ) -> str:
     """Return the page: the paper's words, ours, the plot, the table.
 
-    Parameters
-    ----------
-    measured
-        Our figures as sentences.
-    made
-        How it was made: command, versions, size; empty where the page says so elsewhere.
-    link
-        Where the table is stored, for a page of the documentation, which does not show it.
+    `measured`: our figures as sentences. `made`: how it was made: command, versions, size; empty
+    where the page says so elsewhere. `link`: where the table is stored, for a page of the
+    documentation, which does not show it.
     """
     about = [f"{figure.source}. `{figure.name}`"]
     about += [figure.size.removesuffix(".")] if figure.size else []

@@ -57,24 +57,9 @@ _REDUCED = re.compile(r"[;.] +[Rr]educed:.*?\.(?= |$)")
 def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path:
     """Store what was made of a paper's figures, and write its page with drawings in ``img``.
 
-    Parameters
-    ----------
-    paper
-        As in the names of its figures.
-    source, target
-        Folders of the figures and of the pages.
-    root
-        Folder of the papers' folders, where tables are stored.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Raises
-    ------
-    InvalidInput
-        There is no such paper, or one of its figures was never made.
+    `paper`: as in the names of its figures. `source`, `target`: folders of the figures and of the
+    pages. `root`: folder of the papers' folders, where tables are stored. Returns the page. Raises
+    `InvalidInput`: there is no such paper, or one of its figures was never made.
     """
     for figure in find_figures(paper):
         made = [(folder_of(figure, source, reduced), reduced) for reduced in (False, True)]
@@ -103,10 +88,7 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
 def page_of(paper: str, root: Path = PAPERS) -> str:
     """Return the page of a paper, made of claims and stored tables alone.
 
-    Parameters
-    ----------
-    paper, root
-        As for `collect`.
+    `paper`, `root`: as for `collect`.
     """
     package = importlib.import_module(f"experiments.studies.papers.{_folder(paper)}")
     parts = ["# " + inspect.cleandoc(package.__doc__ or paper)]
@@ -195,12 +177,8 @@ def _image(figure: Figure) -> str:
 def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
     """Return the section of a paper's folder as Markdown.
 
-    Parameters
-    ----------
-    paper, root
-        Name of the paper's folder, and the folder of these.
-    csv
-        The file beside the page that `claims_table` makes.
+    `paper`, `root`: name of the paper's folder, and the folder of these. `csv`: the file beside the
+    page that `claims_table` makes.
     """
     found = judgements([paper], root)
     parts = ["## The claims", _LEGEND.format(shares=_shares(found), csv=csv)]

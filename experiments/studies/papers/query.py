@@ -57,19 +57,9 @@ CREATE MACRO falls(y, x) AS list_reverse_sort(list(y)) = list(y ORDER BY x);
 class Tables:
     """Frames and views under their names, and what queries say of them.
 
-    Parameters
-    ----------
-    frames
-        By the names that queries use.
-    views
-        SQL by name; one with arguments in its name is a macro of a table.
-    who
-        Whose queries they are, for errors.
-
-    Raises
-    ------
-    LookupError
-        By all methods: the tables lack a column or rows that the query needs.
+    `frames`: by the names that queries use. `views`: SQL by name; one with arguments in its name is
+    a macro of a table. `who`: whose queries they are, for errors. Raises `LookupError`: by all
+    methods: the tables lack a column or rows that the query needs.
     """
 
     def __init__(
@@ -104,10 +94,7 @@ class Tables:
     def texts(self, sql: str, text: str) -> list[str]:
         """Return a text with values in it: once for a query, or once a row of it.
 
-        Raises
-        ------
-        LookupError
-            A value is unknown, too.
+        Raises `LookupError`: a value is unknown, too.
         """
         expressions = [found[1] for found in FIELD.finditer(text)]
         return [filled(text, row, self.who) for row in self.values(sql, expressions)]
@@ -143,13 +130,7 @@ class Tables:
 
 
 def filled(text: str, values: Mapping[str, Any], who: str) -> str:
-    """Return a text with its values.
-
-    Raises
-    ------
-    LookupError
-        One of them is unknown.
-    """
+    """Return a text with its values. Raises `LookupError`: one of them is unknown."""
     return FIELD.sub(lambda at: format(known(values, at[1], who), at[2] or ""), text)
 
 

@@ -54,39 +54,22 @@ MADE = Path("build/papers")
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """How a stored table was made.
+    """How a stored table was made."""
 
-    Attributes
-    ----------
-    command
-        That makes it again.
-    seeds
-        Which, as text: ``0-99``; ``one instance`` where nothing is random.
-    rows
-        Of the table.
-    left_out, left_out_why
-        Runs without a row in it, and why.
-    versions, date, machine
-        Of what made it.
-    reduced
-        Whether the run was smaller than the paper's.
-    said
-        Sentences that were computed with the table and cannot be from its columns alone.
-    seconds
-        That it took; ``None`` where earlier versions made it.
-    """
-
-    command: str
-    seeds: str
-    rows: int
+    command: str  # that makes it again
+    seeds: str  # which, as text: `0-99`; `one instance` where nothing is random
+    rows: int  # of the table
+    # left_out, left_out_why: runs without a row in it, and why.
     left_out: int = 0
     left_out_why: str = ""
+    # versions, date, machine: of what made it.
     versions: dict[str, str]
     date: str
     machine: str
-    reduced: bool = False
+    reduced: bool = False  # whether the run was smaller than the paper's
+    # Sentences that were computed with the table and cannot be from its columns alone.
     said: tuple[str, ...] = ()
-    seconds: float | None = None
+    seconds: float | None = None  # that it took; `None` where earlier versions made it
 
 
 def store_table(
@@ -94,16 +77,9 @@ def store_table(
 ) -> Path:
     """Write a table and its record into the paper's folder, and return its path.
 
-    Parameters
-    ----------
-    paper, name
-        The paper's folder, as ``task_allocation``; the table, as ``graphs``.
-    frame
-        Rows with plain columns; the index is not stored.
-    root
-        Folder of the papers' folders.
-    about
-        Of `About`, ``command`` and ``seeds`` at least; the rest is of this machine.
+    `paper`, `name`: the paper's folder, as ``task_allocation``; the table, as ``graphs``. `frame`:
+    rows with plain columns; the index is not stored. `root`: folder of the papers' folders.
+    `about`: of `About`, ``command`` and ``seeds`` at least; the rest is of this machine.
     """
     folder = root / paper / "tables"
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,13 +101,7 @@ def has_table(paper: str, name: str, root: Path = PAPERS) -> bool:
 
 
 def load_table(paper: str, name: str, root: Path = PAPERS) -> pd.DataFrame:
-    """Return a stored table.
-
-    Raises
-    ------
-    InvalidInput
-        There is none of that name.
-    """
+    """Return a stored table. Raises `InvalidInput`: there is none of that name."""
     import pandas as pd
 
     path = root / paper / "tables" / f"{name}.csv"
@@ -183,10 +153,7 @@ class Making:
 def claiming_papers(name: str | None = None) -> list[str]:
     """Return the folders of the papers that have claims, or the one that is named.
 
-    Raises
-    ------
-    InvalidInput
-        The named paper has none.
+    Raises `InvalidInput`: the named paper has none.
     """
     papers = sorted(path.parent.name for path in PAPERS.glob("*/claims.toml"))
     if name is None:
@@ -201,10 +168,7 @@ def claiming_papers(name: str | None = None) -> list[str]:
 def makings(name: str) -> list[tuple[str, str, Making]]:
     """Return paper, table and making of a name: ``PAPER``, ``PAPER/TABLE`` or ``all``.
 
-    Raises
-    ------
-    InvalidInput
-        There is none of that name.
+    Raises `InvalidInput`: there is none of that name.
     """
     paper, _, table = name.partition("/")
     found = [
@@ -311,15 +275,8 @@ def run_rows(spec: Spec, folder: Path, *, wide: bool = False) -> pd.DataFrame:
     They have the columns of `experiments.sweep.row`, and each factor as one more, numbers as
     numbers: ``instance.nodes``, ``option.priority``, ``load_share``, …
 
-    Parameters
-    ----------
-    wide
-        Keep the columns ``trace``, ``result`` (the whole result as JSON) and ``versions``.
-
-    Raises
-    ------
-    StreamplaceError
-        A run failed, or Spark did; what is finished stays in the folder.
+    `wide`: keep the columns ``trace``, ``result`` (the whole result as JSON) and ``versions``.
+    Raises `StreamplaceError`: a run failed, or Spark did; what is finished stays in the folder.
     """
     from experiments.sweep import plan_runs, run_sweep
     from experiments.sweep.store import MARKER
@@ -338,12 +295,8 @@ def run_rows(spec: Spec, folder: Path, *, wide: bool = False) -> pd.DataFrame:
 def load(path: Path, changes: Mapping[str, Any] | None = None) -> Spec:
     """Read a sweep file, at full size or, with changes, reduced; the latter says so in its name.
 
-    Raises
-    ------
-    InvalidInput
-        The file, or what the changes made of it, is wrong.
-    KeyError, IndexError
-        A change names no place in the file.
+    Raises `InvalidInput`: the file, or what the changes made of it, is wrong. Raises `KeyError,
+    IndexError`: a change names no place in the file.
     """
     from experiments.sweep import Spec
 
@@ -391,10 +344,7 @@ def _seeds(spec: Spec) -> pd.DataFrame:
 def change(document: Any, changes: Mapping[str, Any]) -> Any:
     """Return a document with other values at dotted places; ``*`` is every entry of a list.
 
-    Raises
-    ------
-    KeyError, IndexError
-        A change names no place; a new one would hide a slip in it.
+    Raises `KeyError`, `IndexError`: a change names no place; a new one would hide a slip in it.
     """
     document = copy.deepcopy(document)
     for place, value in changes.items():
@@ -419,10 +369,8 @@ def _change(document: Any, place: Sequence[str], value: Any) -> None:
 def read_planned(folder: Path, wide: bool = False) -> pd.DataFrame:
     """Return the rows that a folder's sweep means now, in the order of the matrix.
 
-    Raises
-    ------
-    StreamplaceError
-        A run ended otherwise than ``ok``: a figure must not be drawn from what is left.
+    Raises `StreamplaceError`: a run ended otherwise than ``ok``: a figure must not be drawn from
+    what is left.
     """
     from experiments.sweep import read_rows_pandas
     from experiments.sweep.store import ResultFolder

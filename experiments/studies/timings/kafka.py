@@ -58,19 +58,11 @@ PUBLISHED = (COUNT, "disk", "nw_in", "nw_out", "cpu", LEADERS)
 
 @dataclass
 class State:
-    """Replica lists while the goals change them; the first of a list leads.
-
-    Attributes
-    ----------
-    lists
-        Brokers of each partition, by index.
-    load
-        (B, K) load of the brokers: `RESOURCES`, replicas, leaders.
-    """
+    """Replica lists while the goals change them; the first of a list leads."""
 
     cluster: Cluster
-    lists: list[list[int]] = field(init=False)
-    load: Floats = field(init=False)
+    lists: list[list[int]] = field(init=False)  # brokers of each partition, by index
+    load: Floats = field(init=False)  # (B, K) load of the brokers: `RESOURCES`, replicas, leaders
 
     def __post_init__(self) -> None:
         cluster = self.cluster

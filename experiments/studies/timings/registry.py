@@ -177,18 +177,10 @@ def run_of(
 ) -> dict[str, Any] | None:  # fmt: skip
     """Solve an instance, and return the row of the run; ``None`` where there is no such instance.
 
-    Parameters
-    ----------
-    kind, seed, **given
-        Of the instance (`instance_of`); but `ASKED` is for `solve`.
-    method, search_seed, options
-        Of `solve`.
-    repeats
-        Times: the least CPU and wall time count.
-    looks
-        Seconds at which the best value so far is read.
-    aim
-        What is to be met, for the table.
+    `kind`, `seed`, `**given`: of the instance (`instance_of`); but `ASKED` is for `solve`.
+    `method`, `search_seed`, `options`: of `solve`. `repeats`: times: the least CPU and wall time
+    count. `looks`: seconds at which the best value so far is read. `aim`: what is to be met, for
+    the table.
     """
     asked = {name: given.pop(name) for name in ASKED if name in given}
     instance = instance_of(kind, seed, given)
@@ -245,10 +237,7 @@ def proved_at(result: Result, gap: float = 1e-3) -> float:
 def timings(names: Sequence[str] = ()) -> list[Timing]:
     """Return the timings of these names, or modules; all without a name.
 
-    Raises
-    ------
-    InvalidInput
-        There is none of a name.
+    Raises `InvalidInput`: there is none of a name.
     """
     if not TIMINGS:
         TIMINGS.update(read())

@@ -41,45 +41,28 @@ _STRETCHES = 20
 
 @dataclass(frozen=True)
 class Machines:
-    """What the performance models do not say; chosen, not measured.
+    """What the performance models do not say; chosen, not measured."""
 
-    Attributes
-    ----------
-    noise, memory_noise
-        Standard deviations of the logarithms of the machines' factors on times, and of those on
-        memory.
-    spread
-        Coefficient of variation of a tuple's time.
-    hops
-        Seconds from thread to thread in one slot, on one machine, and between machines.
-    slot_cores
-        Cores that the threads of one slot may use; all of the machine's by default.
-    early
-        Between measured thread counts tasks reach what one thread does times their number, up to
-        the next measured rate, instead of what lies on the line between: the authors saw 9 tuples/s
-        of three table threads, where the line has 5.6.
-    """
-
+    # noise, memory_noise: standard deviations of the logarithms of the machines' factors on times,
+    # and of those on memory.
     noise: float = 0.05
     memory_noise: float = 0.1
-    spread: float = 0.2
+    spread: float = 0.2  # coefficient of variation of a tuple's time
+    # Seconds from thread to thread in one slot, on one machine, and between machines.
     hops: tuple[float, float, float] = (0.0001, 0.0005, 0.001)
+    # Cores that the threads of one slot may use; all of the machine's by default.
     slot_cores: float = np.inf
+    # Between measured thread counts tasks reach what one thread does times their number, up to the
+    # next measured rate, instead of what lies on the line between: the authors saw 9 tuples/s of
+    # three table threads, where the line has 5.6.
     early: bool = False
 
 
 class Ran(NamedTuple):
-    """What a simulated run measured.
+    """What a simulated run measured."""
 
-    Attributes
-    ----------
-    trial
-        Times and latencies of tuples at the sinks, CPU and memory of all machines.
-    cpu, memory
-        (V,) use of each machine, percent of a slot.
-    """
-
-    trial: TrialResult
+    trial: TrialResult  # times and latencies of tuples at the sinks, CPU and memory of all machines
+    # cpu, memory: (V,) use of each machine, percent of a slot.
     cpu: Floats
     memory: Floats
 
@@ -107,10 +90,7 @@ class Ran(NamedTuple):
 class Simulation:
     """A placement of threads on machines that are drawn from a seed.
 
-    Raises
-    ------
-    InvalidInput
-        A selectivity is not 1, or a thread has no slot.
+    Raises `InvalidInput`: a selectivity is not 1, or a thread has no slot.
     """
 
     def __init__(self, instance: Instance, plan: Plan, seed: int, machines: Machines) -> None:
