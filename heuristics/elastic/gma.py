@@ -24,6 +24,7 @@ from formulations.elastic.problem import fixed_nodes
 from optim.figures.measures import node_loads, slack
 from optim.format.traffic import topological_order
 from optim.kernels.place_rules import placing_masks, placing_room
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Termination
 from optim.rules.base import LOADS, Form
@@ -259,11 +260,11 @@ METHOD = Method(
     kind="heuristic",
     objective="used_capacity",
     objectives=tuple(_CODES),
-    run=run,
+    run=shuffled_evenly(run),
     summary="Greedy matching: each operator to the node that serves the objective best, in passes",
     source="Elastic Allocator, SOSE 2014, Algorithm 1",
     needs=("tasks", "nodes", "capacity"),
-    forms=LOADS | {Form.LINK_CAPACITY},
+    forms=LOADS | {Form.LINK_CAPACITY, Form.LOCAL_FIRST},
     options=(
         Option(
             "max_passes",

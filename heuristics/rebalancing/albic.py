@@ -32,8 +32,10 @@ from heuristics.rebalancing.albic_sets import (
 from optim.errors import SolverError
 from optim.figures.measures import imc_gain_of
 from optim.kernels.place_rules import distance_room
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Termination
+from optim.rules.base import Form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -322,11 +324,11 @@ METHOD = Method(
     family="rebalancing",
     kind="heuristic",
     objective="imc_gain",
-    run=run,
+    run=shuffled_evenly(run),
     summary="ALBIC: collocated key groups move together, one more pair a round, MILP for balance",
     source="Madsen, Zhou, Cao 2016, section 4.3.2, steps 1 to 4",
     needs=("tasks", "nodes", "traffic"),
-    forms=PUBLISHED,
+    forms=PUBLISHED | {Form.LOCAL_FIRST},
     constants={"part_load_step": PART_LOAD_STEP},
     options=(
         Option(

@@ -18,6 +18,7 @@ from heuristics.rebalancing.albic_sets import balanced_parts
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import imc_gain_of, load_distance_of
 from optim.kernels.place_rules import distance_room
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Termination
 from optim.rules.base import LOADS, Form
@@ -197,11 +198,11 @@ METHOD = Method(
     family="rebalancing",
     kind="heuristic",
     objective="imc_gain",
-    run=run,
+    run=shuffled_evenly(run),
     summary="COLA: split by balanced graph partitioning until a list schedule is balanced",
     source="Khandekar et al. 2009, as in Madsen, Zhou, Cao 2016, sections 2.1 and 5.3",
     needs=("tasks", "nodes", "traffic"),
-    forms=LOADS | {Form.DISTANCE},
+    forms=LOADS | {Form.DISTANCE, Form.LOCAL_FIRST},
     options=(
         Option(
             "max_load_distance",

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from heuristics.task_allocation.groups import RELAXATIONS, run_on_groups
 from heuristics.task_allocation.task_pairs import pair_runs, uneven_pairs
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Outcome, Request
-from optim.rules.base import LOADS
+from optim.rules.base import LOADS, Form
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -43,10 +44,10 @@ METHOD = Method(
     family="task allocation",
     kind="heuristic",
     objective="imc_gain",
-    run=run,
+    run=shuffled_evenly(run),
     summary="Fills node after node with the task pairs of most traffic",
     source="Chatzistergiou and Viglas, CIKM 2014, section 3.1",
     needs=("tasks", "nodes", "traffic"),
-    forms=LOADS,
+    forms=LOADS | {Form.LOCAL_FIRST},
     options=RELAXATIONS,
 )

@@ -29,8 +29,9 @@ from heuristics.task_allocation.state import (
     top_node,
 )
 from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs, uneven_pairs
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome, Request
-from optim.rules.base import LOADS
+from optim.rules.base import LOADS, Form
 from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
@@ -91,11 +92,11 @@ METHOD = Method(
     family="task allocation",
     kind="heuristic",
     objective="imc_gain",
-    run=run,
+    run=shuffled_evenly(run),
     summary="Collocates task pairs by priority, one after the other; quadratic time",
     source="Chatzistergiou and Viglas, CIKM 2014, Algorithms 1-3",
     needs=("tasks", "nodes", "traffic"),
-    forms=LOADS,
+    forms=LOADS | {Form.LOCAL_FIRST},
     options=(
         Option(
             "priority",

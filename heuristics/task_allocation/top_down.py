@@ -31,8 +31,9 @@ from heuristics.task_allocation.state import (
     place,
     top_node,
 )
+from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome, Request
-from optim.rules.base import LOADS
+from optim.rules.base import LOADS, Form
 from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ METHOD = Method(
     family="task allocation",
     kind="heuristic",
     objective="imc_gain",
-    run=run,
+    run=shuffled_evenly(run),
     summary="Fuses group pairs by significance, splits groups only where it must; linear time",
     source="Chatzistergiou and Viglas, CIKM 2014, Algorithms 3-5",
     needs=("tasks", "nodes", "traffic"),
-    forms=LOADS,
+    forms=LOADS | {Form.LOCAL_FIRST},
     options=(
         Option(
             "priority",
