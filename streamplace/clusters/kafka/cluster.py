@@ -274,10 +274,15 @@ class Labelled:
         leader_now = by_role.get(LEADS)
         return Lists(_ordered(self.now.replicas, there, leader_now), leader_now)
 
-    def home_of(self, home: Sequence[int], after: Sequence[int]) -> dict[int, int] | None:
-        """Return the broker of each task under a new list; ``None`` where no tasks make that."""
-        if list(after) == self.now.replicas:
-            return {t: home[t] for t in self.tasks}
+    def home_of(
+        self, home: Sequence[int], after: Sequence[int], *, led: bool = False
+    ) -> dict[int, int] | None:
+        """Return the broker of each task under a new list; ``None`` where no tasks make that.
+
+        Under the present list tasks stay, and none is placed; if it is `led`, its first leads.
+        """
+        if list(after) == self.now.replicas and not led:
+            return {t: home[t] for t in self.tasks if home[t] >= 0}
         if LEADERSHIP in self.roles:
             same = sorted(after) == sorted(self.now.replicas)
             return {self.tasks[0]: after[0]} if same else None

@@ -28,7 +28,7 @@ from streamplace.clusters.kafka.cluster import (
     listed_partitions,
     some,
 )
-from streamplace.clusters.kafka.pages import read_assignment
+from streamplace.clusters.kafka.pages import read_elected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -171,17 +171,26 @@ def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledge
         ledger.problem(name, replicas, reason, f"as the label {FACTOR} has it")
 
 
-def reassignment(lists: Iterable[tuple[Key, Sequence[int]]], cluster: str = "") -> str:
+def reassignment(
+    lists: Iterable[tuple[Key, Sequence[int]]],
+    cluster: str = "",
+    elected: Iterable[tuple[Key, Sequence[int]]] = (),
+) -> str:
     """Return the text of a reassignment: partitions with their whole replica lists.
 
-    The id of the cluster is for `submit`; Kafka's own tool passes over it.
+    The id of the cluster, and lists that stay and whose first is to be elected, are for `submit`,
+    `verify` and `read_back`; Kafka's own tool passes over them.
     """
-    entries = [
-        {"topic": key.topic, "partition": key.number, "replicas": list(replicas)}
-        for key, replicas in lists
-    ]
-    named = {CLUSTER: cluster} if cluster else {}
-    return json.dumps({"version": 1, **named, "partitions": entries}, ensure_ascii=False) + "\n"
+    entries, led = (
+        [
+            {"topic": key.topic, "partition": key.number, "replicas": list(replicas)}
+            for key, replicas in told
+        ]
+        for told in (lists, elected)
+    )
+    more = {CLUSTER: cluster} if cluster else {}
+    content = {"version": 1, **more, "partitions": entries} | ({"elected": led} if led else {})
+    return json.dumps(content, ensure_ascii=False) + "\n"
 
 
 def write(
@@ -194,8 +203,11 @@ def write(
     if not moved:
         ledger.warn("no partition moves: the file is empty of them")
     cluster = instance.labels.get(CLUSTER, "")
+    led = elected(found)
+    alone = [c for c in found if not c.is_listed and c.partition.key in led]
+    after, chosen = ([(c.partition.key, c.after.replicas) for c in part] for part in (moved, alone))
     texts = {
-        "": reassignment(((c.partition.key, c.after.replicas) for c in moved), cluster),
+        "": reassignment(after, cluster, chosen),
         ROLLBACK: reassignment(((c.partition.key, c.before.replicas) for c in moved), cluster),
     }
     gone = _dead(instance, _broker_numbers(instance, ledger))
@@ -211,7 +223,6 @@ def write(
             f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
             f"{', '.join(map(str, sorted(gone)))} is dead"
         )
-    led = elected(found)
     if kept := sum(c.is_listed and not c.copied_to and c.is_reordered for c in found):
         ledger.reading(
             f"{kept:,} of the lists only put the present leader first, so that it goes on leading"
@@ -371,19 +382,20 @@ def read_back(text: str, instance: Instance) -> Places:
     nodes = {broker: n for n, broker in enumerate(broker_of) if broker >= 0}
     labels = (instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks))
     listed = listed_partitions(labels, instance.tasks.ids, ledger)
-    home = [broker_of[n] for n in instance.tasks.node.tolist()]
+    home = [broker_of[n] if n >= 0 else -1 for n in instance.tasks.node.tolist()]
     where = instance.tasks.node.copy()
-    told: dict[Key, list[int]] = read_assignment(parse_json(text.encode()), "reassignment", ledger)
+    lists, led = read_elected(parse_json(text.encode()), "reassignment", ledger)
     ledger.check()
-    for i, (key, replicas) in enumerate(told.items()):
-        path, partition = f"reassignment.partitions[{i}]", listed.get(key)
+    told = [("partitions", *entry) for entry in enumerate(lists.items())]
+    for what, i, (key, replicas) in [*told, *(("elected", *e) for e in enumerate(led.items()))]:
+        path, partition = f"reassignment.{what}[{i}]", listed.get(key)
         if partition is None:
             ledger.problem(path, str(key), "is no partition of the instance")
             continue
         if not set(replicas) <= {*nodes, *partition.now.replicas}:
             ledger.problem(f"{path}.replicas", replicas, "names brokers the instance lacks")
             continue
-        found = partition.home_of(home, replicas)
+        found = partition.home_of(home, replicas, led=key in led)
         if found is None or not set(found.values()) <= nodes.keys():
             reason = f"differs from {partition.now.replicas} by more than its tasks can move"
             remedy = "import the state that the file was written for"

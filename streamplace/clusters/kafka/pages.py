@@ -18,6 +18,7 @@ from optim.errors import problems_in
 from optim.format.document import Fault, parse_json
 from streamplace.clusters.exchange.pages import (
     Amount,
+    Many,
     MaybeNumber,
     MaybeText,
     Number,
@@ -389,18 +390,27 @@ class AssignmentPage(Page):
 
     unused = words("version cluster")
     partitions: list[_Assigned]
+    elected: Many[_Assigned] = ()
+
+
+def read_elected(
+    value: Any, path: str, ledger: Ledger
+) -> tuple[dict[Key, list[int]], dict[Key, list[int]]]:
+    """Read new lists, and lists that stay and whose first is to be elected (our own field)."""
+    page: AssignmentPage | None = read_page(AssignmentPage, value, path, ledger)
+    lists, elected = dict[Key, list[int]](), dict[Key, list[int]]()
+    for what, found in ("partitions", lists), ("elected", elected):
+        for i, entry in enumerate(getattr(page, what) if page else ()):
+            key = Key(entry.topic, entry.partition)
+            if key in lists or key in found:
+                ledger.problem(f"{path}.{what}[{i}]", str(key), "stands twice")
+            found[key] = entry.replicas
+    return lists, elected
 
 
 def read_assignment(value: Any, path: str, ledger: Ledger) -> dict[Key, list[int]]:
     """Read ``{"partitions": [{"topic", "partition", "replicas"}]}``."""
-    page: AssignmentPage | None = read_page(AssignmentPage, value, path, ledger)
-    found: dict[Key, list[int]] = {}
-    for i, entry in enumerate(page.partitions if page else ()):
-        key = Key(entry.topic, entry.partition)
-        if key in found:
-            ledger.problem(f"{path}.partitions[{i}]", str(key), "stands twice")
-        found[key] = entry.replicas
-    return found
+    return read_elected(value, path, ledger)[0]
 
 
 def read_current(text: str, path: str, ledger: Ledger) -> dict[Key, list[int]]:

@@ -27,7 +27,7 @@ from streamplace.clusters.exchange.sources import beside, read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS, Unreachable
 from streamplace.clusters.kafka.cluster import CLUSTER, Key, some
 from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
-from streamplace.clusters.kafka.pages import parsed, read_assignment
+from streamplace.clusters.kafka.pages import parsed, read_assignment, read_elected
 from streamplace.clusters.kafka.verify import KafkaVerdict, Wanted, throttles, verify_live
 from streamplace.present.numbers import plural
 
@@ -86,21 +86,21 @@ def load_reassignment(name: str) -> Reassignment:
     value = parsed(read_text(path), name)
     if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
         raise InvalidInput(Problem(name, None, "is a plan, and no reassignment", _EXPORT))
-    lists = read_assignment(value, name, ledger)
+    lists, chosen = read_elected(value, name, ledger)
     before: dict[Key, list[int]] = {}
     rollback, election = beside(path, ROLLBACK), beside(path, ELECTION)
     if rollback.exists():
         before = read_assignment(parsed(read_text(rollback), str(rollback)), str(rollback), ledger)
-    led: list[Key] = []
+    led = list(chosen)
     if election.exists():
         told = parsed(read_text(election), str(election))
         try:
-            led = [Key(str(e["topic"]), int(e["partition"])) for e in told["partitions"]]
+            led += [Key(str(e["topic"]), int(e["partition"])) for e in told["partitions"]]
         except (TypeError, KeyError, ValueError):
             ledger.problem(str(election), None, "is no list of partitions to elect", _EXPORT)
     ledger.check()
     cluster = value.get(CLUSTER, "") if isinstance(value, dict) else ""
-    elected = tuple(key for key in led if key not in lists)
+    elected = tuple(key for key in dict.fromkeys(led) if key not in lists)
     return Reassignment(name, str(cluster), lists, before, elected)
 
 

@@ -14,7 +14,7 @@ from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS
 from streamplace.clusters.kafka.cluster import Key, Partition, some
 from streamplace.clusters.kafka.exporter import elections
-from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
+from streamplace.clusters.kafka.pages import parsed, read_elected, read_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -51,9 +51,9 @@ def wanted_of(name: str) -> dict[Key, Wanted]:
         with problems_in(name):
             return _of_plan(Plan.from_dict(value))
     ledger = Ledger()
-    lists = read_assignment(value, name, ledger)
+    lists, elected = read_elected(value, name, ledger)
     ledger.check()
-    return {key: Wanted(brokers, brokers[0], True) for key, brokers in lists.items()}
+    return {key: Wanted(to, to[0], True) for key, to in (lists | elected).items()}
 
 
 def _of_plan(plan: Plan) -> dict[Key, Wanted]:
