@@ -39,6 +39,7 @@ from collections import ChainMap, OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from multiprocessing.connection import Pipe, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +52,10 @@ from optim.util.process import die_with_parent, prctl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from multiprocessing.connection import Connection
 
     from experiments.sweep.plan import Run
 
-_HEADER = struct.Struct("!Q")
 _STATUS = struct.Struct("!i")
 _STOP_SECONDS = 0.2
 _MEMORY_SECONDS = 0.02
@@ -200,12 +201,11 @@ class _Child:
     ENDED, COMPILING, COMPILED = "ended", "compiling", "compiled"
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._socket, theirs = socket.socketpair()
+        self._pipe, theirs = Pipe()
         lifeline, self._lifeline = os.pipe()
         self._status, status = os.pipe()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)
-        self._received = bytearray()
         self._guardian = os.fork()
         if self._guardian == 0:
             _guard(function, theirs, lifeline, status, self._output.fileno())
@@ -216,45 +216,23 @@ class _Child:
     def send(self, message: Any) -> bool:
         """Hand a message over; False when nobody is there to take it."""
         os.ftruncate(self._output.fileno(), 0)
-        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         try:
-            self._socket.sendall(_HEADER.pack(len(data)))
-            self._socket.sendall(data)
+            self._pipe.send(message)
         except (BrokenPipeError, ConnectionResetError):
             return False
         return True
 
     def receive(self, timeout: float) -> Any:
         """Return the answer, None when there is none within the time, or what happens meanwhile."""
-        before = self._complete()
-        if before is not None:
-            return before
-        number = self._socket.fileno()
-        ready = select.select([number, self._status], [], [], timeout)[0]
-        if number in ready:
-            try:
-                data = self._socket.recv(1 << 20)
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                return self.ENDED
-            self._received += data
-            return self._complete()
+        ready = wait([self._pipe, self._status], timeout)
+        if self._pipe in ready:
+            with contextlib.suppress(EOFError, ConnectionResetError):
+                return self._pipe.recv()
         return self.ENDED if ready else None
-
-    def _complete(self) -> Any:
-        if len(self._received) < _HEADER.size:
-            return None
-        (size,) = _HEADER.unpack_from(self._received)
-        if len(self._received) < _HEADER.size + size:
-            return None
-        message = bytes(self._received[_HEADER.size : _HEADER.size + size])
-        del self._received[: _HEADER.size + size]
-        return pickle.loads(message)
 
     def crashed(self, memory_limit: int | None) -> Answer:
         """Say how the runner ended, with the last it wrote to its standard error."""
-        # the socket closes a moment before the guardian has waited for the runner
+        # the pipe closes a moment before the guardian has waited for the runner
         select.select([self._status], [], [], 2 * _STOP_SECONDS)
         self._close_lifeline()
         data = os.read(self._status, _STATUS.size)
@@ -281,7 +259,7 @@ class _Child:
         self._close_lifeline()
         reap(self._guardian)
         os.close(self._status)
-        self._socket.close()
+        self._pipe.close()
         self._output.close()
 
     def _close_lifeline(self) -> None:
@@ -309,7 +287,7 @@ def _telling_part(text: str) -> str:
 
 
 def _guard(
-    function: Callable[[Any], Any], sock: socket.socket, lifeline: int, status: int, output: int
+    function: Callable[[Any], Any], pipe: Connection, lifeline: int, status: int, output: int
 ) -> None:
     """Be the guardian: fork the runner, wait, kill what is left. Never returns."""
     code = 1
@@ -317,14 +295,14 @@ def _guard(
         os.setsid()
         reset_signals()
         adopt_orphans()
-        forget_files({sock.fileno(), lifeline, status, output})
+        forget_files({pipe.fileno(), lifeline, status, output})
         guardian = os.getpid()
         runner = os.fork()
         if runner == 0:
             os.close(lifeline)
             os.close(status)
-            _run(function, sock, output, guardian)
-        sock.close()
+            _run(function, pipe, output, guardian)
+        pipe.close()
         ended = wait_for_exit(runner, lifeline)
         if ended is not None:
             os.write(status, _STATUS.pack(ended))
@@ -336,17 +314,13 @@ def _guard(
         os._exit(code)
 
 
-def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guardian: int) -> None:
-    """Be the runner: answer calls until the socket closes. Never returns."""
+def _run(function: Callable[[Any], Any], pipe: Connection, output: int, guardian: int) -> None:
+    """Be the runner: answer calls until the pipe closes. Never returns."""
     code, lock = 1, threading.Lock()
 
-    def send(data: bytes) -> None:
-        with lock:  # kernels may be compiled in any thread
-            sock.sendall(_HEADER.pack(len(data)))
-            sock.sendall(data)
-
     def tell(compiling: bool) -> None:
-        send(pickle.dumps(_Child.COMPILING if compiling else _Child.COMPILED))
+        with lock:  # kernels may be compiled in any thread
+            pipe.send(_Child.COMPILING if compiling else _Child.COMPILED)
 
     try:
         die_with_parent()
@@ -355,16 +329,13 @@ def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guard
         _take_output(output)
         forget_finders()
         faulthandler.enable(file=2, all_threads=False)
-        while True:
-            header = _read(sock, _HEADER.size)
-            if header is None:
-                break
-            message = _read(sock, _HEADER.unpack(header)[0])
-            if message is None:
-                break
-            with progress.watching(tell):
-                data = _answer(function, message)
-            send(data)
+        with contextlib.suppress(EOFError):
+            while True:
+                message = pipe.recv_bytes()
+                with progress.watching(tell):
+                    data = _answer(function, message)
+                with lock:
+                    pipe.send_bytes(data)
         code = 0
     finally:
         os._exit(code)
@@ -381,18 +352,7 @@ def _take_output(output: int) -> None:
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
 
 
-def _read(sock: socket.socket, size: int) -> bytearray | None:
-    data = bytearray(size)
-    view = memoryview(data)
-    while view:
-        count = sock.recv_into(view)
-        if count == 0:
-            return None
-        view = view[count:]
-    return data
-
-
-def _answer(function: Callable[[Any], Any], message: bytearray) -> bytes:
+def _answer(function: Callable[[Any], Any], message: bytes) -> bytes:
     """Make the call; whatever it raises, an order to exit included, is an answer too."""
     try:
         payload, memory_limit = pickle.loads(message)
