@@ -39,10 +39,7 @@ _ORDERED_TASKS = 64
 def check_products(method: str, instance: Instance, most: int, remedy: str) -> None:
     """Refuse a model of more than `most` products, communicating pairs times nodes.
 
-    Raises
-    ------
-    UnsuitableMethod
-        It would have more.
+    Raises `UnsuitableMethod`: it would have more.
     """
     pairs, nodes = instance.pairs.num_pairs, instance.num_nodes
     pairs += sum(len(block.sources) for block in instance.flows.local)
@@ -130,12 +127,7 @@ def add_capacity(
 ) -> None:
     """lower_ir ≤ Σ_k usage_kr·x_ik ≤ upper_ir: what nodes take of each resource, where bounded.
 
-    Parameters
-    ----------
-    usage, lower, upper
-        (T, R), (N, R), (N, R).
-    name
-        Of the rows.
+    `usage`, `lower`, `upper`: (T, R), (N, R), (N, R).
     """
     for r in range(usage.shape[1]):
         bound = np.flatnonzero(np.isfinite(upper[:, r]) | np.isfinite(lower[:, r]))
@@ -163,19 +155,12 @@ def add_load_distance(
 ) -> None:
     """(3) load_i ≤ mean·c_i + d − d_u; (4) load_i ≥ mean·c_i − d + d_l, where a node stays.
 
-    Parameters
-    ----------
-    load
-        (T,) load that is balanced.
-    share
-        (N,) mean·c_i less what is there whatever is placed.
-    leaving
-        (N,) nodes that (4) does not bind.
-    columns
-        Of d, d_u and d_l; of d alone for the distance without the sides.
-    mean
-        Column of the mean and (N,) c, where the mean depends on the placement; `share` is less what
-        is there alone then.
+    `load`: (T,) load that is balanced.
+    `share`: (N,) mean·c_i less what is there whatever is placed.
+    `leaving`: (N,) nodes that (4) does not bind.
+    `columns`: of d, d_u and d_l; of d alone for the distance without the sides.
+    `mean`: column of the mean and (N,) c, where the mean depends on the placement; `share` is less
+        what is there alone then.
     """
     node, column, value, constant = placing.sums(load)
     room, d = share - constant, columns[0]
@@ -205,21 +190,11 @@ def add_deviation(
 ) -> NDArray[Any]:
     """d_n ≥ |u_n − ū| over some nodes, u_n = base_n + of_one_n·Σ_t load_t·x_tn and ū their mean.
 
-    Parameters
-    ----------
-    load
-        (T,).
-    base, of_one
-        (M,) of each node that counts.
-    ids
-        Of these nodes.
-    counted
-        (M,) their indices.
-
-    Returns
-    -------
-    NDArray
-        (1 + M,) columns of ū and of the distances; shares are at most 1.
+    `load`: (T,).
+    `base`, `of_one`: (M,) of each node that counts.
+    `ids`: of these nodes.
+    `counted`: (M,) their indices.
+    Returns (1 + M,) columns of ū and of the distances; shares are at most 1.
     """
     m = len(counted)
     columns = model.add_variables(
@@ -273,10 +248,7 @@ def add_budgets(
 def add_in_use(model: LinearModel, placing: Placing, used: Numbers) -> None:
     """x_ik ≤ y_i: a node that holds a task is in use.
 
-    Parameters
-    ----------
-    used
-        (N,) column of y of each node; -1 for nodes that are in use anyway.
+    `used`: (N,) column of y of each node; -1 for nodes that are in use anyway.
     """
     held = np.flatnonzero(used[placing.node] >= 0)
     node = placing.node[held]
@@ -310,15 +282,8 @@ def with_crossing(
     its sender and its receiver. Adds z_uvn ≥ x_un + x_vn − 1: where more load is welcome, a product
     must not be 0 for a pair that is together.
 
-    Parameters
-    ----------
-    z, of
-        (Z,) products of each pair on each node, and what they are of: pair, its tasks, node.
-
-    Returns
-    -------
-    Placing, Floats
-        Columns of tasks and, as if they were tasks, of pairs; the load of each, (T + P, R).
+    `z`, `of`: (Z,) products of each pair on each node, and what they are of: pair, its tasks, node.
+    Returns columns of tasks and, as if they were tasks, of pairs; the load of each, (T + P, R).
     """
     pairs, (out, into), count = instance.pairs, instance.crossing_cost, instance.num_tasks
     source, target, rate = instance.flows.directed()
@@ -373,14 +338,9 @@ def add_staying(
 
     Where all are whole u is 0 or 1 and y their product, as more of either is never worse.
 
-    Parameters
-    ----------
-    column
-        (T, N) column of each task on each node, or at each place, -1 for none.
-    whole
-        Declare the columns integer.
-    slots
-        (places, 2) node and slot of each place, where these are slots.
+    `column`: (T, N) column of each task on each node, or at each place, -1 for none.
+    `whole`: declare the columns integer.
+    `slots`: (places, 2) node and slot of each place, where these are slots.
     """
     end = "" if slots is None else "_in_slot"
 
@@ -450,18 +410,11 @@ def add_inside(
 ) -> Inside:
     """w_uvl ≤ Σ_(n in l) x_un and w_uvl ≤ Σ_(n in l) x_vn: both are among the nodes of l.
 
-    Parameters
-    ----------
-    name, of
-        Of the columns; what they are of beside the pair.
-    column
-        (T, N) column of each task on each node, -1 for none.
-    inside
-        (N,) the nodes of l.
-    whole
-        Declare the products integer.
-    exact
-        And w_uvl ≥ Σ_(n in l) (x_un + x_vn) − 1: not 0 where both are.
+    `name`, `of`: of the columns; what they are of beside the pair.
+    `column`: (T, N) column of each task on each node, -1 for none.
+    `inside`: (N,) the nodes of l.
+    `whole`: declare the products integer.
+    `exact`: and w_uvl ≥ Σ_(n in l) (x_un + x_vn) − 1: not 0 where both are.
     """
     of = {**of, "task": pairs[0], "other": pairs[1]}
     w = model.add_variables(name, len(pairs[0]), upper=1.0, integer=whole, of=of).indices
@@ -517,14 +470,9 @@ class Crossings:
 
     Columns of the pairs inside a link are added where it is first asked for.
 
-    Parameters
-    ----------
-    column
-        (T, N) column of each task on each node, -1 for none.
-    products
-        Pair, node and column of each product: what a link of one node needs no others for.
-    whole
-        Declare the pairs inside integer.
+    `column`: (T, N) column of each task on each node, -1 for none.
+    `products`: pair, node and column of each product: what a link of one node needs no others for.
+    `whole`: declare the pairs inside integer.
     """
 
     def __init__(
@@ -603,12 +551,8 @@ def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArr
     Every placement becomes one that keeps this when identical places are exchanged, so no value is
     lost. The rows are written for the first tasks only; any part of them is valid.
 
-    Parameters
-    ----------
-    classes
-        Places, nodes or slots, that are identical.
-    column
-        (T, places) column of each task on each, -1 for none.
+    `classes`: places, nodes or slots, that are identical.
+    `column`: (T, places) column of each task on each, -1 for none.
     """
     rows: list[NDArray[Any]] = []
     cols: list[NDArray[Any]] = []
@@ -682,13 +626,9 @@ class RuleRows:
 def add_rule_rows(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> RuleRows:
     """Add the rows of sets, inflow and counts of nodes; none where there are no such rules.
 
-    Parameters
-    ----------
-    model
-        The rows are added to it, and one binary for each place of a set to be spread, and for each
-        node and group of tasks that a count of nodes is of.
-    rules, where
-        What binds, and how the model says where tasks are.
+    `model`: the rows are added to it, and one binary for each place of a set to be spread, and for
+        each node and group of tasks that a count of nodes is of.
+    `rules`, `where`: what binds, and how the model says where tasks are.
     """
     made = RuleRows(rules)
     if rules.bounds_inflow:

@@ -69,15 +69,10 @@ _JUDGED_BYTES = 1 << 26
 class Annealing:
     """The best placement so far, and how better ones are looked for.
 
-    Parameters
-    ----------
-    instance, objective, request
-        What is searched, what for, and what was asked.
-    note
-        Called with the objective's value at each better placement.
-    bounds
-        Of the first levels, the best values that any placement can have: a level whose bound is
-        reached is not walked.
+    `instance`, `objective`, `request`: what is searched, what for, and what was asked.
+    `note`: called with the objective's value at each better placement.
+    `bounds`: of the first levels, the best values that any placement can have: a level whose bound
+        is reached is not walked.
     """
 
     def __init__(
@@ -121,16 +116,9 @@ class Annealing:
     ) -> None:
         """Walk from each start, then again and again from the best and from others.
 
-        Parameters
-        ----------
-        starts
-            Placements of all tasks.
-        steps
-            Of a round.
-        cycles, patience
-            Times that the rounds are walked at most, and without any gain before the search ends.
-        levels
-            How many levels are walked; 0 for all.
+        `cycles`, `patience`: times that the rounds are walked at most, and without any gain before
+            the search ends.
+        `levels`: how many levels are walked; 0 for all.
         """
         steps, idle = min(steps, _A_PLACEMENT * self._placements()), 0
         for cycle in range(cycles):

@@ -180,27 +180,14 @@ FIRST, MOST_FREE, LEAST_FREE = 0, 1, 2
 def map_threads(order, threads, first, cpu, memory, sizes, cores, weights, rule, tolerance):
     """Map all threads.
 
-    Parameters
-    ----------
-    order
-        (O,) tasks in the order of a sweep.
-    threads, first
-        (O,) threads of each task, and the number of its first one.
-    cpu, memory
-        (O,) use of a thread, shares of a slot.
-    sizes, cores
-        (V,) slots in use and cores of each machine; all stand in one rack.
-    weights
-        Of memory, CPU and network in the distance.
-    rule
-        Slot of a machine: FIRST with the memory, MOST_FREE or LEAST_FREE.
-    tolerance
-        By how much a use may exceed what is free.
-
-    Returns
-    -------
-    tuple
-        (Q,) machine and slot of each thread, -1 where left, and the task that failed or -1.
+    `order`: (O,) tasks in the order of a sweep.
+    `threads`, `first`: (O,) threads of each task, and the number of its first one.
+    `cpu`, `memory`: (O,) use of a thread, shares of a slot.
+    `sizes`, `cores`: (V,) slots in use and cores of each machine; all stand in one rack.
+    `weights`: of memory, CPU and network in the distance.
+    `rule`: slot of a machine: FIRST with the memory, MOST_FREE or LEAST_FREE.
+    `tolerance`: by how much a use may exceed what is free.
+    Returns (Q,) machine and slot of each thread, -1 where left, and the task that failed or -1.
     """
     num_threads = threads.sum()
     start = np.zeros(len(sizes) + 1, np.int64)
@@ -296,10 +283,8 @@ _MAPPINGS = {
 def place_threads(instance: Instance, allocation: str, mapping: str, request: Request) -> Outcome:
     """Allocate, acquire, map, and acquire more where mapping fails.
 
-    Raises
-    ------
-    InvalidInput
-        A rate that no thread count supports, or a model that lacks what the allocation reads.
+    Raises `InvalidInput`: a rate that no thread count supports, or a model that lacks what the
+        allocation reads.
     """
     request, compiling = request.warmed(*((warm_up,) if mapping == "rsm" else ()))
     began = time.perf_counter()

@@ -299,16 +299,9 @@ def fewest(
 ) -> Outcome:
     """Find a plan that is nowhere more than full, of few moves or nodes.
 
-    Parameters
-    ----------
-    search
-        Looks for the placement whose fullest place is least full, and stops where none is more than
-        full; of an instance and a request.
-
-    Raises
-    ------
-    UnsuitableMethod
-        Moves are to be counted, and no task has a node.
+    `search`: looks for the placement whose fullest place is least full, and stops where none is
+        more than full; of an instance and a request.
+    Raises `UnsuitableMethod`: moves are to be counted, and no task has a node.
     """
     objective = str(request.objective)
     check_moves(instance, objective, "throughput-search")

@@ -153,10 +153,7 @@ def problems_in(source: str) -> Iterator[None]:
 def raise_any(problems: Sequence[Problem], source: str = "") -> None:
     """Refuse an input with everything that was found wrong with it, if anything was.
 
-    Raises
-    ------
-    InvalidInput
-        There are problems.
+    Raises `InvalidInput`: there are problems.
     """
     if problems:
         raise InvalidInput(problems, source)

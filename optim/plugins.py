@@ -65,10 +65,7 @@ def entries(group: str) -> dict[str, Entry]:
 def loaded(path: str, where: str, remedy: str = "name a module and a function of it") -> Any:
     """Import ``module:function``; modules of the folder that the command is given in are found.
 
-    Raises
-    ------
-    InvalidInput
-        There is none; `where` is what is wrong.
+    Raises `InvalidInput`: there is none; `where` is what is wrong.
     """
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -108,10 +105,7 @@ class Plugins(Generic[T]):
     def get(self, name: str) -> T:
         """Load one by its name, or by where it stands (`REFERENCE`): then it has its name, too.
 
-        Raises
-        ------
-        InvalidInput
-            There is none of that name, or another package's entry is none.
+        Raises `InvalidInput`: there is none of that name, or another package's entry is none.
         """
         entry = entries(self.group).get(name)
         if entry is None and name in self.added:
@@ -136,17 +130,9 @@ class Plugins(Generic[T]):
     def add(self, thing: T, where: str | None = None) -> T:
         """Let this process know an object by its name, in place of an earlier one of that name.
 
-        Parameters
-        ----------
-        thing
-            What `declared` says.
-        where
-            The reference it was loaded by; the object itself stands in errors if left out.
-
-        Raises
-        ------
-        InvalidInput
-            It is none, or a package registers another one of its name.
+        `thing`: what `declared` says.
+        `where`: the reference it was loaded by; the object itself stands in errors if left out.
+        Raises `InvalidInput`: it is none, or a package registers another one of its name.
         """
         told, fault = where, self._fault(thing)
         name = getattr(thing, "name", None)
@@ -367,10 +353,7 @@ def number_of(value: Any) -> float:
     >>> number_of("5%"), number_of("0.05"), number_of(2)
     (0.05, 0.05, 2.0)
 
-    Raises
-    ------
-    ValueError
-        It is none.
+    Raises `ValueError`: it is none.
     """
     percent = isinstance(value, str) and value.endswith("%")
     return float(value[:-1]) / 100 if percent else float(value)
@@ -387,25 +370,12 @@ def read_options(
 ) -> dict[str, Any]:
     """Return options as their types, defaults filled in; all problems are reported together.
 
-    Parameters
-    ----------
-    owner
-        Whose options they are.
-    options
-        Those there are.
-    given
-        Values by name, or pairs of them as a command line has them.
-    where
-        Path of an option in an error, its name for the braces.
-    noun
-        What an option is called there.
-    constants
-        Options of earlier versions, and the value that they always have now.
-
-    Raises
-    ------
-    InvalidInput
-        An option is unknown, given twice, or has a value that does not do.
+    `owner`: whose options they are.
+    `given`: values by name, or pairs of them as a command line has them.
+    `where`: path of an option in an error, its name for the braces.
+    `noun`: what an option is called there.
+    `constants`: options of earlier versions, and the value that they always have now.
+    Raises `InvalidInput`: an option is unknown, given twice, or has a value that does not do.
     """
     known = {option.name: option for option in options}
     typed = {name: option.default for name, option in known.items()}

@@ -658,10 +658,7 @@ class PlanKind:
 def plan_kind(name: str) -> PlanKind:
     """Load the kind of plans that a family registered under a name.
 
-    Raises
-    ------
-    LookupError
-        None is registered: the installation is incomplete.
+    Raises `LookupError`: None is registered: the installation is incomplete.
     """
     for point in entry_points(group=GROUP, name=name):
         found: PlanKind = point.load()

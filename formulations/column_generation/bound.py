@@ -42,10 +42,7 @@ class FunctionalBound:
 class Functional:
     """One or two whole-numbered functionals on a pool of patterns.
 
-    Parameters
-    ----------
-    weights
-        (2, G) whole, non-negative; a row of zeros makes the table one-dimensional.
+    `weights`: (2, G) whole, non-negative; a row of zeros makes the table one-dimensional.
     """
 
     def __init__(self, problem: PatternProblem, pool: Pool, weights: Counts) -> None:
@@ -169,10 +166,7 @@ NONE = -np.inf
 def best_per_total(first, second, value, num_first, num_second):  # type: ignore[no-untyped-def]
     """Best pattern for each total.
 
-    Returns
-    -------
-    tuple
-        (num_first, num_second) best value (``-inf`` for none) and the pattern that has it (-1).
+    Returns (num_first, num_second) best value (``-inf`` for none) and the pattern that has it (-1).
     """
     best = np.full((num_first, num_second), NONE)
     which = np.full((num_first, num_second), -1, dtype=np.int64)
@@ -203,12 +197,8 @@ def _add(table, step, into):  # type: ignore[no-untyped-def]
 def forward(tables, steps, owner):  # type: ignore[no-untyped-def]
     """``tables[n + 1] = tables[n] ⊗ steps[owner[n]]`` for every node; ``tables[0]`` is set.
 
-    Parameters
-    ----------
-    tables
-        (N + 1, rows, width), filled.
-    steps
-        (K, rows, width) best value per total of each node class.
+    `tables`: (N + 1, rows, width), filled.
+    `steps`: (K, rows, width) best value per total of each node class.
     """
     for n in range(len(owner)):
         for i in range(tables.shape[1]):
@@ -245,17 +235,10 @@ def walk_back(tables, steps, which, owner, counts):  # type: ignore[no-untyped-d
 def rest_of(before, after, step_rows, step_width):  # type: ignore[no-untyped-def]
     """Best value of all nodes but one, by the total that this one leaves them.
 
-    Parameters
-    ----------
-    before, after
-        Tables of the nodes before and after it.
-    step_rows, step_width
-        Totals of one node lie below these.
-
-    Returns
-    -------
-    (step_rows, step_width) array
-        ``[a, b]``: best value of the others when this node holds ``(a, b)``.
+    `before`, `after`: tables of the nodes before and after it.
+    `step_rows`, `step_width`: totals of one node lie below these.
+    Returns (step_rows, step_width) array: ``[a, b]``: best value of the others when this node holds
+        ``(a, b)``.
     """
     rows, width = before.shape
     rest = np.full((step_rows, step_width), NONE)
@@ -289,26 +272,17 @@ def find_covers(  # type: ignore[no-untyped-def]
 ):
     """Mark the columns of all allocations within the gap.
 
-    Parameters
-    ----------
-    counts, loss, kind
-        (n, C) tasks, (n,) loss and class of nodes of the columns, empty ones left out.
-    start, order
-        For each class of tasks (CSR) the columns that hold it and none before it, by loss.
-    key, by_key, number
-        Sorted state × K + class of node of the columns, the columns in that order, and (C,) what
-        one executor adds to the number of a state: the last column is looked up.
-    size, nodes
-        (C,) tasks to place; (K,) nodes of each class.
-    empty
-        (K,) loss of an empty node.
-    gap, most_steps
-        Most loss of an allocation; columns tried at most.
-
-    Returns
-    -------
-    tuple
-        (n,) whether a column is in an allocation, and the steps; `most_steps` when it gave up.
+    `counts`, `loss`, `kind`: (n, C) tasks, (n,) loss and class of nodes of the columns, empty ones
+        left out.
+    `start`, `order`: for each class of tasks (CSR) the columns that hold it and none before it, by
+        loss.
+    `key`, `by_key`, `number`: sorted state × K + class of node of the columns, the columns in that
+        order, and (C,) what one executor adds to the number of a state: the last column is looked
+        up.
+    `size`, `nodes`: (C,) tasks to place; (K,) nodes of each class.
+    `empty`: (K,) loss of an empty node.
+    `gap`, `most_steps`: most loss of an allocation; columns tried at most.
+    Returns (n,) whether a column is in an allocation, and the steps; `most_steps` when it gave up.
     """
     used = np.zeros(len(loss), np.bool_)
     if len(loss) == 0:
@@ -400,12 +374,8 @@ def in_good_allocations(
 
     Empty patterns stay.
 
-    Parameters
-    ----------
-    loss
-        (P,) by how much each pattern brings an allocation below the bound.
-    empty
-        How many nodes hold nothing, where that is fixed.
+    `loss`: (P,) by how much each pattern brings an allocation below the bound.
+    `empty`: how many nodes hold nothing, where that is fixed.
     """
     counts = pool.counts
     if np.prod(problem.sizes + 1.0) * problem.num_node_classes > _LARGEST:

@@ -131,24 +131,14 @@ class Client:
 
     Families override what they know better; the defaults are those of task allocation.
 
-    Parameters
-    ----------
-    problem, pricer, clock, rows
-        The problem in counts; what finds its patterns; when to stop; side rows.
-    otherwise
-        Asked for an allocation where there is no start and none is constructed.
-
-    Attributes
-    ----------
-    filtered
-        Whether functionals filter patterns: they know of no side rows, and need gains.
-    close
-        Distance of bound and relaxation at which it is solved.
-    relaxed
-        Whether the relaxation is asked for where a start closes the gap already.
-    stages, ties
-        Sizes of the integer programs tried in turn; whether they take patterns of the same reach as
-        the first one left out, as many as fit.
+    `problem`, `pricer`, `clock`, `rows`: the problem in counts; what finds its patterns; when to
+        stop; side rows.
+    `otherwise`: asked for an allocation where there is no start and none is constructed.
+    `filtered`: whether functionals filter patterns: they know of no side rows, and need gains.
+    `close`: distance of bound and relaxation at which it is solved.
+    `relaxed`: whether the relaxation is asked for where a start closes the gap already.
+    `stages`, `ties`: sizes of the integer programs tried in turn; whether they take patterns of the
+        same reach as the first one left out, as many as fit.
     """
 
     most: int | None = None  # Patterns held at once; ``None`` for as many as memory takes.

@@ -185,14 +185,9 @@ _SPLITS = 16
 class Survivors:
     """A pool with the reach of each pattern, cut down by one bound after another.
 
-    Attributes
-    ----------
-    pool, reach
-        Patterns that contain every allocation better than the target, and their reach.
-    target
-        What is to be beaten, beside the incumbent's value.
-    bound
-        Bound on every allocation better than the target (the target when nothing survives).
+    `pool`, `reach`: patterns that contain every allocation better than the target, and their reach.
+    `target`: what is to be beaten, beside the incumbent's value.
+    `bound`: bound on every allocation better than the target (the target when nothing survives).
     """
 
     def __init__(self, incumbent: Incumbent, pool: Pool, reach: Floats, target: float) -> None:
@@ -236,12 +231,8 @@ class Survivors:
 def filter_passes(survivors: Survivors, price: Floats) -> Iterator[bool]:
     """Filter in passes: one functional, cheap pairs of two, dear pairs; yields after each.
 
-    Parameters
-    ----------
-    survivors
-        Changed in place.
-    price
-        (G,) prices to begin with.
+    `survivors`: changed in place.
+    `price`: (G,) prices to begin with.
     """
     problem = survivors.incumbent.problem
     weights = whole_weights(problem, MOST_STATES)
@@ -398,23 +389,15 @@ class Bottleneck:
     below it does is its proof. The threshold is found by halves: by the relaxation (`relax`), then
     by integer programs (`close`).
 
-    Parameters
-    ----------
-    problem, pool, value
-        The problem in counts; its patterns, and (P,) their values in ascending order.
-    rows, clock, backend
-        Side rows of the patterns; when to stop; who solves integer programs.
-    measure
-        Greatest value of an allocation, from (N, G) counts.
-    low
-        A value that every allocation has at least.
-
-    Attributes
-    ----------
-    high, counts
-        That of the best allocation, and its (N, G) counts; ``inf`` and ``None`` without one.
-    used
-        Patterns that the relaxations generated.
+    `problem`, `pool`, `value`: the problem in counts; its patterns, and (P,) their values in
+        ascending order.
+    `rows`, `clock`, `backend`: side rows of the patterns; when to stop; who solves integer
+        programs.
+    `measure`: greatest value of an allocation, from (N, G) counts.
+    `low`: a value that every allocation has at least.
+    `high`, `counts`: that of the best allocation, and its (N, G) counts; ``inf`` and ``None``
+        without one.
+    `used`: patterns that the relaxations generated.
     """
 
     def __init__(

@@ -57,14 +57,9 @@ def pattern_model(
 ) -> LinearModel:
     """Choose one pattern a node so that each class is used up: maximise the gain.
 
-    Parameters
-    ----------
-    sizes, nodes
-        (G,) tasks of each class, (K,) nodes of each class.
-    rows
-        Side rows; variables that stand beside the patterns come after these.
-    whole
-        Declare those integer.
+    `sizes`, `nodes`: (G,) tasks of each class, (K,) nodes of each class.
+    `rows`: side rows; variables that stand beside the patterns come after these.
+    `whole`: declare those integer.
     """
     # max Σ gain_p λ_p: Σ_p y_pg λ_p = n_g of each class of tasks, Σ_(p of k) λ_p = nodes of class k
     model = LinearModel("node-patterns", sense="max")
@@ -99,16 +94,11 @@ def choose(
 ) -> Chosen:
     """Solve the integer program over a pool, by a table where that is small.
 
-    Parameters
-    ----------
-    start
-        (N, G) allocation; passed as a warm start if all its patterns are in the pool.
-    rows
-        Side rows, of patterns alone.
-    time_limit
-        Seconds for this call, beside the clock's; limited work where that has no end.
-    node_limit
-        Give up after so many branch-and-bound nodes; for programs that run in this process.
+    `start`: (N, G) allocation; passed as a warm start if all its patterns are in the pool.
+    `rows`: side rows, of patterns alone.
+    `time_limit`: seconds for this call, beside the clock's; limited work where that has no end.
+    `node_limit`: give up after so many branch-and-bound nodes; for programs that run in this
+        process.
     """
     rows = Rows() if rows is None else rows
     if len(pool) == 0:
@@ -245,17 +235,9 @@ def _states_seen(sizes, counts, node_class, owner):  # type: ignore[no-untyped-d
 def fill_and_trace(sizes, counts, node_class, gain, owner):  # type: ignore[no-untyped-def]
     """Fill the table for the nodes in order and walk back.
 
-    Parameters
-    ----------
-    sizes, counts, node_class, gain
-        (G,), (P, G), (P,), (P,) as in the pool.
-    owner
-        (N,) class of each node.
-
-    Returns
-    -------
-    tuple
-        Best gain (``-inf`` when nothing places all tasks) and the (N,) patterns of the nodes.
+    `sizes`, `counts`, `node_class`, `gain`: (G,), (P, G), (P,), (P,) as in the pool.
+    `owner`: (N,) class of each node.
+    Returns best gain (``-inf`` when nothing places all tasks) and the (N,) patterns of the nodes.
     """
     num_classes, num_nodes = len(sizes), len(owner)
     strides = np.ones(num_classes, dtype=np.int64)

@@ -71,21 +71,12 @@ def _keys(pool: Pool) -> list[bytes]:
 class Master:
     """The restricted master of a problem: patterns that were generated so far, each once.
 
-    Parameters
-    ----------
-    sizes, nodes
-        (G,) tasks of each class; (K,) nodes of each class.
-    pricer, clock, rows
-        What finds patterns; when to stop; the side rows, to which more may be added.
-    close
-        Distance of bound and relaxation at which it is solved.
-
-    Attributes
-    ----------
-    pool, uses, shortage
-        (P,) patterns, how often the relaxation uses each, and what it misses.
-    root
-        The best bound so far.
+    `sizes`, `nodes`: (G,) tasks of each class; (K,) nodes of each class.
+    `pricer`, `clock`, `rows`: what finds patterns; when to stop; the side rows, to which more may
+        be added.
+    `close`: distance of bound and relaxation at which it is solved.
+    `pool`, `uses`, `shortage`: (P,) patterns, how often the relaxation uses each, and what it
+        misses.
     """
 
     def __init__(
@@ -125,12 +116,8 @@ class Master:
     def run(self, start: Pool | None = None, floor: float = -np.inf) -> Root:
         """Generate patterns to the end, or until the clock stops it; again where rows were added.
 
-        Parameters
-        ----------
-        start
-            Patterns of an allocation that keeps everything; ``None`` when none is known.
-        floor
-            Its scaled gain, or ``-inf``; generation stops when the bound reaches it.
+        `start`: patterns of an allocation that keeps everything; ``None`` when none is known.
+        `floor`: its scaled gain, or ``-inf``; generation stops when the bound reaches it.
         """
         if start is not None:
             self._placed = True

@@ -49,19 +49,9 @@ class OfClass(NamedTuple):
 class TreePricer:
     """Searches the patterns of a problem for changing prices; for problems without side rows.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    clock
-        With a deadline, budgets shrink with the time left.
-    node_budget
-        Inner search nodes of one call; beyond it only a bound is given for the rest.
-
-    Attributes
-    ----------
-    spent
-        Inner search nodes of all calls.
+    `clock`: with a deadline, budgets shrink with the time left.
+    `node_budget`: inner search nodes of one call; beyond it only a bound is given for the rest.
+    `spent`: inner search nodes of all calls.
     """
 
     weights: tuple[float, ...] = (0.0,)
@@ -198,13 +188,6 @@ class CellPricer:
     themselves, less what their nodes count for, which is no more than if every kind of the cell
     were there. So the best of all cells, each searched with that cost on top of its threshold, is
     the best pattern: in the cell of its own kinds the cost is what it counts for.
-
-    Parameters
-    ----------
-    problem, clock, node_budget
-        As of `TreePricer`.
-    rows
-        The counts.
     """
 
     weights: tuple[float, ...] = (0.0,)
@@ -317,12 +300,9 @@ def _fractional_knapsack(profit, weight, most, room, taken):  # type: ignore[no-
 def upper_planes(rate, load, most, limit):  # type: ignore[no-untyped-def]
     """What one task of a class can exchange with the classes still open, by residual capacity.
 
-    Returns
-    -------
-    planes : (R, D, G, LEVELS + 1) float64
-        ``planes[r, i, h, q]``: bound for class ``h`` when classes ``d..G-1`` are open, ``d`` the
-        i-th tabulated depth, and at most ``q / LEVELS`` of resource ``r`` is left; half of the
-        exchange (each pair is credited to both its ends).
+    Returns `planes`, (R, D, G, LEVELS + 1) float64: ``planes[r, i, h, q]``: bound for class ``h``
+        when classes ``d..G-1`` are open, ``d`` the i-th tabulated depth, and at most ``q / LEVELS``
+        of resource ``r`` is left; half of the exchange (each pair is credited to both its ends).
     """
     num_classes, num_resources = load.shape
     stride = _stride(num_classes)
@@ -390,36 +370,22 @@ def search(  # type: ignore[no-untyped-def]
 ):
     """Walk the patterns of one node class.
 
-    Parameters
-    ----------
-    rate : (G, G) float64
-        Traffic of one pair of tasks, symmetric, non-negative.
-    dual : (G,) float64
-        Price of one task of each class.
-    load, most, limit, least
-        ``(G, R)`` load of a task, ``(G,)`` most tasks of a class, ``(R,)`` largest and smallest
-        load of the node.
-    planes
-        From `upper_planes` for the same ``rate, load, most, limit``.
-    threshold : float
-        Patterns of value (gain minus prices) at or below it are of no interest.
-    keep_all : bool
-        True: store every pattern above the threshold; False: the threshold follows the best one
-        found, and improving patterns are stored in a ring.
-    node_budget : int
-        Inner nodes to open before the search stops and only bounds what is left.
-    rows, values
-        Output, ``(M, G)`` int32 and ``(M,)`` float64 (gain minus prices).
-
-    Returns
-    -------
-    found : int
-        Patterns found (with ``keep_all`` possibly more than ``M``: the search stops at overflow).
-    bound : float
-        Proven upper bound on the value of any pattern that was not found; ``-inf`` if the
-        search was complete and nothing lies above the threshold.
-    nodes : int
-        Inner nodes opened.
+    `rate`: (G, G) float64: traffic of one pair of tasks, symmetric, non-negative.
+    `dual`: (G,) float64: price of one task of each class.
+    `load`, `most`, `limit`, `least`: ``(G, R)`` load of a task, ``(G,)`` most tasks of a class,
+        ``(R,)`` largest and smallest load of the node.
+    `planes`: from `upper_planes` for the same ``rate, load, most, limit``.
+    `threshold`: patterns of value (gain minus prices) at or below it are of no interest.
+    `keep_all`: True: store every pattern above the threshold; False: the threshold follows the best
+        one found, and improving patterns are stored in a ring.
+    `node_budget`: inner nodes to open before the search stops and only bounds what is left.
+    `rows`, `values`: output, ``(M, G)`` int32 and ``(M,)`` float64 (gain minus prices).
+    Returns:
+        `found`: patterns found (with ``keep_all`` possibly more than ``M``: the search stops at
+            overflow).
+        `bound`: proven upper bound on the value of any pattern that was not found; ``-inf`` if the
+            search was complete and nothing lies above the threshold.
+        `nodes`: inner nodes opened.
     """
     num_classes, num_resources = load.shape
     capacity = rows.shape[0]
@@ -537,17 +503,7 @@ class Listing(Protocol):
 
 
 class TableListing:
-    """Patterns in one table, of any order, with their rows.
-
-    Parameters
-    ----------
-    pool
-        All of them.
-    kinds
-        Classes of nodes, K.
-    rows
-        The side rows.
-    """
+    """Patterns in one table, of any order, with their rows."""
 
     def __init__(self, pool: Pool, kinds: int, rows: Rows) -> None:
         self._pool, self._table = pool, rows.of(pool)
@@ -576,12 +532,8 @@ class TableListing:
 class ListPricer:
     """Looks through a list.
 
-    Parameters
-    ----------
-    listing
-        The list.
-    per_round, begin
-        Most patterns of a class that one pricing returns; how many to begin with, spread evenly.
+    `per_round`, `begin`: most patterns of a class that one pricing returns; how many to begin with,
+        spread evenly.
     """
 
     weights: tuple[float, ...] = (0.7, 0.0)

@@ -96,12 +96,7 @@ def make_problem(
 ) -> PatternProblem:
     """Scale the rates, drop resources that bind nowhere, and derive what fits a node at most.
 
-    Parameters
-    ----------
-    sizes, load, rate, nodes, limit, least
-        As in `PatternProblem`; ``rate`` in any unit; ``least`` may be left out.
-    allowed
-        (K, G) bool, which classes may use which nodes; all by default.
+    `allowed`: (K, G) bool, which classes may use which nodes; all by default.
     """
     sizes, nodes = np.asarray(sizes, dtype=np.int64), np.asarray(nodes, dtype=np.int64)
     load, rate = np.asarray(load, dtype=np.float64), np.asarray(rate, dtype=np.float64)

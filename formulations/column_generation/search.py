@@ -86,18 +86,11 @@ def searched(
 ) -> Counts | None:
     """Return the best (N, G) counts found; ``None`` if there is no start and none was constructed.
 
-    Parameters
-    ----------
-    starts
-        Complete placements that keep all bounds.
-    rounds, seed
-        Kicks to try, and of these.
-    shares
-        Scores of patterns by which further placements are constructed (`fill_by_patterns`).
-    pool
-        (P, G) filled with contents of nodes that were met; of free rows the first entry is −1.
-    pairs
-        Pairs of nodes to look at in all.
+    `starts`: complete placements that keep all bounds.
+    `rounds`, `seed`: kicks to try, and of these.
+    `shares`: scores of patterns by which further placements are constructed (`fill_by_patterns`).
+    `pool`: (P, G) filled with contents of nodes that were met; of free rows the first entry is −1.
+    `pairs`: pairs of nodes to look at in all.
     """
     if pool is None:
         pool = np.full((0, problem.num_classes), -1, dtype=np.int64)
@@ -131,35 +124,18 @@ def search_counts(
     Every construction (patterns by each of `shares`, and each of `starts`) is settled: its node
     pairs are re-optimised. The best is then kicked.
 
-    Parameters
-    ----------
-    placed
-        Nothing; changed in place.
-    shares
-        (S,) as `share` of `fill_by_patterns`.
-    starts
-        (M, N, G) complete placements to start from; they keep all bounds.
-    rounds
-        Kicks to try.
-    strength
-        A kick moves this many tasks, the next ones two, three and four times as many, and so on.
-    most_steps
-        Branches tried when two nodes are re-optimised, or a pattern is built.
-    least_gain
-        Smallest improvement that counts.
-    seed
-        Of the kicks.
-    pool
-        (P, G) filled with the contents of nodes of settled placements, as many as there is room
+    `placed`: nothing; changed in place.
+    `shares`: (S,) as `share` of `fill_by_patterns`.
+    `starts`: (M, N, G) complete placements to start from; they keep all bounds.
+    `rounds`: kicks to try.
+    `strength`: a kick moves this many tasks, the next ones two, three and four times as many, and
+        so on.
+    `most_steps`: branches tried when two nodes are re-optimised, or a pattern is built.
+    `pool`: (P, G) filled with the contents of nodes of settled placements, as many as there is room
         for; a row of which the first entry is negative is free.
-    pairs
-        Pairs of nodes to look at in all.
-
-    Returns
-    -------
-    tuple
-        Gain, (N, G) counts of the best complete placement, and index of the construction it came
-        from; index -1 and gain -1 when no construction was complete.
+    `pairs`: pairs of nodes to look at in all.
+    Returns gain, (N, G) counts of the best complete placement, and index of the construction it
+        came from; index -1 and gain -1 when no construction was complete.
     """
     np.random.seed(seed)  # noqa: NPY002  the generator that compiled code has
     num_nodes = placed.room.shape[0]
@@ -341,17 +317,11 @@ def _swapped(placed, g, other, source, target):
 def fill_by_patterns(placed, own, share, most_steps):
     """Give every node, most room first, the pattern of the best score; return whether all fit.
 
-    Parameters
-    ----------
-    placed
-        Nothing; changed in place.
-    own
-        (G,) all traffic of one task of each class.
-    share
-        The score of a pattern is the traffic within it minus this share of what its tasks have in
-        all: 0 prefers much traffic, 1/2 prefers tasks that bring all their traffic along.
-    most_steps
-        Patterns looked at a node at most.
+    `placed`: nothing; changed in place.
+    `own`: (G,) all traffic of one task of each class.
+    `share`: the score of a pattern is the traffic within it minus this share of what its tasks have
+        in all: 0 prefers much traffic, 1/2 prefers tasks that bring all their traffic along.
+    `most_steps`: patterns looked at a node at most.
     """
     num_nodes, num_classes = placed.held.shape
     best = np.zeros(num_classes, np.int64)
@@ -546,18 +516,9 @@ def new_scratch(num_classes, num_resources):
 def split_pair(placed, first, second, scratch, most_steps, least_gain):
     """Split what two nodes hold as well as the search finds; return the traffic gained.
 
-    Parameters
-    ----------
-    placed
-        Changed in place.
-    first, second
-        The nodes.
-    scratch
-        From `new_scratch`.
-    most_steps
-        Branches tried at most; when they run out the best split so far is taken.
-    least_gain
-        Smallest improvement that counts.
+    `placed`: changed in place.
+    `scratch`: from `new_scratch`.
+    `most_steps`: branches tried at most; when they run out the best split so far is taken.
     """
     current = 0.0  # traffic between the two
     for g in range(placed.held.shape[1]):

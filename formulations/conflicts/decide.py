@@ -202,11 +202,8 @@ def in_shares(arrays: LinearArrays) -> tuple[LinearArrays, Floats]:
 def relaxed(made: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]:
     """Solve the linear relaxation with an excess for each row of a rule.
 
-    Returns
-    -------
-    tuple
-        Rule instances that clash, where the duals prove that all excess cannot be 0; else a point
-        without excess. Both ``None`` where neither came out.
+    Returns rule instances that clash, where the duals prove that all excess cannot be 0; else a
+        point without excess. Both ``None`` where neither came out.
     """
     program = elastic(made)
     answer = solve_lp(**program, time_limit=max(seconds, 0.1))
@@ -278,12 +275,9 @@ _MOST = 8
 def conflicts(judge: Judge) -> tuple[bool | None, list[Ids]]:
     """Find rule instances that cannot hold together.
 
-    Returns
-    -------
-    tuple
-        Whether all rule instances can hold together, ``None`` where that was not decided in time;
-        and sets of them that cannot, no two of which share one. Each set is proved to clash, and of
-        each of its members it was shown by a placement that without it the others do not.
+    Returns whether all rule instances can hold together, ``None`` where that was not decided in
+        time; and sets of them that cannot, no two of which share one. Each set is proved to clash,
+        and of each of its members it was shown by a placement that without it the others do not.
     """
     found: list[Ids] = []
     rest = np.arange(len(judge.atoms))
@@ -305,11 +299,8 @@ def conflicts(judge: Judge) -> tuple[bool | None, list[Ids]]:
 def minimal(judge: Judge, core: Ids, *, searched: bool = True) -> Ids | None:
     """Return a minimal part of rule instances that clash; ``None`` where time was up first.
 
-    Parameters
-    ----------
-    searched
-        Whether the proof names no part of what was asked: then halves and quarters are left out
-        first.
+    `searched`: whether the proof names no part of what was asked: then halves and quarters are left
+        out first.
     """
     answer = judge.ask(core)
     if answer.feasible is not False:

@@ -60,17 +60,11 @@ def least_excess(
 ) -> tuple[NDArray[np.int32] | None, float]:
     """Return nodes of a placement of least excess, and a bound that none falls below.
 
-    Parameters
-    ----------
-    instance, loose
-        With the limits as they are, and loosened to what is exceeded today.
-    weight
-        (R,) what a unit of a resource's excess counts.
-    seconds
-        Time for it; ``None`` for a number of branch-and-bound nodes alone.
-    judged
-        Returns the excess of a placement, infinite where it is worse than today anywhere; and that
-        if all that may fit the slots does.
+    `instance`, `loose`: with the limits as they are, and loosened to what is exceeded today.
+    `weight`: (R,) what a unit of a resource's excess counts.
+    `seconds`: time for it; ``None`` for a number of branch-and-bound nodes alone.
+    `judged`: returns the excess of a placement, infinite where it is worse than today anywhere; and
+        that if all that may fit the slots does.
     """
     ends = None if seconds is None else time.perf_counter() + seconds
     cells = instance.num_tasks * instance.num_nodes
@@ -160,22 +154,12 @@ def least_raise(
 ) -> dict[int, float] | None:
     """Return by how much limits have to be raised at least, so that rule instances can hold.
 
-    Parameters
-    ----------
-    kept
-        The rule instances that are to hold.
-    weight
-        Those whose limit may be raised, and what a unit of that counts; lists of allowed nodes and
-        leaving nodes count in tasks that go elsewhere.
-    seconds
-        Time for it.
-
-    Returns
-    -------
-    dict or None
-        Rule instance to the raise of its limit, in the file's units and in whole numbers where the
-        limit is one; ``None`` where nothing came out in time. Where the model is that of groups of
-        tasks, it may take more.
+    `kept`: the rule instances that are to hold.
+    `weight`: those whose limit may be raised, and what a unit of that counts; lists of allowed
+        nodes and leaving nodes count in tasks that go elsewhere.
+    Returns rule instance to the raise of its limit, in the file's units and in whole numbers where
+        the limit is one; ``None`` where nothing came out in time. Where the model is that of groups
+        of tasks, it may take more.
     """
     instance = atoms.instance
     if instance.num_tasks * instance.num_nodes <= _WHOLE_CELLS:
@@ -207,10 +191,8 @@ def with_raises(
 ) -> tuple[LinearArrays, list[tuple[int, int]]]:
     """Return the model with a raise for each of some rule instances, and the columns of these.
 
-    Parameters
-    ----------
-    weight, wholes, most
-        What a unit of a raise costs, which are whole numbers, and how large each may be at most.
+    `weight`, `wholes`, `most`: what a unit of a raise costs, which are whole numbers, and how large
+        each may be at most.
     """
     arrays = made.model.freeze()
     rows, ids, factor = joined(made.owners)

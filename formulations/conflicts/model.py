@@ -110,14 +110,8 @@ class Amounts(NamedTuple):
 class RowWriter(ABC):
     """Adds the rows of rules and notes whose they are.
 
-    Attributes
-    ----------
-    made
-        What the rows are added to.
-    atoms, kept
-        The rule instances, and which of them hold.
-    loads
-        The measures that are loads, with their resources; measure 0 is the number of tasks.
+    `atoms`, `kept`: the rule instances, and which of them hold.
+    `loads`: the measures that are loads, with their resources; measure 0 is the number of tasks.
     """
 
     def __init__(self, made: RuleModel, atoms: Atoms, kept: Ids) -> None:

@@ -68,14 +68,9 @@ def remedies(
 ) -> list[tuple[Remedy, dict[int, float]]]:
     """Return what helps against one conflict, the smallest change first, each with its raises.
 
-    Parameters
-    ----------
-    core, clashes
-        The conflict, and its text: one entry a sort of rule.
-    seconds
-        For all checks.
-    alone
-        Whether there is no other conflict.
+    `core`, `clashes`: the conflict, and its text: one entry a sort of rule.
+    `seconds`: for all checks.
+    `alone`: whether there is no other conflict.
     """
     found = []
     judge = Judge(atoms, seconds)

@@ -538,10 +538,8 @@ def paying(problem: EoaProblem, one: Ints, node: Ints) -> Bools:
 def held_alone(problem: EoaProblem, one: Ints, node: Ints, counts: NDArray[Any]) -> Bools:
     """(P,) whether sets on nodes keep the rules that concern one node.
 
-    Parameters
-    ----------
-    one, node, counts
-        (G,) a free task of each group; (P,) nodes and (P, G) counts of the sets.
+    `one`, `node`, `counts`: (G,) a free task of each group; (P,) nodes and (P, G) counts of the
+        sets.
     """
     rules, n = problem.rules, problem.num_nodes
     good = np.ones(len(node), dtype=np.bool_)

@@ -75,18 +75,9 @@ _NO_FIGURE = 1e-12
 def run(instance: Instance, request: Request, counted: Bools | None = None) -> Outcome:
     """Solve the levels of the objective one after the other.
 
-    Parameters
-    ----------
-    instance, request
-        What is asked.
-    counted
-        (N,) nodes over which deviations are counted; the staying ones where it is not given.
-
-    Raises
-    ------
-    UnsuitableMethod
-        The models would be too large, the form asked for does not suit the instance, or it has
-        continuous variables and the solver takes integers only.
+    `counted`: (N,) nodes over which deviations are counted; the staying ones where it is not given.
+    Raises `UnsuitableMethod`: the models would be too large, the form asked for does not suit the
+        instance, or it has continuous variables and the solver takes integers only.
     """
     request.start()  # an incumbent for a Ctrl-C while kernels compile or the first level runs
     request, compiling = request.warmed(warm_up)
@@ -120,10 +111,7 @@ def run(instance: Instance, request: Request, counted: Bools | None = None) -> O
 def pose(instance: Instance, request: Request) -> PosedModel:
     """Return the compact model of the first level.
 
-    Raises
-    ------
-    UnsuitableMethod
-        It would be too large, or the objective is quadratic.
+    Raises `UnsuitableMethod`: it would be too large, or the objective is quadratic.
     """
     problem, ordered = _problem(instance), request.options["break_symmetry"]
     form = ProductForm(problem, Settings(request, request.solver or "highs", ordered))
@@ -375,14 +363,8 @@ def build(
 ) -> ProductModel:
     """Build the model, the goal's negative to be maximised.
 
-    Parameters
-    ----------
-    goal, caps
-        What is minimised; goals of earlier levels with the most they may reach.
-    unit
-        The objective is counted in this unit.
-    whole, break_symmetry
-        As for `formulations.task_allocation.model.build`.
+    `goal`, `caps`: what is minimised; goals of earlier levels with the most they may reach.
+    `unit`: the objective is counted in this unit.
     """
     goals = {goal, *(name for name, _ in caps)}
     placement = build_allocation(
@@ -414,10 +396,7 @@ _KEPT = kept_by(HONOURS | LINEAR_ONLY)
 class ProductForm:
     """The compact form of one problem, solved level by level.
 
-    Raises
-    ------
-    UnsuitableMethod
-        It would have too many products.
+    Raises `UnsuitableMethod`: it would have too many products.
     """
 
     name = "products"
@@ -432,10 +411,7 @@ class ProductForm:
     ) -> tuple[ProductModel, float]:
         """Return the model of a goal, and the unit in which it maximises the goal's negative.
 
-        Raises
-        ------
-        UnsuitableMethod
-            The goal is quadratic.
+        Raises `UnsuitableMethod`: the goal is quadratic.
         """
         if goal == "squares":
             reason = (

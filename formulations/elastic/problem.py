@@ -168,12 +168,8 @@ class EoaProblem:
 def eoa_problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
     """Put an instance into the terms of the model.
 
-    Parameters
-    ----------
-    instance
-        Tasks go to its staying nodes.
-    counted
-        (N,) as of `EoaProblem`; the staying nodes where it is not given.
+    `instance`: tasks go to its staying nodes.
+    `counted`: (N,) as of `EoaProblem`; the staying nodes where it is not given.
     """
     kind, _, target = placing_masks(instance)
     fixed = fixed_nodes(kind, target)

@@ -48,10 +48,7 @@ def cores_of(instance: Instance, nodes: Sequence[AcquiredNode]) -> list[int]:
 def acquire(instance: Instance, slots: int) -> tuple[AcquiredNode, ...]:
     """Acquire machines ``vm1``, ``vm2``, … that lend `slots` slots in all.
 
-    Parameters
-    ----------
-    slots
-        At least 1.
+    `slots`: at least 1.
     """
     largest = min(instance.vm_types, key=lambda vm: (-vm.slots, vm.price))
     whole, rest = divmod(slots, largest.slots)
@@ -117,11 +114,8 @@ class _Row:
 def allocate(instance: Instance, name: str) -> Allocation:
     """Allocate threads by ``lsa`` or ``mba``.
 
-    Raises
-    ------
-    InvalidInput
-        A task's rate is supported by no thread count, a model lacks what the allocation reads, or
-        more threads would be needed than a plan may hold.
+    Raises `InvalidInput`: a task's rate is supported by no thread count, a model lacks what the
+        allocation reads, or more threads would be needed than a plan may hold.
     """
     models = performance_models(instance)
     rates = instance.operators.tuple_rate

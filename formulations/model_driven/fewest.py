@@ -119,10 +119,7 @@ class _Kinds:
 def prove_fewest(known: Fewest, calls: SolverCalls, *, pooled: bool) -> None:
     """Improve packing and bound in place, to the proof or as far as the time goes.
 
-    Parameters
-    ----------
-    pooled
-        Cores serve all slots of a machine: slots are filled by memory alone, so that only the
+    `pooled`: cores serve all slots of a machine: slots are filled by memory alone, so that only the
         bound counts here.
     """
     kinds = _Kinds.of(known.items, pooled=pooled)
@@ -260,14 +257,9 @@ class Priced:
 class SlotContents:
     """The contents of one slot.
 
-    Parameters
-    ----------
-    size
-        (C, R) size of an item of each kind in each resource, at most `room`.
-    count
-        (C,) items there are of each kind.
-    room
-        What a slot offers of each resource; rounding is the caller's.
+    `size`: (C, R) size of an item of each kind in each resource, at most `room`.
+    `count`: (C,) items there are of each kind.
+    `room`: what a slot offers of each resource; rounding is the caller's.
     """
 
     def __init__(self, size: Floats, count: Counts, room: float) -> None:
@@ -280,12 +272,8 @@ class SlotContents:
     def dearest(self, price: Floats, above: float, steps: int) -> Priced:
         """Find the content of greatest price; only those above a threshold are of interest.
 
-        Parameters
-        ----------
-        price
-            (C,) price of an item.
-        steps
-            Search nodes after which only a bound is given for the rest.
+        `price`: (C,) price of an item.
+        `steps`: search nodes after which only a bound is given for the rest.
         """
         self._pricer.node_budget, before = steps, self._pricer.spent
         found = self._pricer.price_class(0, -price, above)
@@ -450,14 +438,8 @@ def build_counts(
 ) -> CountsModel:
     """Build the model of placing all items on machines, without an objective.
 
-    Parameters
-    ----------
-    sizes
-        Slots of each machine.
-    cores
-        Of each machine, where they serve all of its slots and are to bind.
-    pooled
-        Slots are filled by memory alone.
+    `cores`: of each machine, where they serve all of its slots and are to bind.
+    `pooled`: slots are filled by memory alone.
     """
     model = LinearModel("slots-milp counts", sense="min")
     lent = np.asarray(sizes, dtype=np.int64)
@@ -533,12 +515,8 @@ def _add_order(made: CountsModel, lent: NDArray[Any]) -> None:
 def add_traffic(made: CountsModel, instance: Instance, *, whole: bool, most: int) -> bool:
     """Minimise the traffic between machines; ``False`` when there would be too many products.
 
-    Parameters
-    ----------
-    whole
-        Declare the products integer, which a solver without continuous variables needs.
-    most
-        Products beyond which nothing is added.
+    `whole`: declare the products integer, which a solver without continuous variables needs.
+    `most`: products beyond which nothing is added.
     """
     items, machines = made.items, made.count.shape[1]
     streams = streams_between(instance)

@@ -196,14 +196,9 @@ class OnMachines:
     ) -> OnMachines:
         """State the problem in counts.
 
-        Parameters
-        ----------
-        pairs
-            (C, C) traffic between one item of each class.
-        sizes, cores
-            Slots of each machine; its cores where they serve all of its slots.
-        price
-            (C,) price of an item; no slot's content is worth more than 1.
+        `pairs`: (C, C) traffic between one item of each class.
+        `sizes`, `cores`: slots of each machine; its cores where they serve all of its slots.
+        `price`: (C,) price of an item; no slot's content is worth more than 1.
         """
         order = np.argsort(items.count, kind="stable")  # few choices first in the search
         items, pairs, price = items.only(order), pairs[np.ix_(order, order)], price[order]
@@ -667,10 +662,8 @@ class _Run:
 def pose(instance: Instance, request: Request) -> PosedModel:
     """Return the model of the fewest slots, in as many as first fit takes.
 
-    Raises
-    ------
-    UnsuitableMethod
-        Cores are pooled: then the machines, and with them the rows, follow from the slots.
+    Raises `UnsuitableMethod`: cores are pooled: then the machines, and with them the rows, follow
+        from the slots.
     """
     if request.options["cpu"] == "vm":
         reason = "has no one model: which machines there are depends on how many slots are taken"
@@ -694,10 +687,7 @@ def _allocation(instance: Instance, request: Request) -> Allocation:
 def run(instance: Instance, request: Request) -> Outcome:
     """Pack, prove, then place for traffic.
 
-    Raises
-    ------
-    InvalidInput
-        A rate that no thread count supports, or an item that no slot holds.
+    Raises `InvalidInput`: a rate that no thread count supports, or an item that no slot holds.
     """
     request, compiled = request.warmed(warm_up)
     work = _Run(instance, request, _allocation(instance, request))

@@ -38,12 +38,8 @@ class PerformanceModel:
     Allocation takes measured points only; between them the prediction of a given mapping is linear,
     below the first and above the last the nearest point holds.
 
-    Parameters
-    ----------
-    name
-        Key in the instance's ``models``.
-    points
-        At least one, ordered by threads.
+    `name`: key in the instance's ``models``.
+    `points`: at least one, ordered by threads.
     """
 
     def __init__(self, name: str, points: Sequence[ModelPoint]) -> None:
@@ -86,10 +82,7 @@ class PerformanceModel:
     def best(self) -> int:
         """Position of the least thread count with the greatest rate that fits a slot.
 
-        Raises
-        ------
-        InvalidInput
-            No measured point fits a slot.
+        Raises `InvalidInput`: no measured point fits a slot.
         """
         if not len(self.fitting):
             raise InvalidInput(
@@ -110,10 +103,7 @@ class PerformanceModel:
     def position_for(self, rate: float) -> int:
         """`T(ω)`: position of the least measured thread count that reaches `rate` within a slot.
 
-        Raises
-        ------
-        ValueError
-            None does; callers cut the rate at the best point's first.
+        Raises `ValueError`: None does; callers cut the rate at the best point's first.
         """
         reaching = self.fitting[self.rates[self.fitting] >= rate * (1 - 1e-12)]
         if not len(reaching):
@@ -124,10 +114,7 @@ class PerformanceModel:
 def performance_models(instance: Instance) -> list[PerformanceModel]:
     """Return the model of each operator, in operator order; equal names share one object.
 
-    Raises
-    ------
-    InvalidInput
-        An operator has none.
+    Raises `InvalidInput`: an operator has none.
     """
     made = {name: PerformanceModel(name, points) for name, points in instance.models.items()}
     problems = [
@@ -265,16 +252,9 @@ def count_bundles(
 ) -> Bundles:
     """Count threads by (machine, slot, operator) and look their models up.
 
-    Parameters
-    ----------
-    threads
-        (O,) threads of each operator.
-    slots
-        (V,) slots of each machine.
-    placed
-        Threads of each (machine, slot, operator).
-    between
-        As for `predict`.
+    `threads`: (O,) threads of each operator.
+    `slots`: (V,) slots of each machine.
+    `placed`: threads of each (machine, slot, operator).
     """
     rows = sorted(placed.items())
     table = np.array([key for key, _ in rows], dtype=np.int64).reshape(len(rows), 3)

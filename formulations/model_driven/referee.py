@@ -52,10 +52,8 @@ _NAMED = 20
 def evaluate_model_driven(instance: Instance, plan: Plan) -> Evaluation:
     """Judge a plan of threads.
 
-    Raises
-    ------
-    InvalidInput
-        The plan names operators, threads, machines or machine types that do not exist.
+    Raises `InvalidInput`: the plan names operators, threads, machines or machine types that do not
+        exist.
     """
     check_names(instance, plan)
     bundles, violations = _count(instance, plan)
@@ -92,10 +90,8 @@ def evaluate_model_driven(instance: Instance, plan: Plan) -> Evaluation:
 def checked_bundles(instance: Instance, plan: Plan, between: str = "linear") -> Bundles:
     """Count a plan's threads by slot.
 
-    Raises
-    ------
-    InvalidInput
-        The plan names what does not exist, has no threads, or leaves a thread without a slot.
+    Raises `InvalidInput`: the plan names what does not exist, has no threads, or leaves a thread
+        without a slot.
     """
     if plan.threads is None:
         raise InvalidInput(
@@ -111,10 +107,7 @@ def checked_bundles(instance: Instance, plan: Plan, between: str = "linear") -> 
 def check_names(instance: Instance, plan: Plan) -> None:
     """Refuse a plan that names what the instance, or the plan itself, does not have.
 
-    Raises
-    ------
-    InvalidInput
-        See above.
+    Raises `InvalidInput`: see above.
     """
     problems = []
     threads = plan.threads or {}
@@ -319,20 +312,11 @@ def predict(
 ) -> Prediction:
     """Predict supported rate, CPU and memory of any placement of threads.
 
-    Parameters
-    ----------
-    instance, plan
-        The plan carries threads, machines and slots; whatever made it.
-    rate
-        Input rate of the CPU and memory figures; the instance's by default.
-    between
-        Between measured thread counts: ``linear``, as the referee has it, or the ``nearest`` count,
-        which is what the paper's own predictions come to.
-
-    Raises
-    ------
-    InvalidInput
-        The plan names what does not exist, or a thread without a slot.
+    `instance`, `plan`: the plan carries threads, machines and slots; whatever made it.
+    `rate`: input rate of the CPU and memory figures; the instance's by default.
+    `between`: between measured thread counts: ``linear``, as the referee has it, or the ``nearest``
+        count, which is what the paper's own predictions come to.
+    Raises `InvalidInput`: the plan names what does not exist, or a thread without a slot.
     """
     bundles = checked_bundles(instance, plan, between)
     ids = [node.id for node in plan.nodes]

@@ -73,21 +73,10 @@ def _next_slot(free, size, c, begin, end):  # type: ignore[no-untyped-def]
 def pack(content, size, room, slots, most_steps):  # type: ignore[no-untyped-def]
     """Place a content's items into slots.
 
-    Parameters
-    ----------
-    content
-        (C,) items of each class, the class of the largest items first.
-    size, room
-        (C, R) size of an item; what a slot offers of each resource.
-    slots
-        How many there are.
-    most_steps
-        Placements after which the search gives up.
-
-    Returns
-    -------
-    tuple
-        Whether they fit, and the slot of each item, class after class.
+    `content`: (C,) items of each class, the class of the largest items first.
+    `size`, `room`: (C, R) size of an item; what a slot offers of each resource.
+    `most_steps`: placements after which the search gives up.
+    Returns whether they fit, and the slot of each item, class after class.
     """
     items = content.sum()
     klass = np.zeros(items, np.int64)
@@ -133,10 +122,7 @@ def pack(content, size, room, slots, most_steps):  # type: ignore[no-untyped-def
 def which_pack(contents, alone, size, room, slots, most_steps):  # type: ignore[no-untyped-def]
     """Answer for many contents; `alone` marks the classes whose items take a slot each.
 
-    Returns
-    -------
-    ndarray
-        (P,) NO, YES or UNKNOWN.
+    Returns (P,) NO, YES or UNKNOWN.
     """
     verdict = np.zeros(len(contents), np.int8)
     rest = np.zeros(contents.shape[1], np.int64)
@@ -203,10 +189,8 @@ class Items:
 def make_items(instance: Instance, allocation: Allocation, kind: str) -> Items:
     """List the classes of an allocation; `kind` is ``bundles`` or ``threads``.
 
-    Raises
-    ------
-    InvalidInput
-        An item needs more than a slot, or threads are asked for where one was not measured.
+    Raises `InvalidInput`: an item needs more than a slot, or threads are asked for where one was
+        not measured.
     """
     rows: list[tuple[int, int, int, float, float, bool]] = []
     if kind == "threads":
@@ -309,10 +293,7 @@ def first_fit_on_machines(
 ) -> Machines | None:
     """First fit where a slot binds memory and a machine's cores its CPU; ``None`` where it fails.
 
-    Parameters
-    ----------
-    nodes, cores
-        Machines to use, and the cores of each.
+    `nodes`, `cores`: machines to use, and the cores of each.
     """
     machines: Machines = [[] for _ in nodes]
     memory: list[list[float]] = [[] for _ in nodes]
@@ -363,12 +344,8 @@ def slots_alone(items: Items) -> list[Slot]:
 def slots_holding(items: Items, contents: Counts, classes: Counts, kind: Counts) -> list[Slot]:
     """Fill slots with the items there are; full bundles have a slot each.
 
-    Parameters
-    ----------
-    contents
-        (S, K) items of each kind that a slot may hold, in all no fewer than there are.
-    classes, kind
-        The classes that share slots, and the kind of each.
+    `contents`: (S, K) items of each kind that a slot may hold, in all no fewer than there are.
+    `classes`, `kind`: the classes that share slots, and the kind of each.
     """
     slots = slots_alone(items)
     left = items.count.copy()

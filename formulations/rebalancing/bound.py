@@ -48,13 +48,9 @@ def forced_moves_bound(problem: BalanceProblem, watch: Watch | None = None) -> f
     The greater of the bound by touched nodes and of the counting bound
     (`formulations.rebalancing.bound`).
 
-    Parameters
-    ----------
-    problem
-        Unit or weighted costs, weights, leaving nodes, background, allowed sets and capacities of
-        all resources count; least loads are not read, which only weakens the bound.
-    watch
-        Clock; when time is up, the bound found so far is returned.
+    `problem`: unit or weighted costs, weights, leaving nodes, background, allowed sets and
+        capacities of all resources count; least loads are not read, which only weakens the bound.
+    `watch`: clock; when time is up, the bound found so far is returned.
     """
     problem = without_switches(problem)
     top = problem.levels(problem.home).distance
@@ -190,12 +186,7 @@ class Needs:
     def least_spent(self, price: Floats, excess: Floats, lack: Floats) -> float:
         """Return a lower bound on what is paid: fractional covers, per node and in all.
 
-        Parameters
-        ----------
-        price
-            (T,) what migrations take, of a budget or as their cost.
-        excess, lack
-            As of `outside`.
+        `price`: (T,) what migrations take, of a budget or as their cost.
         """
         paid = self.problem.least(price)[self._movable]
         per_node = sum(
@@ -435,16 +426,9 @@ def counting_bound(
 ) -> float:
     """Return a load distance that no placement falls below, at least `low`.
 
-    Parameters
-    ----------
-    problem
-        As for `formulations.rebalancing.bound.forced_moves_bound`.
-    low
-        A bound known already.
-    high
-        Where to stop looking: the load distance of some placement.
-    watch
-        Clock; when time is up, the bound found so far is returned.
+    `low`: a bound known already.
+    `high`: where to stop looking: the load distance of some placement.
+    `watch`: clock; when time is up, the bound found so far is returned.
     """
     for cost, budget in _finite_budgets(problem):
         low = _Counting(problem, cost, budget).bisect(low, high, watch or Watch())
@@ -647,16 +631,10 @@ def movable_key_groups(problem: BalanceProblem) -> Bools:
 def least_spending(sums: Any, low: Any, high: Any, closed: Any, share: Any, price: Any) -> Any:
     """Return a lower bound of what a placement spends whose nodes gain between `low` and `high`.
 
-    Parameters
-    ----------
-    sums
-        As `formulations.rebalancing.bound.Sums`.
-    low, high
-        (N,) least and greatest load that each node gains; `low` may be −inf.
-    closed
-        (N,) whether only key groups of leaving nodes may arrive.
-    share, price
-        What leaving pays of the cost of a migration, and the price on load gained.
+    `sums`: as `formulations.rebalancing.bound.Sums`.
+    `low`, `high`: (N,) least and greatest load that each node gains; `low` may be −inf.
+    `closed`: (N,) whether only key groups of leaving nodes may arrive.
+    `share`, `price`: what leaving pays of the cost of a migration, and the price on load gained.
     """
     total = 0.0
     for i in range(len(low)):
@@ -724,13 +702,7 @@ def least_of_node(
 
 
 def cannot_be_emptied(problem: BalanceProblem) -> bool:
-    """Whether the budgets do not allow leaving nodes to be emptied; false says nothing.
-
-    Parameters
-    ----------
-    problem
-        As given, before `emptied`.
-    """
+    """Whether the budgets do not allow leaving nodes to be emptied; false says nothing."""
     must = problem.must_move.copy()
     must[to_take_off(problem)] = True
     must &= ~problem.has_copy

@@ -222,10 +222,7 @@ class BalanceProblem:
     def least(self, price: Floats) -> Floats:
         """Return what leaving home takes at least: nothing where there is a copy.
 
-        Parameters
-        ----------
-        price
-            (T,) or (T, K) what migrations take.
+        `price`: (T,) or (T, K) what migrations take.
         """
         return np.where(self.has_copy if price.ndim == 1 else self.has_copy[:, None], 0.0, price)
 
@@ -415,27 +412,14 @@ def make_problem(
 ) -> BalanceProblem:
     """Build a problem from what is given, the rest by default.
 
-    Parameters
-    ----------
-    load, home, num_nodes
-        Key groups and how many nodes there are.
-    cost, weight
-        1 each by default.
-    leaving, background
-        None and 0 by default.
-    usage, headroom, floor
-        (T, E), (N, E), (N, E); no resource binds by default. The tolerance is added here.
-    allowed
-        (T, N) bool, all true by default.
-    max_moves, max_cost
-        Budgets of moves and of their cost; ``None`` for none.
-    max_distance, into_leaving, counted
-        As in `BalanceProblem`.
-
-    Raises
-    ------
-    InvalidInput
-        Every node is leaving, or a key group has no home.
+    `load`, `home`, `num_nodes`: key groups and how many nodes there are.
+    `cost`, `weight`: 1 each by default.
+    `leaving`, `background`: None and 0 by default.
+    `usage`, `headroom`, `floor`: (T, E), (N, E), (N, E); no resource binds by default. The
+        tolerance is added here.
+    `allowed`: (T, N) bool, all true by default.
+    `max_moves`, `max_cost`: budgets of moves and of their cost; ``None`` for none.
+    Raises `InvalidInput`: every node is leaving, or a key group has no home.
     """
     loads = np.asarray(load, dtype=np.float64)
     homes = np.asarray(home, dtype=np.int64)
@@ -482,10 +466,7 @@ def budgets_of(cost: Floats, max_moves: int | None, max_cost: float | None) -> t
 def check(problem: BalanceProblem) -> None:
     """Refuse what no rebalancing is defined for.
 
-    Raises
-    ------
-    InvalidInput
-        Every node is leaving, or a key group has no home.
+    Raises `InvalidInput`: every node is leaving, or a key group has no home.
     """
     if not len(problem.staying):
         raise InvalidInput(
@@ -517,19 +498,9 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
     The first resource is balanced; every resource with a capacity or least load somewhere binds,
     the first one too.
 
-    Parameters
-    ----------
-    instance
-        Tasks without a current node are given one first (`with_homes`).
-    method
-        Named in the error.
-
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
-    InvalidInput
-        All nodes are leaving.
+    `instance`: tasks without a current node are given one first (`with_homes`).
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
+    Raises `InvalidInput`: all nodes are leaving.
     """
     _check_leaving(instance, method)
     instance = with_homes(instance)
@@ -635,12 +606,9 @@ def _listed(instance: Instance, unplaced: Any) -> NDArray[np.int32]:
 class ListScheduler:
     """Puts parts on nodes, heaviest first, each where the node's load by weight grows least high.
 
-    Parameters
-    ----------
-    instance
-        Whose staying nodes are used.
-    present
-        (T,) node indices, -1 for none: what is there already. By default nothing but background.
+    `instance`: whose staying nodes are used.
+    `present`: (T,) node indices, -1 for none: what is there already. By default nothing but
+        background.
     """
 
     def __init__(self, instance: Instance, present: NDArray[np.int32] | None = None) -> None:
@@ -656,12 +624,8 @@ class ListScheduler:
     def place(self, parts: Sequence[Ints], loads: Floats) -> Ints:
         """Return the node of each part; -1 for those that fit nowhere.
 
-        Parameters
-        ----------
-        parts
-            Key groups of each part.
-        loads
-            (len(parts), R) loads.
+        `parts`: key groups of each part.
+        `loads`: (len(parts), R) loads.
         """
         used = self._present.copy()
         # the background is part of the height, and is subtracted from the room already
@@ -699,10 +663,8 @@ def bottleneck_of(instance: Instance) -> str:
     Use is the load of all tasks, with the background of the staying nodes, over the capacity of
     these. Of equally used resources the first is taken.
 
-    Raises
-    ------
-    InvalidInput
-        No resource has a capacity on every staying node, so that none can be said to be used most.
+    Raises `InvalidInput`: no resource has a capacity on every staying node, so that none can be
+        said to be used most.
     """
     # leaving nodes: their load counts, as others have to carry it; their capacity does not
     stays = ~instance.nodes.leaving

@@ -50,12 +50,8 @@ REFUSED = 8
 class Room:
     """A placement on the way, and which moves it allows.
 
-    Parameters
-    ----------
-    between
-        The rules of the way; the placement is its start.
-    each
-        Moves that a node takes part in at a time.
+    `between`: the rules of the way; the placement is its start.
+    `each`: moves that a node takes part in at a time.
     """
 
     def __init__(self, between: Between, each: int = 1) -> None:
@@ -242,13 +238,8 @@ class Room:
     def safe(self, step: Step, coming: Floats, going: Floats) -> bool:
         """Whether a step that fits can be made first at no loss, whatever order the rest take.
 
-        Parameters
-        ----------
-        step
-            Which.
-        coming, going
-            (K,) what all moves that are left, this one too, bring to its target, and take from its
-            source: the one has room for all of it, and the other can spare all of it.
+        `coming`, `going`: (K,) what all moves that are left, this one too, bring to its target, and
+            take from its source: the one has room for all of it, and the other can spare all of it.
         """
         move = step[0]
         if self.is_slow or len(step) > 1 or move.task in self._sets.of:
@@ -336,10 +327,7 @@ class _Bounds:
     def needs_referee(self, *, summed: bool) -> tuple[bool, bool]:
         """Whether there are rules that these bounds do not say, and each node keeps by itself.
 
-        Parameters
-        ----------
-        summed
-            Whether loads of links are summed up elsewhere.
+        `summed`: whether loads of links are summed up elsewhere.
         """
         instance = self.instance
         moving = self._between.start < 0
@@ -476,10 +464,7 @@ _IN, _OUT = 1, 2
 class LinkSums:
     """Loads of the links while a batch of moves is made.
 
-    Parameters
-    ----------
-    between
-        The rules of the way; its start is where the tasks are.
+    `between`: the rules of the way; its start is where the tasks are.
     """
 
     def __init__(self, between: Between) -> None:
@@ -516,10 +501,7 @@ class LinkSums:
     def fits(self, step: Step, node: Ints) -> bool:
         """Whether a step keeps every link, beside any of the batch.
 
-        Parameters
-        ----------
-        node
-            (T,) where tasks are before the batch.
+        `node`: (T,) where tasks are before the batch.
         """
         busy = self._busy
         if busy and any(
@@ -582,13 +564,7 @@ AT_ONCE = 512
 
 
 class Waiting:
-    """Steps in their order, until they are taken.
-
-    Parameters
-    ----------
-    steps
-        All of them.
-    """
+    """Steps in their order, until they are taken."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -614,10 +590,7 @@ class Waiting:
     def off(self, busy: Bools) -> Iterator[int]:
         """Go through the numbers of the steps that are on no busy node.
 
-        Parameters
-        ----------
-        busy
-            (N + 1,) mask of nodes, the last for nowhere, which never is; may change on the way.
+        `busy`: (N + 1,) mask of nodes, the last for nowhere, which never is; may change on the way.
         """
         for begin in range(0, len(self._left), AT_ONCE):
             some = self._left[begin : begin + AT_ONCE]
@@ -647,21 +620,10 @@ Tasks on their way stand on more nodes, and beside others.
 class Between:
     """Judges placements on the way from one to another.
 
-    Parameters
-    ----------
-    instance
-        Its rules and its tasks.
-    start, goal
-        (T,) node indices; -1 for tasks that are nowhere yet.
-
-    Attributes
-    ----------
-    instance
-        Without the rules that only the plan must keep.
-    start, goal
-        As given.
-    undecided
-        Whether a placement was refused of which it is not known whether it fits the slots.
+    `instance`: its rules and its tasks.
+    `start`, `goal`: (T,) node indices; -1 for tasks that are nowhere yet.
+    `instance`: without the rules that only the plan must keep.
+    `undecided`: whether a placement was refused of which it is not known whether it fits the slots.
     """
 
     def __init__(self, instance: Instance, start: Ints, goal: Ints) -> None:

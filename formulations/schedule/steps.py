@@ -58,16 +58,10 @@ def find_order(
 
     Moves that take over from one another are one step (`exchanges`), unless that leads nowhere.
 
-    Parameters
-    ----------
-    instance
-        Whose copies and sets say which moves are one step.
-    new_room
-        Makes the start.
-    moves
-        From the start to the goal, each task once.
-    parking
-        Whether tasks may be on a third node for a while.
+    `instance`: whose copies and sets say which moves are one step.
+    `new_room`: makes the start.
+    `moves`: from the start to the goal, each task once.
+    `parking`: whether tasks may be on a third node for a while.
     """
     steps = exchanges(instance, moves)
     if len(steps) == len(moves):

@@ -58,10 +58,7 @@ _CUTS_PER_ROUND = 15
 class StormClient(Client):
     """Placements with a given number of empty nodes, or all of them.
 
-    Parameters
-    ----------
-    empty
-        How many nodes hold nothing; ``None`` for any number.
+    `empty`: how many nodes hold nothing; ``None`` for any number.
     """
 
     most = MOST_PATTERNS
@@ -172,10 +169,7 @@ def best_workers(
 ) -> Dealt:
     """Give the nodes their workers, by the second level where it can be solved.
 
-    Parameters
-    ----------
-    parts
-        What holds every placement as good as `counts`, a best one of the first level.
+    `parts`: what holds every placement as good as `counts`, a best one of the first level.
     """
     plain = Dealt(counts, spread_workers(problem, counts))
     pool = _as_good(parts, float(problem.inner.gain(counts).sum()))

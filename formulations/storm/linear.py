@@ -172,23 +172,12 @@ def build_workers(
 ) -> WorkerModel:
     """Build the model of one level.
 
-    Parameters
-    ----------
-    with_slots
-        Whether slots are distinguished.
-    whole_products
-        As for `formulations.task_allocation.model.build`.
-    least_gain
-        Second level: traffic inside nodes that must be reached, in the instance's unit; the
-        objective is then the traffic inside slots.
-    between
-        First level: traffic between nodes of a plan. Pairs of more stay together, and only the
-        others are in the objective.
-
-    Raises
-    ------
-    UnsuitableMethod
-        Too many products.
+    `with_slots`: whether slots are distinguished.
+    `least_gain`: second level: traffic inside nodes that must be reached, in the instance's unit;
+        the objective is then the traffic inside slots.
+    `between`: first level: traffic between nodes of a plan. Pairs of more stay together, and only
+        the others are in the objective.
+    Raises `UnsuitableMethod`: too many products.
     """
     placement = build(
         instance, alike=slot_keys(instance, jobs), whole_products=whole_products, stars=True
@@ -479,15 +468,11 @@ _KEPT = kept_by(HONOURS | LINEAR_ONLY)
 class Direct:
     """The linearised form of one instance.
 
-    Attributes
-    ----------
-    outcome
-        What came of it, without figures; its trace reports traffic between nodes.
-    bound, slot_bound
-        Proven upper bounds of the traffic inside nodes and inside slots; ``None`` for none.
-    of
-        The traffic of which `bound` leaves `DIGITS` open: all there is, or that of the pairs which
-        may be apart.
+    `outcome`: what came of it, without figures; its trace reports traffic between nodes.
+    `bound`, `slot_bound`: proven upper bounds of the traffic inside nodes and inside slots;
+        ``None`` for none.
+    `of`: the traffic of which `bound` leaves `DIGITS` open: all there is, or that of the pairs
+        which may be apart.
     """
 
     def __init__(
@@ -525,10 +510,7 @@ class Direct:
     def sharpen(self) -> None:
         """Bound the little that is between nodes to its own digits, from the incumbent.
 
-        Raises
-        ------
-        UnsuitableMethod
-            The model would be too large.
+        Raises `UnsuitableMethod`: the model would be too large.
         """
         instance, outcome = self.instance, self.outcome
         if outcome.node is None or self.request.remaining() == 0.0:

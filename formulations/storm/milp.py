@@ -62,11 +62,8 @@ _BOUND_SHARE = 0.2
 def run(instance: Instance, request: Request) -> Outcome:
     """Solve by patterns where they can be listed, else by the linearised form.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A component is in no topology, though there are some; a task may go to leaving nodes only,
-        whose slots do not count; or no form takes the instance.
+    Raises `UnsuitableMethod`: a component is in no topology, though there are some; a task may go
+        to leaving nodes only, whose slots do not count; or no form takes the instance.
     """
     _check_places(instance)
     request, compiling = request.warmed(warm_up)

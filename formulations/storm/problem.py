@@ -67,15 +67,8 @@ class StormJobs:
 def storm_jobs(instance: Instance, method: str) -> StormJobs:
     """Read topologies, workers and slots off an instance.
 
-    Parameters
-    ----------
-    method
-        Named in errors.
-
-    Raises
-    ------
-    UnsuitableMethod
-        The instance has topologies, and some component or task is in none of them.
+    Raises `UnsuitableMethod`: the instance has topologies, and some component or task is in none of
+        them.
     """
     check_topologies(instance, method)
     executors = _executors_of(instance)
@@ -107,10 +100,7 @@ def scheduled_jobs(instance: Instance, method: str) -> StormJobs:
     its even share of all workers. Where nodes are counted, topologies choose among those that are
     chosen for them.
 
-    Raises
-    ------
-    UnsuitableMethod
-        As `storm_jobs`.
+    Raises `UnsuitableMethod`: as `storm_jobs`.
     """
     jobs = storm_jobs(instance, method)
     # without a usable node it is 1, for a slot to be missing
@@ -136,10 +126,7 @@ def slot_keys(instance: Instance, jobs: StormJobs) -> Floats:
 def check_topologies(instance: Instance, method: str) -> None:
     """Refuse components and tasks that belong to no topology where the instance has topologies.
 
-    Raises
-    ------
-    UnsuitableMethod
-        Naming each of the first ones, and what would help.
+    Raises `UnsuitableMethod`: naming each of the first ones, and what would help.
     """
     if not instance.topologies.ids:
         return
@@ -274,12 +261,8 @@ class Densities:
 def density_bound(instance: Instance, problem: StormProblem, seconds: float) -> float | None:
     """Return traffic that no placement has more of inside nodes; ``None`` where nothing is known.
 
-    Parameters
-    ----------
-    problem
-        Classes of nodes and topologies are read; its classes of executors need not be few.
-    seconds
-        Of the wall clock; whenever they are over, there is a bound.
+    `problem`: classes of nodes and topologies are read; its classes of executors need not be few.
+    `seconds`: of the wall clock; whenever they are over, there is a bound.
     """
     total, ends = instance.total_traffic, time.perf_counter() + seconds
     # of local_first streams all may stay
@@ -538,10 +521,7 @@ class WorkerRows(Rows):
     most ⌊(sum of their sizes)/2⌋ (Chvátal-Gomory with multipliers 1/2; for single executors: no two
     patterns hold two of the same three).
 
-    Attributes
-    ----------
-    empty
-        How many nodes must hold nothing; ``None`` for any number.
+    `empty`: how many nodes must hold nothing; ``None`` for any number.
     """
 
     def __init__(self, problem: StormProblem, states: States) -> None:
@@ -605,17 +585,8 @@ class WorkerRows(Rows):
     def add_cuts(self, counts: Integers, value: Floats, most: int) -> int:
         """Add the cuts that a fractional solution violates most.
 
-        Parameters
-        ----------
-        counts, value
-            (…, C) counts and values of the patterns it uses.
-        most
-            Cuts to add.
-
-        Returns
-        -------
-        int
-            How many were added.
+        `counts`, `value`: (…, C) counts and values of the patterns it uses.
+        Returns how many were added.
         """
         size = self.problem.inner.sizes
         found = []

@@ -47,10 +47,7 @@ def feasible_start(
 
     Slots are made anew where a start says nodes only. Nothing starts on a leaving node.
 
-    Parameters
-    ----------
-    heuristics
-        Run those of the family, too.
+    `heuristics`: run those of the family, too.
     """
     candidates: list[tuple[Any, Any, bool]] = []
     if request.warm_start is not None:
@@ -135,17 +132,7 @@ _OVERHEAD = 500
 class FirstPlan:
     """Looks for a placement among the states that nodes can hold.
 
-    Parameters
-    ----------
-    problem, states
-        What is placed, and all that a node may hold.
-    rows
-        The rows that a placement keeps.
-
-    Attributes
-    ----------
-    skipped
-        Whether two nodes held too much to look at every way of assigning it.
+    `skipped`: whether two nodes held too much to look at every way of assigning it.
     """
 
     def __init__(self, problem: StormProblem, states: States, rows: Rows) -> None:
@@ -160,15 +147,8 @@ class FirstPlan:
     def find(self, values: list[Floats]) -> Integers | None:
         """Return an improved placement; ``None`` where the beam ends before the nodes do.
 
-        Parameters
-        ----------
-        values
-            For each class of nodes the worth of the states that fit it, in their order.
-
-        Returns
-        -------
-        (N, C) array
-            Executors of each class on the nodes, listed class by class.
+        `values`: for each class of nodes the worth of the states that fit it, in their order.
+        Returns (N, C) array: executors of each class on the nodes, listed class by class.
         """
         if not 0 < len(self.of_node) <= _MOST_NODES:
             return None
@@ -178,10 +158,7 @@ class FirstPlan:
     def better(self, counts: Integers, seed: int) -> Integers:
         """Return a placement at least as good as the one given: pairs assigned anew, with kicks.
 
-        Parameters
-        ----------
-        counts
-            (N, C), nodes listed class by class.
+        `counts`: (N, C), nodes listed class by class.
         """
         rng = np.random.default_rng(seed)
         best = self._improved(self.states.number(counts))

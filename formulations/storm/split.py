@@ -62,19 +62,11 @@ def next_part(count, part, first):  # type: ignore[no-untyped-def]
 def fill_splits(size, stride, gain, largest, needed):  # type: ignore[no-untyped-def]
     """Fill the tables of the best splits.
 
-    Parameters
-    ----------
-    size, stride, gain
-        Of the topology's classes of executors and its states.
-    largest
-        Most executors in a slot.
-    needed
-        (workers + 1, S) which splits are asked for; changed.
-
-    Returns
-    -------
-    tuple
-        (workers + 1, S) best gain inside the slots, -inf where there is none; and the first part.
+    `size`, `stride`, `gain`: of the topology's classes of executors and its states.
+    `largest`: most executors in a slot.
+    `needed`: (workers + 1, S) which splits are asked for; changed.
+    Returns (workers + 1, S) best gain inside the slots, -inf where there is none; and the first
+        part.
     """
     most, num_states = needed.shape[0] - 1, needed.shape[1]
     count = np.zeros(len(size), np.int64)
@@ -127,10 +119,7 @@ def fill_splits(size, stride, gain, largest, needed):  # type: ignore[no-untyped
 class Splitter:
     """Splits the executors of one topology.
 
-    Attributes
-    ----------
-    classes
-        The topology's classes of executors.
+    `classes`: the topology's classes of executors.
     """
 
     def __init__(self, problem: StormProblem, job: int) -> None:
@@ -192,10 +181,7 @@ def greedy_split(instance: Instance, tasks: Integers, workers: int, node: int) -
 
     The executors with least traffic get the workers that would stay empty.
 
-    Returns
-    -------
-    ndarray or None
-        (…,) worker of each of `tasks`; ``None`` where a slot's limits do not let it.
+    Returns (…,) worker of each of `tasks`; ``None`` where a slot's limits do not let it.
     """
     rate = instance.adjacency[tasks][:, tasks].toarray()
     order = np.argsort(-rate.sum(axis=1), kind="stable")
@@ -251,10 +237,7 @@ def in_order_now(running: Sequence[Worker]) -> list[int]:
 def in_order(node: Integers, slot: Integers, running: Sequence[Worker] = ()) -> Integers:
     """(T,) slots numbered anew: those of a node by their first executors.
 
-    Parameters
-    ----------
-    running
-        Slots, by node and number, that come first, whether they hold executors or not.
+    `running`: slots, by node and number, that come first, whether they hold executors or not.
     """
     width = int(slot.max(initial=0)) + 1
     _, first, where = np.unique(node * width + slot, return_index=True, return_inverse=True)
@@ -291,14 +274,9 @@ def transported(
 ) -> Integers | None:
     """Return (P, N) whole numbers between low and high, their sums within bounds; the least ones.
 
-    Parameters
-    ----------
-    low, high
-        (P, N) bounds of each.
-    fewest, most
-        (P,) bounds of each topology's sum.
-    slots
-        (N,) bound of each node's sum.
+    `low`, `high`: (P, N) bounds of each.
+    `fewest`, `most`: (P,) bounds of each topology's sum.
+    `slots`: (N,) bound of each node's sum.
     """
     missing = np.maximum(fewest - low.sum(axis=1), 0)
     room = slots - low.sum(axis=0)
@@ -328,12 +306,9 @@ def place(
 
     Slots are those of the best split of each node; of a greedy one where the best takes too long.
 
-    Parameters
-    ----------
-    counts, workers
-        (N', C) executors of each class and (N', P) workers, usable nodes listed class by class.
-    quick
-        Split greedily.
+    `counts`, `workers`: (N', C) executors of each class and (N', P) workers, usable nodes listed
+        class by class.
+    `quick`: split greedily.
     """
     near = instance.tasks.node
     node = deal(problem.groups, problem.classes, counts, near).astype(np.int64)

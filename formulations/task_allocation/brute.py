@@ -88,34 +88,19 @@ def next_better(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Go on to the next assignment that keeps these rules and collocates more than `best`.
 
-    Parameters
-    ----------
-    walk
-        Where to go on.
-    guard
-        Sets, inflow and copies, under the tasks that stand.
-    rate
-        (T, T) symmetric traffic of pairs, tasks in their order as in all that follows.
-    load, room, floor
-        (T, R), (N, R), (N, R).
-    may
-        (T, N) where tasks may go.
-    label
-        (T, 2) task, and class of interchangeable tasks (contiguous; -1 distinguishes a task from
-        all others).
-    node_class
-        (N,) class of identical nodes, -1 for unusable ones.
-    price, budget
-        (T, K) what a migration of each task takes of each budget; (K,) what there is of it.
-    best
-        Gain to beat.
-    most
-        Partial assignments at which to stop.
-
-    Returns
-    -------
-    bool
-        Whether one was found; else all are seen, or `most` is reached.
+    `walk`: where to go on.
+    `guard`: sets, inflow and copies, under the tasks that stand.
+    `rate`: (T, T) symmetric traffic of pairs, tasks in their order as in all that follows.
+    `load`, `room`, `floor`: (T, R), (N, R), (N, R).
+    `may`: (T, N) where tasks may go.
+    `label`: (T, 2) task, and class of interchangeable tasks (contiguous; -1 distinguishes a task
+        from all others).
+    `node_class`: (N,) class of identical nodes, -1 for unusable ones.
+    `price`, `budget`: (T, K) what a migration of each task takes of each budget; (K,) what there is
+        of it.
+    `best`: gain to beat.
+    `most`: partial assignments at which to stop.
+    Returns whether one was found; else all are seen, or `most` is reached.
     """
     num_tasks, num_nodes = may.shape
     num_resources = load.shape[1]
@@ -196,10 +181,7 @@ def _whole(walk, guard, floor, node_class):  # type: ignore[no-untyped-def]
 def run(instance: Instance, request: Request) -> Outcome:
     """Try all assignments of an instance.
 
-    Raises
-    ------
-    UnsuitableMethod
-        There are more than `MOST_ASSIGNMENTS`.
+    Raises `UnsuitableMethod`: there are more than `MOST_ASSIGNMENTS`.
     """
     objective = request.objective or METHOD.objective
     by_pairs = objective == METHOD.objective and not instance.flows.local
@@ -337,10 +319,8 @@ JUDGED = tuple(name for name, figure in OBJECTIVES.items() if figure.value is no
 def best_by_figure(instance: Instance, request: Request, objective: str) -> Outcome:
     """Try all assignments to allowed nodes, of those that stay where a task has one.
 
-    Raises
-    ------
-    UnsuitableMethod
-        There are more than `MOST`, or the figure is unknown of plans for this instance.
+    Raises `UnsuitableMethod`: there are more than `MOST`, or the figure is unknown of plans for
+        this instance.
     """
     places = [_places(instance, task) for task in range(instance.num_tasks)]
     count = math.prod(map(len, places))

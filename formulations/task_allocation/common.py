@@ -40,15 +40,8 @@ UNDECIDED = "not known within the work limit: whether a better assignment to nod
 def check_known(instance: Instance, objective: Figure, node: Ints) -> None:
     """Refuse an objective that plans for the instance have no value of.
 
-    Parameters
-    ----------
-    node
-        (T,) any placement of all tasks.
-
-    Raises
-    ------
-    UnsuitableMethod
-        Names the figure.
+    `node`: (T,) any placement of all tasks.
+    Raises `UnsuitableMethod`: names the figure.
     """
     placement = Placement(instance, node)
     for figure in objective.singles:

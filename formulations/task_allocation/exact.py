@@ -48,10 +48,8 @@ LINEAR = "local_first streams: proved by the linear model of imc-milp, patterns 
 def run(instance: Instance, request: Request) -> Outcome:
     """Allocate the tasks of an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        There are more classes of tasks than ``max_classes``, or too many with nodes of their own.
+    Raises `UnsuitableMethod`: there are more classes of tasks than ``max_classes``, or too many
+        with nodes of their own.
     """
     # where repair finishes the plan: of what is not kept here, nothing distinguishes tasks
     instance = without_limits(instance, limits_set(instance).keys() - rules_of(_FORMS))

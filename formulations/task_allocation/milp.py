@@ -79,17 +79,9 @@ _TOLERANCE = 1e-6
 def run(name: str, instance: Instance, request: Request, *, empties: bool = True) -> Outcome:
     """Build the model, hand it to the solver level by level, read the placement back.
 
-    Parameters
-    ----------
-    name
-        The method.
-    empties
-        Whether what is on leaving nodes must leave them.
-
-    Raises
-    ------
-    UnsuitableMethod
-        The model would be too large, or the solver takes integers only and a figure is continuous.
+    `empties`: whether what is on leaving nodes must leave them.
+    Raises `UnsuitableMethod`: the model would be too large, or the solver takes integers only and a
+        figure is continuous.
     """
     request.start()  # an incumbent, should Ctrl-C come while the model is built
     solve = _Solve(name, instance, request, empties=empties)
@@ -119,12 +111,8 @@ def pose(name: str, instance: Instance, request: Request) -> PosedModel:
 class _Solve:
     """One model, its levels, and the best plan so far.
 
-    Attributes
-    ----------
-    node
-        (T,) the best plan so far; ``None`` without one.
-    values
-        Its levels, each rounded and less for the better plan.
+    `node`: (T,) the best plan so far; ``None`` without one.
+    `values`: its levels, each rounded and less for the better plan.
     """
 
     def __init__(
@@ -363,10 +351,7 @@ def _settled(
 def find_plan(instance: Instance, request: Request) -> Ints | None:
     """Return any plan that keeps what `imc-milp` keeps, of an instance that is small enough.
 
-    Parameters
-    ----------
-    request
-        Its seed and its clock count.
+    `request`: its seed and its clock count.
     """
     if instance.num_tasks * instance.num_nodes > _PLAN_CELLS:
         return None

@@ -139,28 +139,16 @@ def build(
 ) -> AllocationModel:
     """Build the model, without an objective.
 
-    Parameters
-    ----------
-    break_symmetry
-        Number the identical nodes by their first task.
-    alike
-        (N, k) numbers in which such nodes must be alike, too.
-    whole_products
-        Declare the products integer, which a solver without continuous variables needs; they are
-        0 or 1 in every optimum anyway.
-    products
-        Without them it knows no traffic inside nodes.
-    empties
-        Whether what is on leaving nodes must leave them.
-    stars
-        Add their rows, which no placement breaks.
-    method, others
-        Whose model it is, and what to use where that would be too large, for messages.
-
-    Raises
-    ------
-    UnsuitableMethod
-        Too many products.
+    `break_symmetry`: number the identical nodes by their first task.
+    `alike`: (N, k) numbers in which such nodes must be alike, too.
+    `whole_products`: declare the products integer, which a solver without continuous variables
+        needs; they are 0 or 1 in every optimum anyway.
+    `products`: without them it knows no traffic inside nodes.
+    `empties`: whether what is on leaving nodes must leave them.
+    `stars`: add their rows, which no placement breaks.
+    `method`, `others`: whose model it is, and what to use where that would be too large, for
+        messages.
+    Raises `UnsuitableMethod`: too many products.
     """
     kind, allowed, target = placing_masks(instance)
     pairs = instance.pairs if products else _none_of(instance.pairs)
@@ -244,14 +232,9 @@ def solve_exactly(
 ) -> tuple[LinearSolution, int]:
     """Solve until the placement keeps all rules exactly; return the answer and the cuts made.
 
-    Parameters
-    ----------
-    kept
-        Names of the violations that count.
-    solve
-        Solves the model as it stands, in the time that the request has left.
-    worse
-        Whether a placement is to be cut off though it keeps all rules.
+    `kept`: names of the violations that count.
+    `solve`: solves the model as it stands, in the time that the request has left.
+    `worse`: whether a placement is to be cut off though it keeps all rules.
     """
 
     def refused(x: Floats) -> bool:
@@ -269,10 +252,7 @@ def solve_exactly(
 def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozenset[str]) -> bool:
     """Add rows that a placement breaks, where it breaks a rule; return whether it does.
 
-    Parameters
-    ----------
-    kept
-        Names of the violations that count.
+    `kept`: names of the violations that count.
     """
     placement = Placement(instance, node)
     found = [violation for violation in broken(placement) if violation.rule in kept]
@@ -420,14 +400,8 @@ def node_keys(instance: Instance, names: set[str]) -> Floats | None:
 class FigureRows:
     """The expressions of one model.
 
-    Parameters
-    ----------
-    instance
-        What is measured.
-    made
-        The model, whose columns say where tasks are and which pairs are together.
-    rules
-        Which moves are migrations.
+    `made`: the model, whose columns say where tasks are and which pairs are together.
+    `rules`: which moves are migrations.
     """
 
     def __init__(self, instance: Instance, made: AllocationModel, rules: PlaceRules) -> None:

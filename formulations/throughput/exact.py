@@ -64,10 +64,8 @@ _TRAFFIC_SECONDS = 5.0
 def run(instance: Instance, request: Request) -> Outcome:
     """Place the tasks of an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        Links enclose several nodes, tasks are too unlike, or nodes have too many patterns.
+    Raises `UnsuitableMethod`: links enclose several nodes, tasks are too unlike, or nodes have too
+        many patterns.
     """
     request, compiled = request.warmed(warm_up)
     clock = Clock(request.deadline, None)
@@ -212,12 +210,8 @@ def bottleneck(
 ) -> Bottleneck:
     """Set up the driver: the highest utilisation of a node is the value of its pattern.
 
-    Parameters
-    ----------
-    low
-        A utilisation that every placement has at least somewhere.
-    least_gain
-        Least traffic inside nodes, where one is asked for.
+    `low`: a utilisation that every placement has at least somewhere.
+    `least_gain`: least traffic inside nodes, where one is asked for.
     """
 
     def measure(counts: Counts) -> float:
@@ -253,10 +247,8 @@ def fewest(
 ) -> Outcome:
     """Choose the patterns that keep all limits with the fewest moves, or nodes in use.
 
-    Raises
-    ------
-    UnsuitableMethod
-        As of `grouped`; or nodes have more patterns than an integer program takes.
+    Raises `UnsuitableMethod`: as of `grouped`; or nodes have more patterns than an integer program
+        takes.
     """
     objective, method = str(request.objective), "throughput-exact"
     check_moves(instance, objective, method)

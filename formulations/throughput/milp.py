@@ -169,17 +169,11 @@ def build(
 ) -> RateModel:
     """Build the model.
 
-    Parameters
-    ----------
-    binding
-        The instance without the limits that the rate measures.
-    measured
-        Whether what saturates counts: without, any placement that keeps all else is as good; with,
-        nothing is where there is no room for it.
-    low, high
-        Between which θ is.
-    counting
-        What is minimised instead of θ: moves, or nodes in use.
+    `binding`: the instance without the limits that the rate measures.
+    `measured`: whether what saturates counts: without, any placement that keeps all else is as
+        good; with, nothing is where there is no room for it.
+    `low`, `high`: between which θ is.
+    `counting`: what is minimised instead of θ: moves, or nodes in use.
     """
     rules, places = place_rules(binding), places_of(instance)
     kind, _, target = placing_masks(binding)
@@ -303,10 +297,7 @@ _NEAR = 2e-6
 def run(instance: Instance, request: Request) -> Outcome:
     """Place the tasks of an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        The model would be too large.
+    Raises `UnsuitableMethod`: the model would be too large.
     """
     check_products(METHOD.name, instance, MOST_PRODUCTS, OTHERS)
     if request.objective in (MOVES, NODES):

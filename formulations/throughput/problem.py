@@ -124,25 +124,15 @@ def list_patterns(  # type: ignore[no-untyped-def]
         out(x) = Σ_g x_g Σ_h rate[g, h] (size_h − x_h),
         in(x) = Σ_h x_h Σ_g rate[g, h] (size_g − x_g)
 
-    Parameters
-    ----------
-    sizes, load, rate
-        (G,) tasks of each group, (G, R) load of one, (G, G) traffic from one task to one other.
-    cost
-        (2, R) what a unit of traffic costs its sender and its receiver.
-    most, hard, floor
-        (G,) most tasks of a group, (R,) largest and smallest load.
-    room, link, barred
-        (R,) and (3,) what saturates (`places.Places`); whether a task there carries nothing.
-    limit, budget
-        Highest utilisation of interest; contents looked at before giving up.
-    rows, values
-        Output: (M, G) contents and (M,) highest utilisations.
-
-    Returns
-    -------
-    int
-        How many there are: -1 where they are more than M, or than the budget lets find.
+    `sizes`, `load`, `rate`: (G,) tasks of each group, (G, R) load of one, (G, G) traffic from one
+        task to one other.
+    `cost`: (2, R) what a unit of traffic costs its sender and its receiver.
+    `most`, `hard`, `floor`: (G,) most tasks of a group, (R,) largest and smallest load.
+    `room`, `link`, `barred`: (R,) and (3,) what saturates (`places.Places`); whether a task there
+        carries nothing.
+    `limit`, `budget`: highest utilisation of interest; contents looked at before giving up.
+    `rows`, `values`: output: (M, G) contents and (M,) highest utilisations.
+    Returns how many there are: -1 where they are more than M, or than the budget lets find.
     """
     groups, resources = load.shape
     last = groups - 1
@@ -304,17 +294,10 @@ class Listed:
 def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool = False) -> Grouped:
     """Write an instance in counts.
 
-    Parameters
-    ----------
-    binding
-        The instance without the limits that the rate measures.
-    moves
-        Whether moves are counted though no limit bounds them.
-
-    Raises
-    ------
-    UnsuitableMethod
-        A link encloses several nodes, or tasks are too unlike in whom they send to.
+    `binding`: the instance without the limits that the rate measures.
+    `moves`: whether moves are counted though no limit bounds them.
+    Raises `UnsuitableMethod`: a link encloses several nodes, or tasks are too unlike in whom they
+        send to.
     """
     places = places_of(instance)
     if not places.single:
@@ -417,10 +400,7 @@ STARTS = ("throughput-search",)
 def check_moves(instance: Instance, objective: str, method: str) -> None:
     """Refuse to count moves where no task has a node.
 
-    Raises
-    ------
-    UnsuitableMethod
-        That is so.
+    Raises `UnsuitableMethod`: that is so.
     """
     if objective == MOVES and not (instance.tasks.node >= 0).any():
         reason = "needs tasks[].node (the current placement) to count moves"
@@ -433,12 +413,8 @@ def good_starts(binding: Instance, request: Request, *, searched: bool) -> list[
 
     Nothing on leaving nodes that may go elsewhere: models do not know such placements.
 
-    Parameters
-    ----------
-    binding
-        The instance without the limits that the rate measures.
-    searched
-        Whether the searches of the family are asked, too.
+    `binding`: the instance without the limits that the rate measures.
+    `searched`: whether the searches of the family are asked, too.
     """
     given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if binding.has_current and not request.cold:
@@ -497,10 +473,7 @@ def rank_of(
 def finished(instance: Instance, outcome: Outcome, low: float) -> Outcome:
     """Write the bound, the levels below the rate and notes into an outcome.
 
-    Parameters
-    ----------
-    low
-        Highest utilisation that every placement has at least.
+    `low`: highest utilisation that every placement has at least.
     """
     outcome.bound = rate_at(low) if low > 0 else None
     outcome.rank = rank_of(instance)
@@ -550,10 +523,7 @@ _EQUAL_LOADS = 1e-9
 def emptied_first(run: Run) -> Run:
     """Make of a method one that empties leaving nodes, and gives way where nothing else carries.
 
-    Parameters
-    ----------
-    run
-        Solves an instance without leaving nodes, and keeps lists of allowed nodes.
+    `run`: solves an instance without leaving nodes, and keeps lists of allowed nodes.
     """
 
     @wraps(run)
@@ -623,10 +593,7 @@ _TOP = 1e12
 def least_load(instance: Instance, lost: int | None = None) -> float:
     """Return a utilisation that every placement has at least somewhere.
 
-    Parameters
-    ----------
-    lost
-        A node that takes no part.
+    `lost`: a node that takes no part.
     """
     left = np.arange(instance.num_nodes) != lost
     places = places_of(instance)

@@ -125,22 +125,12 @@ class Scaling:
 def scale(instance: Instance, rate: float, *, like: str | None = None, seed: int = 0) -> Scaling:
     """Choose how many tasks each operator has, on how many nodes, and where.
 
-    Parameters
-    ----------
-    instance
-        With loads and rates at the current input.
-    rate
-        Multiple of the current input to be carried.
-    like
-        Id of the node that further nodes are like; of those with machine types the first of each,
-        else the largest that stays, when left out.
-    seed
-        Of the search.
-
-    Raises
-    ------
-    InvalidInput
-        The rate is not between 0 and 1e9, nothing grows with the input, or an unknown node.
+    `instance`: with loads and rates at the current input.
+    `rate`: multiple of the current input to be carried.
+    `like`: id of the node that further nodes are like; of those with machine types the first of
+        each, else the largest that stays, when left out.
+    Raises `InvalidInput`: the rate is not between 0 and 1e9, nothing grows with the input, or an
+        unknown node.
     """
     if not 0 < rate < 1e9:
         raise InvalidInput(Problem("--target-rate", rate, "must be above 0 and below 1e9"))
@@ -587,10 +577,8 @@ class _Search:
     def _cheapest(self, further: int) -> Any:
         """Return the cheapest plan found, with its parallelism and instance, if there is any.
 
-        Parameters
-        ----------
-        further
-            Nodes of each kind that may be added at least, where any may; as many as tasks do.
+        `further`: nodes of each kind that may be added at least, where any may; as many as tasks
+            do.
         """
         ids = [self.instance.operators.ids[o] for o in self.operators]
         whole = bool((self.low == self.high).all())

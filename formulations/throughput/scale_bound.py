@@ -48,14 +48,8 @@ class Boxes:
 class BoxSearch:
     """Branch and bound over numbers of tasks on fixed nodes.
 
-    Parameters
-    ----------
-    counts
-        Operators and the nodes.
-    low, high
-        (O,) least and greatest numbers.
-    work
-        Contents of nodes after which the rest is left open.
+    `low`, `high`: (O,) least and greatest numbers.
+    `work`: contents of nodes after which the rest is left open.
     """
 
     def __init__(self, counts: Counts, low: Counts64, high: Counts64, work: float) -> None:
@@ -219,27 +213,13 @@ def most_worth(  # type: ignore[no-untyped-def]
 ):
     """Find what a node may hold is worth at most, at numbers of tasks of a box.
 
-    Parameters
-    ----------
-    load, each, rate, price
-        As of `Counts`.
-    room, link
-        (R,) and (3,) of the node.
-    least, most
-        (O,) smallest and greatest part of its operator that a task has.
-    high
-        (O,) most tasks.
-    prices
-        (P, O) worth of all of an operator.
-    limit
-        Contents after which to stop.
-    worth
-        (P,) output: the most, 0 at least.
-
-    Returns
-    -------
-    int
-        Contents looked at; above the limit nothing is known.
+    `room`, `link`: (R,) and (3,) of the node.
+    `least`, `most`: (O,) smallest and greatest part of its operator that a task has.
+    `high`: (O,) most tasks.
+    `prices`: (P, O) worth of all of an operator.
+    `limit`: contents after which to stop.
+    `worth`: (P,) output: the most, 0 at least.
+    Returns contents looked at; above the limit nothing is known.
     """
     operators, resources = load.shape
     counts = np.zeros(operators, dtype=np.int64)
@@ -331,14 +311,8 @@ class Offer(NamedTuple):
 class PartsBound:
     """Refutes numbers of nodes; `programs` counts linear programs that were solved.
 
-    Parameters
-    ----------
-    counts
-        The problem; its numbers of tasks play no part.
-    offers
-        Classes of nodes.
-    most
-        Linear programs after which nothing is claimed.
+    `counts`: the problem; its numbers of tasks play no part.
+    `most`: linear programs after which nothing is claimed.
     """
 
     def __init__(self, counts: Counts, offers: list[Offer], most: int = 4000) -> None:

@@ -141,19 +141,10 @@ class Counts:
     def best(self, tasks: Counts64, work: int, most_nodes: int | None = None) -> Any:
         """Place so many tasks on the cheapest nodes, with most traffic inside.
 
-        Parameters
-        ----------
-        tasks
-            (O,) of each operator, or kind of tasks.
-        work
-            States of the dynamic program × contents of nodes.
-        most_nodes
-            Nodes that may be used, if not all; their number is part of the state then.
-
-        Returns
-        -------
-        tuple | None | bool
-            Cost, traffic inside, (V, O) counts; ``None`` where no placement is, ``False`` where
+        `tasks`: (O,) of each operator, or kind of tasks.
+        `work`: states of the dynamic program × contents of nodes.
+        `most_nodes`: nodes that may be used, if not all; their number is part of the state then.
+        Returns cost, traffic inside, (V, O) counts; ``None`` where no placement is, ``False`` where
             more work than `work` is needed to know.
         """
         numbers = 1 if most_nodes is None else min(most_nodes, len(self.cost)) + 1
@@ -208,19 +199,12 @@ class Counts:
 def place_one(rows, offset, gains, value, shape, taken):  # type: ignore[no-untyped-def]
     """Let one node hold any of its contents, after those before it.
 
-    Parameters
-    ----------
-    rows, offset, gains
-        (M, O) contents, their (M,) distances in the table of states, and what they gain.
-    value, shape
-        (S,) best value of each state, a number of tasks of each operator that are placed.
-    taken
-        (S,) output: the contents that were chosen to get there.
-
-    Returns
-    -------
-    array
-        (S,) best values with this node.
+    `rows`, `offset`, `gains`: (M, O) contents, their (M,) distances in the table of states, and
+        what they gain.
+    `value`, `shape`: (S,) best value of each state, a number of tasks of each operator that are
+        placed.
+    `taken`: (S,) output: the contents that were chosen to get there.
+    Returns (S,) best values with this node.
     """
     found = np.full(len(value), -np.inf)
     at = np.zeros(len(shape), dtype=np.int64)
@@ -251,19 +235,10 @@ def anneal(  # type: ignore[no-untyped-def]
 ):
     """Add, drop and move tasks so that no node is too full, and tasks are few, by annealing.
 
-    Parameters
-    ----------
-    load, each, rate, price, room, link, low, high, key_groups
-        As of `Counts`.
-    start, steps, random
-        (V, O) counts to begin with; moves tried; state of the generator (`draws.seeded`).
-    best
-        (V, O) output: the best counts.
-
-    Returns
-    -------
-    float
-        What the fullest nodes of `best` exceed their room by, as a part of it, added up.
+    `start`, `steps`, `random`: (V, O) counts to begin with; moves tried; state of the generator
+        (`draws.seeded`).
+    `best`: (V, O) output: the best counts.
+    Returns what the fullest nodes of `best` exceed their room by, as a part of it, added up.
     """
     nodes, operators = start.shape
     resources = load.shape[1]

@@ -431,17 +431,9 @@ def link_change(fixed, state, n, total, extra, touched, counted, shares):
 def one_pass(fixed, state, objective, num_classes):
     """Take every operator once, in order, to the best node that holds it.
 
-    Parameters
-    ----------
-    fixed, state
-        What stays, and what changes in place.
-    objective, num_classes
-        One of the codes above; classes of nodes by their use.
-
-    Returns
-    -------
-    int
-        Operators that were placed or changed their node.
+    `fixed`, `state`: what stays, and what changes in place.
+    `objective`, `num_classes`: one of the codes above; classes of nodes by their use.
+    Returns operators that were placed or changed their node.
     """
     num_nodes = len(state.load)
     num_links = len(fixed.link_limit)

@@ -54,23 +54,13 @@ GAP = 1.0
 class UnitSolver:
     """Solves the balance MILP over units, within the time of a request.
 
-    Parameters
-    ----------
-    request
-        Back end, time limit, seed, threads and the option ``balance_gap``.
-
-    Attributes
-    ----------
-    build_seconds
-        Spent on building models so far.
-    notes
-        What a reader of the result should know.
-    name
-        Name and version of the back end that ran last; ``None`` while none was needed.
-    stopped, interrupted
-        Whether time is up or the user interrupted: no further round; whether it was the user.
-    proven_infeasible
-        Whether the last model was shown to have no solution.
+    `request`: back end, time limit, seed, threads and the option ``balance_gap``.
+    `build_seconds`: spent on building models so far.
+    `notes`: what a reader of the result should know.
+    `name`: name and version of the back end that ran last; ``None`` while none was needed.
+    `stopped`, `interrupted`: whether time is up or the user interrupted: no further round; whether
+        it was the user.
+    `proven_infeasible`: whether the last model was shown to have no solution.
     """
 
     def __init__(self, request: Request) -> None:
@@ -166,12 +156,8 @@ class Round:
 def run(instance: Instance, request: Request) -> Outcome:
     """Run ALBIC for one period; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
-    SolverError
-        A solver's claim does not survive our own count.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
+    Raises `SolverError`: a solver's claim does not survive our own count.
     """
     request, compiled = request.warmed(warm_up)
     solver = UnitSolver(request)
@@ -213,17 +199,7 @@ def plan_rounds(
     options: Mapping[str, Any],
     seed: int,
 ) -> list[Round]:
-    """Run steps 1 to 4 and return every round; the last one ended it.
-
-    Parameters
-    ----------
-    instance, problem
-        What is planned, and its arrays.
-    solver
-        Of the MILP.
-    options, seed
-        Of the method.
-    """
+    """Run steps 1 to 4 and return every round; the last one ended it."""
     rng = np.random.default_rng(seed)
     pairs = beneficial_pairs(instance, float(options["score_factor"]))
     # step 1 has scored the pairs; step 2 joins those that are together, step 3 pins one apart

@@ -52,17 +52,8 @@ def beneficial_pairs(instance: Instance, score_factor: float) -> DirectedPairs:
     all key groups of the operators to which the operator of g_i sends, itself excepted. Key groups
     without an operator count as those of one operator.
 
-    Parameters
-    ----------
-    instance
-        With traffic.
-    score_factor
-        sF: 1 asks for more than the average, 2 for more than twice of it.
-
-    Raises
-    ------
-    InvalidInput
-        More than `optim.format.traffic.MAX_PAIRS` pairs pass.
+    `score_factor`: sF: 1 asks for more than the average, 2 for more than twice of it.
+    Raises `InvalidInput`: more than `optim.format.traffic.MAX_PAIRS` pairs pass.
     """
     flows, tasks = instance.flows, instance.num_tasks
     out = np.bincount(flows.source, flows.rate, tasks).astype(np.float64)
@@ -115,18 +106,10 @@ def _check_size(count: int) -> None:
 def merge_pairs(pairs: DirectedPairs, num_tasks: int) -> list[Indices]:
     """Return the sets that pairs merge into: the connected components.
 
-    Parameters
-    ----------
-    pairs
-        Collocated pairs.
-    num_tasks
-        T.
-
-    Returns
-    -------
-    list of ndarray
-        Members of each set in ascending order; sets by their first member. Every set has at least
-        two members; key groups of no pair are in none.
+    `pairs`: collocated pairs.
+    `num_tasks`: T.
+    Returns members of each set in ascending order; sets by their first member. Every set has at
+        least two members; key groups of no pair are in none.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -163,16 +146,9 @@ def choose_pins(
     goes there. Where the node leaves, is not allowed for a member or costs more than the budget
     holds, the other node of the first and third case is tried, then the next pair.
 
-    Parameters
-    ----------
-    units
-        The units of the round.
-    candidates
-        Pairs on different nodes (the paper's toBeColGrps).
-    pairs_per_round
-        How many to pin; the paper pins one.
-    rng
-        Breaks ties.
+    `candidates`: pairs on different nodes (the paper's toBeColGrps).
+    `pairs_per_round`: how many to pin; the paper pins one.
+    `rng`: breaks ties.
     """
     pins = Pins()
     shuffled = rng.permutation(len(candidates.rate))
@@ -248,12 +224,8 @@ class Units:
     def of(cls, problem: BalanceProblem, parts: Iterable[Indices]) -> Units:
         """Make each part one unit, and every other key group a unit of its own.
 
-        Parameters
-        ----------
-        problem
-            Where members of a part are at home on one node.
-        parts
-            Disjoint.
+        `problem`: where members of a part are at home on one node.
+        `parts`: disjoint.
         """
         # each unit is named by its first key group
         first = np.arange(problem.num_tasks)
@@ -273,10 +245,7 @@ class Units:
         Loads, costs, resources and what is taken of budgets are added over the members; a unit may
         go where all its members may.
 
-        Parameters
-        ----------
-        pins
-            Unit to the node it must be on.
+        `pins`: unit to the node it must be on.
         """
         problem = self.problem
         paid = np.where(problem.is_free, 0.0, 1.0)
@@ -349,23 +318,10 @@ def balanced_parts(
     METIS may leave parts empty where few vertices are heavy; the key groups are then dealt out,
     heaviest first, each to the lightest part.
 
-    Parameters
-    ----------
-    adjacency
-        (T, T) symmetric pair rates.
-    members
-        The key groups to cut.
-    weight
-        (len(members),) their weights.
-    num_parts
-        At least 2, at most as many as there are members.
-    seed
-        Of METIS.
-
-    Returns
-    -------
-    list of ndarray
-        `num_parts` parts, none empty, members in ascending order, by first member.
+    `adjacency`: (T, T) symmetric pair rates.
+    `weight`: (len(members),) their weights.
+    `num_parts`: at least 2, at most as many as there are members.
+    Returns `num_parts` parts, none empty, members in ascending order, by first member.
     """
     label = _metis(adjacency[members][:, members], weight, num_parts, seed)
     if len(np.unique(label)) < num_parts:
@@ -449,21 +405,11 @@ def split_sets(
     A set is cut into the fewest parts whose even share would stay below the tighter limit; parts
     that still break one are cut again.
 
-    Parameters
-    ----------
-    instance
-        For the traffic between the members.
-    sets
-        From `heuristics.rebalancing.albic_sets.merge_pairs`.
-    limits
-        What a part must stay below.
-    rng
-        Breaks ties.
-
-    Returns
-    -------
-    list of ndarray
-        Parts; those of one key group are among them.
+    `instance`: for the traffic between the members.
+    `sets`: from `heuristics.rebalancing.albic_sets.merge_pairs`.
+    `limits`: what a part must stay below.
+    `rng`: breaks ties.
+    Returns parts; those of one key group are among them.
     """
     done: list[Indices] = []
     # a stack: parts of a set are looked at before the next set

@@ -180,10 +180,7 @@ class Run:
 def run(instance: Instance, request: Request) -> Outcome:
     """Rebalance an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
     """
     request, compiled = request.warmed(warm_up)
     problem = balance_problem(instance, "balance-search")
@@ -345,16 +342,8 @@ def search_cheapest(
     Nodes within the distance are left as they are, so that no more is moved than has to be. Where
     that reaches nothing, the search for a small load distance is asked, until it is small enough.
 
-    Parameters
-    ----------
-    problem, seed, watch
-        As in `formulations.rebalancing.balance.search.Portfolio`.
-    starts
-        Placements to begin with.
-    bound
-        Proven: no plan costs less.
-    take
-        Called with each plan that is cheaper than those before, and its cost.
+    `bound`: proven: no plan costs less.
+    `take`: called with each plan that is cheaper than those before, and its cost.
     """
     best, cheapest = math.inf, problem.home
 
@@ -497,16 +486,8 @@ def rearrange(
 ) -> Ints | None:
     """Return a placement in which the worst node and some others lie nearer; ``None`` if not found.
 
-    Parameters
-    ----------
-    problem, placement
-        What is rebalanced, and a feasible placement.
-    target
-        A proven lower bound of the load distance.
-    rng
-        Draws the other nodes and, on nodes with many key groups, which of them may change place.
-    seconds
-        Limit of the MILP.
+    `target`: a proven lower bound of the load distance.
+    `rng`: draws the other nodes and, on nodes with many key groups, which of them may change place.
     """
     deviation = problem.node_load(placement) - problem.share
     breach = np.where(problem.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
@@ -526,15 +507,11 @@ def cheapen(
 ) -> Ints | None:
     """Return a placement in which a few nodes are arranged at less cost; ``None`` if not found.
 
-    Parameters
-    ----------
-    problem, placement
-        What is rebalanced, and a feasible placement in which something migrates.
-    rng
-        Draws the migration, the nodes beside its ends, and which of their key groups may change
+    `problem`, `placement`: what is rebalanced, and a feasible placement in which something
+        migrates.
+    `rng`: draws the migration, the nodes beside its ends, and which of their key groups may change
         place: those that migrate before others.
-    seconds
-        Limit of the MILP; ``None`` for none, its branches are counted anyway.
+    `seconds`: limit of the MILP; ``None`` for none, its branches are counted anyway.
     """
     migrates = problem.rules.migrates(placement)
     part = _around_a_migration(problem, placement, migrates, rng)

@@ -57,10 +57,7 @@ class Schedule:
 def run(instance: Instance, request: Request) -> Outcome:
     """Split and schedule from scratch; the method's entry point.
 
-    Raises
-    ------
-    InvalidInput
-        No node stays.
+    Raises `InvalidInput`: no node stays.
     """
     if not instance.open_nodes.any():
         remedy = "keep at least one node: the mean needs it"
@@ -88,14 +85,8 @@ def split_until_balanced(instance: Instance, target: float, request: Request) ->
     Schedules are tried once no part alone would break the target; with very many parts not after
     every split. Everything placed comes before a lower load distance.
 
-    Parameters
-    ----------
-    instance
-        What to place.
-    target
-        Load distance, units of the first resource.
-    request
-        Seed, and a time limit after which the best schedule so far stands.
+    `target`: load distance, units of the first resource.
+    `request`: seed, and a time limit after which the best schedule so far stands.
     """
     scheduler = ListScheduler(instance)
     parts = _Parts(instance, request.seed)

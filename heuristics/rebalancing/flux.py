@@ -43,12 +43,7 @@ def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tupl
     A leaving node should carry nothing: its deviation counts from 0, so it stands among the first
     senders, and it never receives.
 
-    Parameters
-    ----------
-    problem
-        What to rebalance.
-    max_passes
-        Passes over all pairs of nodes.
+    `max_passes`: passes over all pairs of nodes.
     """
     state = state_of(problem, problem.home)
     state.deviation[problem.leaving] = problem.base_load[problem.leaving]
@@ -59,10 +54,7 @@ def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tupl
 def run(instance: Instance, request: Request) -> Outcome:
     """Rebalance an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
     """
     request, compiled = request.warmed(warm_up)
     problem = balance_problem(instance, "flux")
@@ -108,14 +100,10 @@ ROUNDING = 1e-12
 def flux(fixed: Any, state: Any, weight: Any, max_passes: Any) -> Any:
     """Move key groups, in place, and return the number of passes.
 
-    Parameters
-    ----------
-    fixed, state
-        The problem, and where its key groups are: at home. A key group moves at most once.
-    weight
-        (N,) capacity weight.
-    max_passes
-        Passes over all pairs.
+    `fixed`, `state`: the problem, and where its key groups are: at home. A key group moves at most
+        once.
+    `weight`: (N,) capacity weight.
+    `max_passes`: passes over all pairs.
     """
     passes, some = 0, len(fixed.load) > 0
     rounding = ROUNDING * (np.abs(fixed.share).max() + 1.0)

@@ -29,10 +29,7 @@ _OPTIONS = {option.name: option for option in JOINT_MILP.options}
 def run(instance: Instance, request: Request) -> Outcome:
     """Collocate and balance an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
     """
     request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-search")

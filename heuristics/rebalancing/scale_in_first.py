@@ -36,12 +36,8 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
     that is what makes it a process of its own. Key groups that fit nowhere, or for which the budget
     is spent, stay.
 
-    Parameters
-    ----------
-    problem
-        What is scaled in.
-    earlier
-        (N,) load that each node received in earlier rounds of the same scale-in; none if not given.
+    `earlier`: (N,) load that each node received in earlier rounds of the same scale-in; none if not
+        given.
     """
     placement = problem.home.copy()
     received = np.zeros(problem.num_nodes) if earlier is None else earlier.copy()
@@ -71,12 +67,8 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
 def run(instance: Instance, request: Request) -> Outcome:
     """Scale in, then balance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
-    SolverError
-        A solver's claim does not survive our own count.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
+    Raises `SolverError`: a solver's claim does not survive our own count.
     """
     request, compiled = request.warmed(warm_up)
     problem = balance_problem(instance, "scale-in-first")
@@ -119,10 +111,8 @@ def run(instance: Instance, request: Request) -> Outcome:
 def read_received(text: str, instance: Instance) -> Floats:
     """Return the (N,) load received in earlier rounds, in the file's unit.
 
-    Raises
-    ------
-    InvalidInput
-        The text is not of the form ``node=load;node=load``, or names no node of the instance.
+    Raises `InvalidInput`: the text is not of the form ``node=load;node=load``, or names no node of
+        the instance.
     """
     received = np.zeros(instance.num_nodes)
     where = {name: index for index, name in enumerate(instance.nodes.ids)}

@@ -40,10 +40,7 @@ def take_slots(
 
     The nodes stand by free slots, most first, ties by index; each round takes one slot of each.
 
-    Returns
-    -------
-    tuple
-        Node and slot number of each slot taken, in order.
+    Returns node and slot number of each slot taken, in order.
     """
     order = among[np.argsort(-free[among], kind="stable")]
     left = free[order]
@@ -64,10 +61,7 @@ def take_slots(
 def run(instance: Instance, request: Request) -> Outcome:
     """Schedule every topology; executors of a topology that gets no slot stay unplaced.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A component is in no topology, though the instance has some.
+    Raises `UnsuitableMethod`: a component is in no topology, though the instance has some.
     """
     jobs = scheduled_jobs(instance, METHOD.name)
     free = jobs.slots.copy()

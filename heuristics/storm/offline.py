@@ -53,10 +53,7 @@ def component_edges(instance: Instance) -> list[tuple[int, int]]:
 def check_acyclic(instance: Instance, method: str) -> None:
     """Refuse a cycle of components.
 
-    Raises
-    ------
-    UnsuitableMethod
-        Naming the components of one.
+    Raises `UnsuitableMethod`: naming the components of one.
     """
     cycle = find_cycle(instance.num_operators, component_edges(instance))
     if cycle:
@@ -108,27 +105,15 @@ def fill_slots(
 ) -> Integers:
     """Put the executors of a topology into slots.
 
-    Parameters
-    ----------
-    components
-        C arrays of executors (rows of `load`) in the order φ.
-    feeders
-        For each component the positions in φ of those that feed it directly.
-    load, capacity
-        (E, R) load of the executors and (R,) of a slot, which binds only where the instance bounds
-        slots.
-    num_slots
-        W, at most the number of executors.
-    most
-        ⌊M(α)⌋.
-    beta
-        From the component with index above ⌊β·C⌋ (counted from 1) on, empty slots come first.
-
-    Returns
-    -------
-    ndarray
-        (E,) slot of each executor; -1 where every slot holds `most`. A slot's capacity gives way
-        where it must.
+    `components`: c arrays of executors (rows of `load`) in the order φ.
+    `feeders`: for each component the positions in φ of those that feed it directly.
+    `load`, `capacity`: (E, R) load of the executors and (R,) of a slot, which binds only where the
+        instance bounds slots.
+    `num_slots`: W, at most the number of executors.
+    `most`: ⌊M(α)⌋.
+    `beta`: from the component with index above ⌊β·C⌋ (counted from 1) on, empty slots come first.
+    Returns (E,) slot of each executor; -1 where every slot holds `most`. A slot's capacity gives
+        way where it must.
     """
     held = np.zeros(num_slots, dtype=np.int64)
     used = np.zeros((num_slots, load.shape[1]))
@@ -160,10 +145,8 @@ def fill_slots(
 def run(instance: Instance, request: Request) -> Outcome:
     """Schedule every topology in the order of the file.
 
-    Raises
-    ------
-    UnsuitableMethod
-        Components feed each other in a circle, or one is in no topology, though there are some.
+    Raises `UnsuitableMethod`: components feed each other in a circle, or one is in no topology,
+        though there are some.
     """
     options = request.options
     jobs = scheduled_jobs(instance, METHOD.name)

@@ -68,10 +68,7 @@ def directed_pairs(instance: Instance) -> Pairs:
 
     Ties, up to rounding, stand in order of their task numbers.
 
-    Raises
-    ------
-    InvalidInput
-        There are more than `optim.format.traffic.MAX_PAIRS`.
+    Raises `InvalidInput`: there are more than `optim.format.traffic.MAX_PAIRS`.
     """
     _ = instance.pairs.u  # refuses sizes that are too large, with words
     source, target, rate = instance.flows.directed()
@@ -138,23 +135,12 @@ def executors_into_slots(
 ) -> tuple[Integers, int]:
     """Run phase 1 on one topology.
 
-    Parameters
-    ----------
-    load
-        (E, R) of the executors, which stand grouped by component.
-    pairs
-        Directed, heaviest first.
-    num_slots, most
-        W, at most E; ⌊M(α)⌋.
-    gamma
-        A slot's load is at most γ times the mean, where that is possible.
-    capacity
-        (R,) of a slot where the instance bounds it.
-
-    Returns
-    -------
-    tuple
-        (E,) slot of each executor (-1 where all hold `most`), and how many executors found none
+    `load`: (E, R) of the executors, which stand grouped by component.
+    `pairs`: directed, heaviest first.
+    `num_slots`, `most`: W, at most E; ⌊M(α)⌋.
+    `gamma`: a slot's load is at most γ times the mean, where that is possible.
+    `capacity`: (R,) of a slot where the instance bounds it.
+    Returns (E,) slot of each executor (-1 where all hold `most`), and how many executors found none
         within γ.
     """
     ones = np.ones(num_slots, dtype=np.int64)
@@ -179,10 +165,7 @@ def executors_into_slots(
 def run(instance: Instance, request: Request) -> Outcome:
     """Schedule all topologies.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A component is in no topology, though the instance has some.
+    Raises `UnsuitableMethod`: a component is in no topology, though the instance has some.
     """
     request, compiling = request.warmed(warm_up)
     began = time.perf_counter()
@@ -594,14 +577,9 @@ def put_together(state, neighbours, u, v, places, with_u, with_v):
 def place_pairs(state, neighbours, source, target):
     """Place every thing that talks, the pairs in the order given.
 
-    Parameters
-    ----------
-    state
-        Changed.
-    neighbours
-        `Neighbours` of the things.
-    source, target
-        (K,) the pairs, heaviest first.
+    `state`: changed.
+    `neighbours`: `Neighbours` of the things.
+    `source`, `target`: (K,) the pairs, heaviest first.
     """
     places = np.empty(3, np.int64)
     with_u, with_v = np.empty(3), np.empty(3)

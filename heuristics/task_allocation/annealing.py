@@ -49,24 +49,12 @@ def anneal(state, tasks, proposals, hot, cold, random):
 
     limits hold as by `optim.kernels.descent.descend`.
 
-    Parameters
-    ----------
-    state
-        `node`, `room`, `spare`, `tally`, `budget` and `guard` change in place; the chains of tasks
-        do not, so a new state is to be made for what needs these.
-    tasks
-        The tasks that are proposed, in turn from a random one; others move by swaps only.
-    proposals
-        How many to make.
-    hot, cold
-        First and last temperature, in units of traffic.
-    random
-        Of the proposals (`optim.util.compiled.seeded`); changes in place.
-
-    Returns
-    -------
-    float
-        Traffic gained, which may be negative.
+    `state`: `node`, `room`, `spare`, `tally`, `budget` and `guard` change in place; the chains of
+        tasks do not, so a new state is to be made for what needs these.
+    `tasks`: the tasks that are proposed, in turn from a random one; others move by swaps only.
+    `hot`, `cold`: first and last temperature, in units of traffic.
+    `random`: of the proposals (`optim.util.compiled.seeded`); changes in place.
+    Returns traffic gained, which may be negative.
     """
     at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
     spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
@@ -240,27 +228,14 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
 
     limits hold as by `optim.kernels.descent.descend`.
 
-    Parameters
-    ----------
-    state
-        Changes as by `heuristics.task_allocation.annealing.anneal`.
-    matrix, table
-        `matrix_of` the instance and `table_of` the placement; the latter changes in place.
-    chances
-        `CHANCES`.
-    tasks
-        The tasks that are proposed; others move by swaps only.
-    proposals
-        How many to make.
-    hot, cold
-        First and last temperature, in units of traffic.
-    random
-        (1,) of its generator (`optim.util.compiled.seeded`); changes in place.
-
-    Returns
-    -------
-    float
-        Traffic gained, which may be negative.
+    `state`: changes as by `heuristics.task_allocation.annealing.anneal`.
+    `matrix`, `table`: `matrix_of` the instance and `table_of` the placement; the latter changes in
+        place.
+    `chances`: `CHANCES`.
+    `tasks`: the tasks that are proposed; others move by swaps only.
+    `hot`, `cold`: first and last temperature, in units of traffic.
+    `random`: (1,) of its generator (`optim.util.compiled.seeded`); changes in place.
+    Returns traffic gained, which may be negative.
     """
     at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
     spare, price, budget, guard = state.spare, state.price, state.budget, state.guard

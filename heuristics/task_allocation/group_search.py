@@ -139,12 +139,7 @@ MOST_PATTERNS = 4000
 def best_combination(problem: PatternProblem, patterns: Counts, seconds: float) -> Counts | None:
     """Return (N, G) counts of the best combination found in the time; ``None`` for none.
 
-    Parameters
-    ----------
-    patterns
-        (P, G) different node contents.
-    seconds
-        Time limit of the solver.
+    `patterns`: (P, G) different node contents.
     """
     gain = problem.gain(patterns)
     worth = gain / np.maximum(patterns @ problem.load[:, 0], 1e-300)

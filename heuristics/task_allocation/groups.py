@@ -73,11 +73,8 @@ class GroupedJob:
     def priority(self, rule: str) -> NDArray[np.int64]:
         """Return the pairs, most urgent first; ties by group index.
 
-        Parameters
-        ----------
-        rule
-            ``imc``: by traffic. ``significance``: by Eq. 2, traffic per unit of processing cost of
-            both groups. ``task_imc``: by traffic of one task pair.
+        `rule`: ``imc``: by traffic. ``significance``: by Eq. 2, traffic per unit of processing cost
+            of both groups. ``task_imc``: by traffic of one task pair.
         """
         return stable_descending(self.urgency(rule))
 
@@ -103,10 +100,7 @@ class GroupedJob:
     ) -> NDArray[np.int32]:
         """Hand out splits (group, node position, count) to the tasks of the groups, in order.
 
-        Returns
-        -------
-        ndarray of int32
-            (T,) node index of each task; -1 for those that no split covers.
+        Returns (T,) node index of each task; -1 for those that no split covers.
         """
         by_group = np.argsort(group, kind="stable")
         owner = np.repeat(group[by_group], count[by_group])
@@ -135,20 +129,10 @@ def grouped_job(instance: Instance, *, margin: float = 0.0, normalise: bool = Fa
     A group is an operator; where an operator's tasks differ in load or in allowed nodes, each kind
     of them is a group of its own. A task without an operator is a group of one.
 
-    Parameters
-    ----------
-    instance
-        What is to be placed.
-    margin
-        Loads of tasks of one group may differ by this share; the greatest counts for all
+    `margin`: loads of tasks of one group may differ by this share; the greatest counts for all
         (`heuristics.task_allocation.groups.even_kinds`).
-    normalise
-        Take nodes as whole multiples of the weakest.
-
-    Raises
-    ------
-    InvalidInput
-        Streams between unlike tasks make more pairs of groups than
+    `normalise`: take nodes as whole multiples of the weakest.
+    Raises `InvalidInput`: streams between unlike tasks make more pairs of groups than
         `optim.format.traffic.MAX_PAIRS`.
     """
     loads = instance.tasks.load if margin == 0 else _evened(instance, margin)
@@ -275,10 +259,8 @@ MOST_TASKS = 1_000_000
 def common_granularity(instance: Instance) -> float:
     """Return the greatest common divisor of group costs and node capacities, first resource.
 
-    Raises
-    ------
-    InvalidInput
-        There is no group with a cost, or none of them nor a capacity reaches a millionth.
+    Raises `InvalidInput`: there is no group with a cost, or none of them nor a capacity reaches a
+        millionth.
     """
     costs = [
         float(instance.tasks.load[instance.tasks_of(o), 0].sum())
@@ -300,17 +282,11 @@ def recut(instance: Instance, most_tasks: int = MOST_TASKS) -> Instance:
 
     Group costs, states and streams stay; groups without cost keep their tasks.
 
-    Parameters
-    ----------
-    instance
-        Its tasks are all in group form, without entries of their own, and its streams `full`.
-    most_tasks
-        Refuse to make more than this.
-
-    Raises
-    ------
-    InvalidInput
-        Tasks are listed one by one, a stream is not full, or too many tasks would come out.
+    `instance`: its tasks are all in group form, without entries of their own, and its streams
+        `full`.
+    `most_tasks`: refuse to make more than this.
+    Raises `InvalidInput`: tasks are listed one by one, a stream is not full, or too many tasks
+        would come out.
     """
     document = instance.to_dict()
     problems = _not_recut(document)
@@ -347,10 +323,7 @@ def _not_recut(document: dict[str, Any]) -> list[Problem]:
 def normalised_room(room: Floats) -> Floats:
     """Round room down to whole multiples of the weakest node's, each resource by itself.
 
-    Parameters
-    ----------
-    room
-        (N, R); unbounded and empty room stays as it is.
+    `room`: (N, R); unbounded and empty room stays as it is.
     """
     normal = room.copy()
     for resource in range(room.shape[1]):
@@ -369,17 +342,10 @@ def even_kinds(load: Floats, margin: float) -> tuple[NDArray[np.int64], Floats]:
     A task joins the first subgroup whose first task differs from it by at most the margin on
     every resource; else it opens one.
 
-    Parameters
-    ----------
-    load
-        (T, R) of the group's tasks.
-    margin
-        Greatest difference, as a share of the subgroup's first task.
-
-    Returns
-    -------
-    tuple
-        (T,) subgroup of each task, and (K, R) greatest load in each: what is safe to count with.
+    `load`: (T, R) of the group's tasks.
+    `margin`: greatest difference, as a share of the subgroup's first task.
+    Returns (T,) subgroup of each task, and (K, R) greatest load in each: what is safe to count
+        with.
     """
     kind = np.zeros(len(load), dtype=np.int64)
     first: list[Floats] = []
@@ -429,13 +395,10 @@ def run_on_groups(
 ) -> Outcome:
     """Place an instance's tasks with an allocator of grouped jobs.
 
-    Parameters
-    ----------
-    instance, request
-        As a method gets them; the options ``margin``, ``normalise`` and ``alpha`` are read here.
-    place
-        Returns the (T,) node of each task, -1 where it found none; called first with a tiny job of
-        no instance, which compiles it.
+    `instance`, `request`: as a method gets them; the options ``margin``, ``normalise`` and
+        ``alpha`` are read here.
+    `place`: returns the (T,) node of each task, -1 where it found none; called first with a tiny
+        job of no instance, which compiles it.
     """
     began = time.perf_counter()
     place(tiny_job(), None)  # compiles the kernel, or loads it

@@ -43,10 +43,8 @@ MOST_NODES = 2000
 def run(instance: Instance, request: Request) -> Outcome:
     """Search; see the module's page for what is done when.
 
-    Raises
-    ------
-    UnsuitableMethod
-        Counts of equal tasks are asked for, and there are `local_first` streams.
+    Raises `UnsuitableMethod`: counts of equal tasks are asked for, and there are `local_first`
+        streams.
     """
     if instance.flows.local:
         return _walk(instance, request)

@@ -23,13 +23,7 @@ _PASSES = 50
 
 
 class Incumbent:
-    """Keeps the best feasible placement seen; the only way results leave a search.
-
-    Parameters
-    ----------
-    instance, request
-        What is searched, and what was asked for.
-    """
+    """Keeps the best feasible placement seen; the only way results leave a search."""
 
     def __init__(self, instance: Instance, request: Request) -> None:
         self.instance = instance

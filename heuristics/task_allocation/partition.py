@@ -82,19 +82,10 @@ def cuts(
 ) -> Iterator[Ints]:
     """Yield (T,) placements straight from a partitioner; capacities may be exceeded.
 
-    Parameters
-    ----------
-    instance, request
-        What to cut; the request's seed and threads are used.
-    graph
-        The instance's graph where the caller has it.
-    engine, tries
-        As the options of the method.
-
-    Raises
-    ------
-    UnsuitableMethod
-        The engine is not installed.
+    `instance`, `request`: what to cut; the request's seed and threads are used.
+    `graph`: the instance's graph where the caller has it.
+    `engine`, `tries`: as the options of the method.
+    Raises `UnsuitableMethod`: the engine is not installed.
     """
     graph = graph or weighted_graph(instance)
     if not len(part_nodes(instance, graph)):  # all leave, say: nothing is cut, repair places
@@ -233,10 +224,7 @@ class WeightedGraph:
 def weighted_graph(instance: Instance) -> WeightedGraph:
     """Derive the graph of an instance.
 
-    Raises
-    ------
-    InvalidInput
-        There are more task pairs than are spread out.
+    Raises `InvalidInput`: there are more task pairs than are spread out.
     """
     matrix = instance.adjacency
     load, room = scalar_loads(instance)
@@ -308,21 +296,11 @@ def metis_parts(
 ) -> NDArray[np.int64]:
     """Partition into one part a node, sizes in proportion to the nodes' room.
 
-    Parameters
-    ----------
-    graph
-        What to cut.
-    nodes
-        (K,) the nodes to make parts for.
-    seed
-        Of METIS, and of the order of the vertices when `shuffle`.
-    shuffle
-        Renumber the vertices first, which gives METIS another start (its own seed hardly does).
-
-    Returns
-    -------
-    ndarray of int64
-        (T,) position in `nodes` of each task. Parts may exceed their node's room.
+    `nodes`: (K,) the nodes to make parts for.
+    `seed`: of METIS, and of the order of the vertices when `shuffle`.
+    `shuffle`: renumber the vertices first, which gives METIS another start (its own seed hardly
+        does).
+    Returns (T,) position in `nodes` of each task. Parts may exceed their node's room.
     """
     import pymetis
 
@@ -395,26 +373,11 @@ def mtkahypar_parts(
 ) -> NDArray[np.int64]:
     """Partition into one block a node, none heavier than the node's room.
 
-    Parameters
-    ----------
-    graph, nodes, seed
-        As for METIS.
-    fixed
-        (T,) position in `nodes` a task is bound to, -1 for free ones.
-    threads
-        Threads; they do not change the result.
-    preset
-        Key of `PRESETS`.
-
-    Returns
-    -------
-    ndarray of int64
-        (T,) position in `nodes` of each task.
-
-    Raises
-    ------
-    UnsuitableMethod
-        The package is not installed.
+    `fixed`: (T,) position in `nodes` a task is bound to, -1 for free ones.
+    `threads`: threads; they do not change the result.
+    `preset`: key of `PRESETS`.
+    Returns (T,) position in `nodes` of each task.
+    Raises `UnsuitableMethod`: the package is not installed.
     """
     package = _package()
     size = len(graph.task_weight)

@@ -48,10 +48,8 @@ class State(NamedTuple):
 def new_state(size, load, room, allowed):
     """Start with nothing placed.
 
-    Parameters
-    ----------
-    size, load, room, allowed
-        (G,) tasks, (G, R) load of one, (N, R) room of nodes, (G, N) or (0, 0) masks.
+    `size`, `load`, `room`, `allowed`: (G,) tasks, (G, R) load of one, (N, R) room of nodes, (G, N)
+        or (0, 0) masks.
     """
     num_groups, num_nodes = len(size), room.shape[0]
     tasks = 0

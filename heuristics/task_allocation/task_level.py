@@ -50,26 +50,14 @@ def place_pairs(
 ) -> Ints:
     """Run taskLevel on a grouped job.
 
-    Parameters
-    ----------
-    job
-        Groups, traffic between them, room of the nodes.
-    priority
-        ``task_imc``, ``group_imc`` or ``significance``: traffic of a task pair, of its group pair,
-        or the latter per unit of processing cost (Eq. 2).
-    pair_order
-        Order of the task pairs of a group pair that carry the same traffic: ``row`` by row,
-        ``column`` by column, ``diagonal`` (every task once before any comes twice), or
+    `job`: groups, traffic between them, room of the nodes.
+    `priority`: ``task_imc``, ``group_imc`` or ``significance``: traffic of a task pair, of its
+        group pair, or the latter per unit of processing cost (Eq. 2).
+    `pair_order`: order of the task pairs of a group pair that carry the same traffic: ``row`` by
+        row, ``column`` by column, ``diagonal`` (every task once before any comes twice), or
         ``shuffled``.
-    seed
-        Of the shuffling.
-    uneven
-        Task pairs of those group pairs whose task pairs differ in traffic.
-
-    Returns
-    -------
-    ndarray of int32
-        (T,) node of each task, -1 where it found none.
+    `uneven`: task pairs of those group pairs whose task pairs differ in traffic.
+    Returns (T,) node of each task, -1 where it found none.
     """
     rule = "imc" if priority == "group_imc" else priority
     runs = pair_runs(job, uneven, rule, pair_order, seed)
@@ -129,23 +117,11 @@ STRIDE, NEXT_STRIDE = 1_000_003, 1_000_033
 def task_level(size, load, room, allowed, edge_u, edge_v, runs, pair_order, seed):
     """Run taskLevel (Algorithm 1).
 
-    Parameters
-    ----------
-    size, load, room, allowed
-        As for `heuristics.task_allocation.state.new_state`.
-    edge_u, edge_v
-        (E,) group pairs.
-    runs
-        Runs of task pairs by priority (`heuristics.task_allocation.task_pairs.Runs`).
-    pair_order
-        Order of the task pairs of a run that lists none: ROW, COLUMN, DIAGONAL or SHUFFLED.
-    seed
-        Of the shuffling.
-
-    Returns
-    -------
-    ndarray of int64
-        Node of each task, the tasks in group order; -1 where a task fits nowhere.
+    `edge_u`, `edge_v`: (E,) group pairs.
+    `runs`: runs of task pairs by priority (`heuristics.task_allocation.task_pairs.Runs`).
+    `pair_order`: order of the task pairs of a run that lists none: ROW, COLUMN, DIAGONAL or
+        SHUFFLED.
+    Returns node of each task, the tasks in group order; -1 where a task fits nowhere.
     """
     np.random.seed(seed)  # noqa: NPY002  the generator that compiled code has
     state = new_state(size, load, room, allowed)

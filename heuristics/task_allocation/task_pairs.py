@@ -125,15 +125,11 @@ def pair_runs(
 ) -> Runs:
     """Return the runs in the order in which they are walked.
 
-    Parameters
-    ----------
-    job, uneven
-        Group pairs, and the task pairs of those that are uneven; ``None`` where none is.
-    rule
-        As for `GroupedJob.priority`. ``task_imc`` orders runs by the traffic of their task pairs,
-        the others by group pair first.
-    pair_order, seed
-        Order within a run, one of `PAIR_ORDERS`, and the seed of ``shuffled``.
+    `job`, `uneven`: group pairs, and the task pairs of those that are uneven; ``None`` where none
+        is.
+    `rule`: as for `GroupedJob.priority`. ``task_imc`` orders runs by the traffic of their task
+        pairs, the others by group pair first.
+    `pair_order`, `seed`: order within a run, one of `PAIR_ORDERS`, and the seed of ``shuffled``.
     """
     if uneven is None or not len(uneven.edge):
         order = job.priority(rule)

@@ -47,20 +47,11 @@ K_RULES = ("shrink", "give_up")
 def place_groups(job: GroupedJob, priority: str = "significance", k_rule: str = "shrink") -> Ints:
     """Run topDown on a grouped job.
 
-    Parameters
-    ----------
-    job
-        Groups, traffic between them, room of the nodes.
-    priority
-        ``significance`` (Eq. 2) or ``imc``.
-    k_rule
-        When not one balanced split fits the best node: ``shrink`` the ratio until one does, or
-        ``give_up`` and leave the rest of the pair to the single tasks.
-
-    Returns
-    -------
-    ndarray of int32
-        (T,) node of each task, -1 where it found none.
+    `job`: groups, traffic between them, room of the nodes.
+    `priority`: ``significance`` (Eq. 2) or ``imc``.
+    `k_rule`: when not one balanced split fits the best node: ``shrink`` the ratio until one does,
+        or ``give_up`` and leave the rest of the pair to the single tasks.
+    Returns (T,) node of each task, -1 where it found none.
     """
     state = top_down(*job.arrays, job.priority(priority), K_RULES.index(k_rule))
     splits = state.splits[: state.filled[0]].astype(np.int64)
@@ -118,21 +109,10 @@ SHRINK, GIVE_UP = 0, 1
 def top_down(size, load, room, allowed, edge_u, edge_v, order, k_rule):
     """Run topDown (Algorithm 4).
 
-    Parameters
-    ----------
-    size, load, room, allowed
-        As for `heuristics.task_allocation.state.new_state`.
-    edge_u, edge_v
-        (E,) the group pairs.
-    order
-        (E,) indices of the pairs, most urgent first.
-    k_rule
-        What happens when not one balanced split fits the best node: SHRINK or GIVE_UP.
-
-    Returns
-    -------
-    State
-        The placement; ``left`` is what fits nowhere.
+    `edge_u`, `edge_v`: (E,) the group pairs.
+    `order`: (E,) indices of the pairs, most urgent first.
+    `k_rule`: what happens when not one balanced split fits the best node: SHRINK or GIVE_UP.
+    Returns the placement; ``left`` is what fits nowhere.
     """
     state = new_state(size, load, room, allowed)
     start = room - state.used

@@ -36,19 +36,10 @@ def certified(
 ) -> tuple[Result, dict[str, Any] | None]:
     """Certify what a result claims, as far as that can be done.
 
-    Parameters
-    ----------
-    result
-        Of `solve`; of one that found the instance infeasible, that is certified.
-    text
-        The instance's file, unpacked.
-    nodes, seconds
-        Limits of the branch and bound.
-
-    Returns
-    -------
-    tuple
-        The result with `certified_bound`, `certified_gap` and `bound_by`, and the certificate.
+    `result`: of `solve`; of one that found the instance infeasible, that is certified.
+    `text`: the instance's file, unpacked.
+    `nodes`, `seconds`: limits of the branch and bound.
+    Returns the result with `certified_bound`, `certified_gap` and `bound_by`, and the certificate.
     """
     excess = None
     if result.mending is not None and result.mending.still:
@@ -138,14 +129,8 @@ def affordable(
     solves are left alone. What is not certified so is left as it is; so is what a certificate
     proves less of than is claimed, as that would only be a second, worse bound beside the first.
 
-    Parameters
-    ----------
-    result, text
-        As for `certified`; the text is made where it is needed.
-    making
-        Seconds that this takes about.
-    busy
-        Processor seconds of the solve, where they are known: on a machine that others keep busy
+    `making`: seconds that this takes about.
+    `busy`: processor seconds of the solve, where they are known: on a machine that others keep busy
         the clock shows more, and what takes long there would not be worth it elsewhere.
     """
     spent = min(busy, sum(result.times.get(part, 0.0) for part in ("build", "solve")))

@@ -50,17 +50,11 @@ class GaveUp(Exception):
 class Tree:
     """Looks for the steps of a proof that nothing is better than a bound.
 
-    Parameters
-    ----------
-    model, bound
-        What the checker builds of the instance, and what to prove.
-    nodes, deadline
-        Most cases that are looked at; `time.process_time` at which to give up.
-    better
-        A bound beyond `bound`: `reached` reports afterwards whether the steps prove that one as
-        well.
-    arrays
-        Of the model, where they are there.
+    `model`, `bound`: what the checker builds of the instance, and what to prove.
+    `nodes`, `deadline`: most cases that are looked at; `time.process_time` at which to give up.
+    `better`: a bound beyond `bound`: `reached` reports afterwards whether the steps prove that one
+        as well.
+    `arrays`: of the model, where they are there.
     """
 
     def __init__(
@@ -94,10 +88,7 @@ class Tree:
     def run(self) -> list[dict[str, Any]]:
         """Return the steps.
 
-        Raises
-        ------
-        GaveUp
-            A limit is reached.
+        Raises `GaveUp`: a limit is reached.
         """
         everything = np.arange(len(self.model.columns))
         stack: list[tuple[np.ndarray, Cuts]] = [(everything, ())]
@@ -468,16 +459,9 @@ Cuts = tuple[tuple[np.ndarray, frozenset[int], str, int], ...]
 class Arrays:
     """Keys, gains and rows of a model, its groups standing as rows below its own.
 
-    Attributes
-    ----------
-    keys
-        (columns, width), or of no columns where keys differ in width.
-    gain
-        In doubles.
-    group
-        Of each column.
-    most
-        Of each row the largest of its numbers, or 1.
+    `keys`: (columns, width), or of no columns where keys differ in width.
+    `gain`: in doubles.
+    `most`: of each row the largest of its numbers, or 1.
     """
 
     def __init__(self, model: Model) -> None:

@@ -81,31 +81,16 @@ def certify(
 ) -> Written:
     """Prove the best bound that can be had on an objective.
 
-    Parameters
-    ----------
-    text
-        The instance's file, unpacked.
-    objective
-        One of `check.SENSES`.
-    assignment
-        The best plan known; ``None`` to prove that there is none.
-    value
-        Of that plan, where the checker cannot determine it (rates under crossing costs).
-    claimed
-        A bound that somebody claims, to be tried where the value cannot be proved.
-    ignored
-        Limits that do not count.
-    excess
-        Of a plan that leaves broken what is broken now.
-    nodes, seconds
-        Limits of the branch and bound; seconds of the processor.
-    patterns
-        Whether node patterns and counting are tried, and not the textbook's model alone.
-
-    Raises
-    ------
-    check.Refused
-        There is no certificate, and why.
+    `text`: the instance's file, unpacked.
+    `objective`: one of `check.SENSES`.
+    `assignment`: the best plan known; ``None`` to prove that there is none.
+    `value`: of that plan, where the checker cannot determine it (rates under crossing costs).
+    `claimed`: a bound that somebody claims, to be tried where the value cannot be proved.
+    `ignored`: limits that do not count.
+    `excess`: of a plan that leaves broken what is broken now.
+    `nodes`, `seconds`: limits of the branch and bound; seconds of the processor.
+    `patterns`: whether node patterns and counting are tried, and not the textbook's model alone.
+    Raises `check.Refused`: there is no certificate, and why.
     """
     began = time.perf_counter()
     if len(text) > seconds * _BYTES_A_SECOND:
@@ -420,12 +405,9 @@ class Side(NamedTuple):
 class Moves(Tree):
     """Looks for the steps of a proof that what is better than a bound takes too many moves.
 
-    Parameters
-    ----------
-    model, bound
-        The textbook's model of a threshold, whose first row is a budget, and what to prove.
-    nodes, deadline
-        Most cases that are looked at; `time.process_time` at which to give up.
+    `model`, `bound`: the textbook's model of a threshold, whose first row is a budget, and what to
+        prove.
+    `nodes`, `deadline`: most cases that are looked at; `time.process_time` at which to give up.
     """
 
     def __init__(self, model: Model, bound: Fraction, nodes: int, deadline: float) -> None:
@@ -450,10 +432,7 @@ class Moves(Tree):
     def run(self) -> list[dict[str, Any]]:
         """Return the steps.
 
-        Raises
-        ------
-        GaveUp
-            A limit is reached, or a solution has whole numbers and keeps all rows.
+        Raises `GaveUp`: a limit is reached, or a solution has whole numbers and keeps all rows.
         """
         everything = np.arange(len(self.model.columns))
         stack = [(everything, Side((), self._fewest(everything, ())))]

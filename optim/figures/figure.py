@@ -43,10 +43,8 @@ class ObjectiveValue:
 
     Values are compared with values of the same objective alone.
 
-    Attributes
-    ----------
-    name, sense
-        Of the objective: a key of `optim.figures.catalogue.OBJECTIVES`; ``max`` or ``min``.
+    `name`, `sense`: of the objective: a key of `optim.figures.catalogue.OBJECTIVES`; ``max`` or
+        ``min``.
 
     Examples
     --------
@@ -218,12 +216,8 @@ class Figure:
     ) -> str | None:
         """Say why every plan has the same value, so that none is better; ``None`` if unknown.
 
-        Parameters
-        ----------
-        instance
-            What the plans are of.
-        value, bound
-            Of a plan, and proven: a figure of which 0 is the most is 0 for every plan.
+        `value`, `bound`: of a plan, and proven: a figure of which 0 is the most is 0 for every
+            plan.
         """
         why = None if self.constant is None else self.constant(instance)
         none = self.sense == "max" and value == 0 and bound == 0
@@ -264,19 +258,11 @@ class Figure:
     ) -> float | None:
         """Return the distance of a value from a bound, or from a better value.
 
-        Parameters
-        ----------
-        value, bound
-            In the figure's unit; a value beyond its bound is at no distance.
-        reference
-            What percents are of (`reference_of`); of no use to a relative gap. Where it is unknown,
-            as in rows of earlier versions, a gap in percent is reported as the plain difference, as
-            these reported it.
-
-        Returns
-        -------
-        float or None
-            ``None`` when value or bound is unknown; infinite in percent of nothing.
+        `value`, `bound`: in the figure's unit; a value beyond its bound is at no distance.
+        `reference`: what percents are of (`reference_of`); of no use to a relative gap. Where it is
+            unknown, as in rows of earlier versions, a gap in percent is reported as the plain
+            difference, as these reported it.
+        Returns ``None`` when value or bound is unknown; infinite in percent of nothing.
         """
         if value is None or bound is None:
             return None
@@ -338,17 +324,8 @@ class _Term(NamedTuple):
 def read_objective(text: str, known: Mapping[str, Figure]) -> Figure:
     """Return the figure that an expression means.
 
-    Parameters
-    ----------
-    text
-        As on the command line.
-    known
-        Figures that can be optimised, by their present and former names.
-
-    Raises
-    ------
-    InvalidInput
-        It is no such expression; everything that is wrong is reported.
+    `known`: figures that can be optimised, by their present and former names.
+    Raises `InvalidInput`: it is no such expression; everything that is wrong is reported.
     """
     problems: list[Problem] = []
     levels = [_read_level(part, text, known, problems) for part in text.split(",")]
@@ -470,10 +447,7 @@ def _constant(figures: list[Figure], instance: Instance) -> str | None:
 def in_units(objective: Figure, unit: Callable[[str], float]) -> Figure:
     """Return an objective whose sums weigh figures of an instance in other units as before.
 
-    Parameters
-    ----------
-    unit
-        What the other unit of a kind (`Figure.unit`) is in the one that the weights are for.
+    `unit`: what the other unit of a kind (`Figure.unit`) is in the one that the weights are for.
     """
     if objective.first is not None:
         return in_levels(tuple(in_units(level, unit) for level in objective.levels))

@@ -497,10 +497,7 @@ def after_loss(instance: Instance, node: Ints, lost: int) -> Ints | None:
 def restarted(instance: Instance, node: Ints, lost: int = -1) -> Ints | None:
     """Return the placement whose tasks without a node have started again; ``None`` as above.
 
-    Parameters
-    ----------
-    lost
-        A node that holds none of them.
+    `lost`: a node that holds none of them.
     """
     at, driven = np.array(node, dtype=np.int32), list(instance.rate_driven)
     count, room, placed = instance.num_nodes, spare_room(instance), node >= 0

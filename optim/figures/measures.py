@@ -30,10 +30,7 @@ TOLERANCE = 1e-9
 def slack(available: Any) -> Any:
     """By how much a sum may exceed what is available and still count as rounding.
 
-    Parameters
-    ----------
-    available
-        The bound of the row, background included; infinite ones are taken for 0.
+    `available`: the bound of the row, background included; infinite ones are taken for 0.
     """
     return TOLERANCE * np.where(np.isfinite(available), np.abs(available), 0.0)
 
@@ -155,17 +152,9 @@ def least_tasks(
 
     Then each needs no more of the resource than it can use (``max_load``).
 
-    Parameters
-    ----------
-    task
-        One of its tasks; where it has no operator, it is all there is.
-    rate
-        Multiple of the current input, with which the load grows.
-
-    Returns
-    -------
-    int, int
-        The second is ``None`` where no number is enough.
+    `task`: one of its tasks; where it has no operator, it is all there is.
+    `rate`: multiple of the current input, with which the load grows.
+    Returns the second is ``None`` where no number is enough.
     """
     operator = int(instance.tasks.operator[task])
     tasks = np.array([task]) if operator < 0 else instance.tasks_of(operator)
@@ -340,14 +329,9 @@ class Placement:
 class Slots:
     """The slots that hold a task.
 
-    Attributes
-    ----------
-    placed
-        (P,) tasks that have one.
-    index
-        (P,) which of the used slots that is.
-    node, number
-        (S,) of each used slot.
+    `placed`: (P,) tasks that have one.
+    `index`: (P,) which of the used slots that is.
+    `node`, `number`: (S,) of each used slot.
     """
 
     def __init__(self, node: Ints, slot: Ints) -> None:

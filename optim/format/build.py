@@ -53,10 +53,7 @@ _MAX_ALLOWED = 100_000_000
 def build(document: InstanceDocument) -> dict[str, Any]:
     """Turn a document into the fields of an instance.
 
-    Raises
-    ------
-    InvalidInput
-        With every dangling reference, duplicate id, contradiction or cycle.
+    Raises `InvalidInput`: with every dangling reference, duplicate id, contradiction or cycle.
     """
     return _Builder(document).fields()
 

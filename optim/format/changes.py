@@ -44,10 +44,7 @@ class Change:
 def read_case(text: str) -> tuple[Change, ...]:
     """Read changes as they are written: ``fail-node n3, scale-rate 2``; ``as it is`` for none.
 
-    Raises
-    ------
-    ValueError
-        It says no changes; with what is wrong.
+    Raises `ValueError`: it says no changes; with what is wrong.
     """
     parts = [part.split() for part in text.split(",")]
     return () if text.strip() == AS_IT_IS else tuple(map(_read_change, parts))
@@ -87,10 +84,7 @@ def altered(instance: Instance, changes: Iterable[Change]) -> Instance:
     tasks are nowhere, and bringing them up elsewhere is no migration. Loads grow in the resources
     that are driven by the input (`Instance.rate_driven`).
 
-    Raises
-    ------
-    InvalidInput
-        A node or operator that does not exist, or nothing is left.
+    Raises `InvalidInput`: a node or operator that does not exist, or nothing is left.
     """
     for change in changes:
         document = instance.to_dict()

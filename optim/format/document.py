@@ -343,10 +343,7 @@ def checked(value: Any) -> InstanceDocument:
     Elements of long lists are checked part by part and given up for what comes of that, so that
     memory never holds both.
 
-    Raises
-    ------
-    InvalidInput
-        With every problem by path.
+    Raises `InvalidInput`: with every problem by path.
     """
     # a million checked dictionaries beside the parsed ones take twice the memory
     lists = {name: value[name] for name in _LISTS if _is_long(value, name)}
@@ -371,14 +368,7 @@ def published(
 ) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a format, with identifier and title.
 
-    Parameters
-    ----------
-    name
-        Of the format.
-    adapter
-        Its types.
-    mode
-        ``serialization`` for what is always written whole: fields with a default are required.
+    `mode`: ``serialization`` for what is always written whole: fields with a default are required.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -427,10 +417,7 @@ def parse_json(data: bytes) -> Any:
 
     NaN and infinities pass here on purpose: the document's types refuse them with a path.
 
-    Raises
-    ------
-    InvalidInput
-        The bytes are no JSON document, or an object names a key twice.
+    Raises `InvalidInput`: the bytes are no JSON document, or an object names a key twice.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data.strip():
@@ -479,12 +466,7 @@ class Fault(ValueError):
     """What a validator of a document's type raises, to be reported with the path of what it
     checked.
 
-    Parameters
-    ----------
-    reason, remedy
-        As in `Problem`.
-    problems
-        Instead: several, their paths relative to what was checked.
+    `problems`: instead: several, their paths relative to what was checked.
     """
 
     def __init__(
@@ -504,23 +486,12 @@ def check(
 ) -> T | None:
     """Check a parsed value against a document type; add a problem per offending field.
 
-    Parameters
-    ----------
-    adapter
-        Of the type: it may raise `Fault` from validators of its own.
-    problems
-        Where problems are added, by path.
-    at
-        Path of the value in its document.
-    table
-        What the document's language calls an object.
-    context
-        Passed to validators of the type.
-
-    Returns
-    -------
-    T | None
-        ``None`` where there are problems.
+    `adapter`: of the type: it may raise `Fault` from validators of its own.
+    `problems`: where problems are added, by path.
+    `at`: path of the value in its document.
+    `table`: what the document's language calls an object.
+    `context`: passed to validators of the type.
+    Returns ``None`` where there are problems.
     """
     details: list[ErrorDetails] = []
     try:
@@ -578,10 +549,7 @@ def _shortened(value: Any, most: int, deep: bool) -> Any:
 def validate(adapter: TypeAdapter[T], value: Any) -> T:
     """Check a parsed value against a document type.
 
-    Raises
-    ------
-    InvalidInput
-        With one problem per offending field, by path.
+    Raises `InvalidInput`: with one problem per offending field, by path.
     """
     problems: list[Problem] = []
     found = check(adapter, value, problems)
@@ -736,17 +704,8 @@ _WANTED_REMEDIES = {
 def refuse_other_kind(value: Any, wanted: str) -> None:
     """Refuse a document of another kind by its name, not by every key that differs.
 
-    Parameters
-    ----------
-    value
-        Parsed.
-    wanted
-        ``streamplace.instance``, ``streamplace.plan`` or ``streamplace.steps``.
-
-    Raises
-    ------
-    InvalidInput
-        It is another of our documents.
+    `wanted`: ``streamplace.instance``, ``streamplace.plan`` or ``streamplace.steps``.
+    Raises `InvalidInput`: it is another of our documents.
     """
     told = value.get("format") if isinstance(value, dict) else None
     kind = told.partition("/")[0] if isinstance(told, str) else ""

@@ -95,19 +95,10 @@ def at_parallelism(
     Tasks keep ids and current nodes in the order of their numbers; further ones are ``op/i``.
     An operator of which nothing changes stays as it was measured.
 
-    Parameters
-    ----------
-    instance
-        As it is.
-    parallelism
-        Operator id to number of tasks.
-    added
-        Ids of nodes that are added, each with that of the node it is like.
-
-    Raises
-    ------
-    InvalidInput
-        An unknown operator or node, a number out of bounds, or tasks that are not alike.
+    `parallelism`: operator id to number of tasks.
+    `added`: ids of nodes that are added, each with that of the node it is like.
+    Raises `InvalidInput`: an unknown operator or node, a number out of bounds, or tasks that are
+        not alike.
     """
     _check(instance, parallelism, added or {})
     document = instance.to_dict()
@@ -127,10 +118,7 @@ def spoken_of(instance: Instance, plan: Plan) -> tuple[Instance, Plan]:
 
     And the plan as one of that instance, without what chooses it.
 
-    Raises
-    ------
-    InvalidInput
-        The plan is another instance's, or as of `at_parallelism`.
+    Raises `InvalidInput`: the plan is another instance's, or as of `at_parallelism`.
     """
     if plan.parallelism is None:
         return instance, plan

@@ -345,10 +345,7 @@ class ThreadPlacement:
     ) -> Plan:
         """Name threads ``op/0``, ``op/1``, … and write the plan.
 
-        Raises
-        ------
-        ValueError
-            The lengths do not agree: a thread left unplaced is no plan.
+        Raises `ValueError`: the lengths do not agree: a thread left unplaced is no plan.
         """
         if int(self.threads.sum()) != len(self.node) or len(self.node) != len(self.slot):
             raise ValueError("every thread needs a machine and a slot")

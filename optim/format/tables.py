@@ -38,10 +38,7 @@ class _Frozen:
 class NodeTable(_Frozen):
     """Where tasks go.
 
-    Attributes
-    ----------
-    capacity, slot_capacity
-        (N, R); ``inf`` where unbounded.
+    `capacity`, `slot_capacity`: (N, R); ``inf`` where unbounded.
     """
 
     ids: tuple[str, ...]  # N names.
@@ -131,10 +128,8 @@ class TaskTable(_Frozen):
 class OperatorTable(_Frozen):
     """The vertices of the job graph.
 
-    Attributes
-    ----------
-    group_load, group_state
-        (O, R) and (O,) totals of the group form; ``nan`` state where not given.
+    `group_load`, `group_state`: (O, R) and (O,) totals of the group form; ``nan`` state where not
+        given.
     """
 
     #: O names and roles (source, operator, sink, system).
@@ -273,12 +268,7 @@ class SetTable(_Frozen):
     def only(self, kept: NDArray[Any], members: Sequence[NDArray[Any]] | None = None) -> SetTable:
         """Return a table of some of the sets; a set may be named several times.
 
-        Parameters
-        ----------
-        kept
-            Their indices.
-        members
-            Tasks of each; its own if left out.
+        `members`: tasks of each; its own if left out.
         """
         tasks = [self.tasks_of(i) for i in kept.tolist()] if members is None else members
         sizes = np.array([0, *map(len, tasks)])

@@ -65,13 +65,9 @@ class LocalBlock(NamedTuple):
 def point_pairs(pattern: PatternName, a: int, b: int) -> tuple[Ints, Ints, Floats]:
     """Return sender, receiver and share of the stream's rate of a non-full pattern.
 
-    Parameters
-    ----------
-    pattern
-        ``one_to_one``: a = b, pair i–i. ``rescale``: contiguous blocks as Flink's pointwise
+    `pattern`: ``one_to_one``: a = b, pair i–i. ``rescale``: contiguous blocks as Flink's pointwise
         distribution forms them. ``merge``: sender i to receiver i mod b.
-    a, b
-        Numbers of senders and receivers.
+    `a`, `b`: numbers of senders and receivers.
     """
     if pattern == "one_to_one":
         members = np.arange(a, dtype=np.int32)
@@ -163,14 +159,9 @@ class Traffic:
         The latter is added up, not what the former leaves of all, which of much traffic is off by
         more than a little that crosses.
 
-        Parameters
-        ----------
-        place
-            (T,) place of each task; -1 means nowhere, and such a task meets nobody.
-        num_places
-            Places are numbered below this.
-        others
-            Whether the second figure is needed; 0 if not.
+        `place`: (T,) place of each task; -1 means nowhere, and such a task meets nobody.
+        `num_places`: places are numbered below this.
+        `others`: whether the second figure is needed; 0 if not.
         """
         at_source = place[self.source]
         together = (at_source == place[self.target]) & (at_source >= 0)
@@ -198,13 +189,9 @@ class Traffic:
         Only what crosses is added up: no difference of two large sums is taken, which would lose a
         little traffic beside much. A task that is nowhere (-1) neither sends nor receives.
 
-        Parameters
-        ----------
-        node, num_nodes
-            (T,) node of each task, -1 for none; how many there are.
-        side, num_sides
-            (N,) the place that each node is part of, and how many places there are; nodes are
-            places of their own if left out.
+        `node`, `num_nodes`: (T,) node of each task, -1 for none; how many there are.
+        `side`, `num_sides`: (N,) the place that each node is part of, and how many places there
+            are; nodes are places of their own if left out.
         """
         num_places = num_nodes if side is None else num_sides
         place = node if side is None else np.where(node >= 0, side[node], -1)
@@ -272,10 +259,7 @@ class Traffic:
     def pairs(self) -> TaskPairs:
         """Expand all that is between pairs into undirected ones.
 
-        Raises
-        ------
-        InvalidInput
-            More than `MAX_PAIRS` pairs.
+        Raises `InvalidInput`: more than `MAX_PAIRS` pairs.
         """
         if (count := self.num_pairs) > MAX_PAIRS:
             raise InvalidInput(

@@ -118,10 +118,7 @@ class NodeClasses:
 def task_groups(instance: Instance, also: Any = None) -> TaskGroups:
     """Find the classes of interchangeable tasks.
 
-    Parameters
-    ----------
-    also
-        (T,) or (T, k) numbers in which such tasks must be alike, too.
+    `also`: (T,) or (T, k) numbers in which such tasks must be alike, too.
 
     Notes
     -----
@@ -144,10 +141,7 @@ def task_groups(instance: Instance, also: Any = None) -> TaskGroups:
 def node_classes(instance: Instance, also: Any = None) -> NodeClasses:
     """Find the classes of nodes that differ in nothing a placement can feel.
 
-    Parameters
-    ----------
-    also
-        (N,) or (N, k) numbers in which they must be alike, too.
+    `also`: (N,) or (N, k) numbers in which they must be alike, too.
     """
     kind, _, target = placing_masks(instance)
     used = np.zeros(len(target), dtype=np.bool_)
@@ -313,12 +307,8 @@ def counts_of(groups: TaskGroups, classes: NodeClasses, node: Ints, num_nodes: i
 def deal(groups: TaskGroups, classes: NodeClasses, counts: Counts, reference: Ints | None) -> Ints:
     """Return (T,) node indices that have these counts.
 
-    Parameters
-    ----------
-    counts
-        (N', G), usable nodes listed class by class.
-    reference
-        (T,) placement to stay close to, -1 where a task has no node; may be ``None``.
+    `counts`: (N', G), usable nodes listed class by class.
+    `reference`: (T,) placement to stay close to, -1 where a task has no node; may be ``None``.
     """
     num_tasks = len(groups.group)
     near = np.full(num_tasks, -1, dtype=np.int32) if reference is None else reference

@@ -26,21 +26,11 @@ def descend(state, order, most_passes, least_gain):
     Room, masks, lower load bounds, the migration budget, sets and inflow are respected; what is
     already exceeded does not get worse. Tasks that stand nowhere stay nowhere.
 
-    Parameters
-    ----------
-    state
-        Changed in place.
-    order
-        The tasks to try, in this order in every pass.
-    most_passes
-        Greatest number of passes.
-    least_gain
-        Smallest improvement that counts; above the rounding of a task's traffic.
-
-    Returns
-    -------
-    float
-        Traffic gained.
+    `state`: changed in place.
+    `order`: the tasks to try, in this order in every pass.
+    `most_passes`: greatest number of passes.
+    `least_gain`: smallest improvement that counts; above the rounding of a task's traffic.
+    Returns traffic gained.
     """
     dirty = np.ones(len(state.node), np.bool_)
     weight = np.zeros(state.room.shape[0])

@@ -54,20 +54,10 @@ def first_fit_decreasing(
     Capacities with utilisation limits and background, allowed nodes and leaving nodes are
     respected; lower load bounds, links, slots and migration budgets are not looked at.
 
-    Parameters
-    ----------
-    instance
-        What to place.
-    rule
-        ``first`` node by index that fits; ``best``: with least room left (scaled, summed over
+    `rule`: ``first`` node by index that fits; ``best``: with least room left (scaled, summed over
         resources); ``worst``: with most, which spreads the load.
-    restricted_first
-        Take tasks with few allowed nodes before all others.
-
-    Returns
-    -------
-    ndarray of int32
-        (T,) node of each task, -1 where none fits.
+    `restricted_first`: take tasks with few allowed nodes before all others.
+    Returns (T,) node of each task, -1 where none fits.
     """
     return _pack(instance, task_sizes(instance), rule, restricted_first)
 
@@ -134,23 +124,11 @@ FIRST, BEST, WORST = 0, 1, 2
 def pack(load, kind, target, room, order, rule, scale):
     """Place tasks in the given order.
 
-    Parameters
-    ----------
-    load, kind, target
-        As on a `optim.kernels.state.State`.
-    room
-        (N, R) what fits; changed in place.
-    order
-        (T,) tasks, first one first.
-    rule
-        FIRST, BEST or WORST.
-    scale
-        (R,) weight of a resource when the room of two nodes is compared.
-
-    Returns
-    -------
-    ndarray of int32
-        (T,) node, -1 where a task fits none.
+    `room`: (N, R) what fits; changed in place.
+    `order`: (T,) tasks, first one first.
+    `rule`: FIRST, BEST or WORST.
+    `scale`: (R,) weight of a resource when the room of two nodes is compared.
+    Returns (T,) node, -1 where a task fits none.
     """
     node_of = np.full(load.shape[0], NOWHERE, np.int32)
     start, last = 0, NOWHERE

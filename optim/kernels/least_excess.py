@@ -88,20 +88,11 @@ def descend(
 ) -> tuple[Ints | None, float]:
     """Move tasks off what exceeds limits, the greatest relief first, then swap.
 
-    Parameters
-    ----------
-    instance, loose
-        With the limits as they are, and loosened to what is exceeded today.
-    weight
-        (R,) what a unit of a resource's excess counts.
-    seconds
-        Time after which no further move is begun, but for the first few of a small instance;
+    `instance`, `loose`: with the limits as they are, and loosened to what is exceeded today.
+    `weight`: (R,) what a unit of a resource's excess counts.
+    `seconds`: time after which no further move is begun, but for the first few of a small instance;
         ``None`` for a number of moves alone.
-
-    Returns
-    -------
-    tuple
-        (T,) nodes of the best placement, nowhere worse than the current one, and its excess;
+    Returns (T,) nodes of the best placement, nowhere worse than the current one, and its excess;
         ``None`` and infinity where even staying breaks a limit, or tasks without a node find none.
     """
     ends = np.inf if seconds is None else time.perf_counter() + seconds

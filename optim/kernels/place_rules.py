@@ -52,11 +52,8 @@ def placing_slack(bound: Any) -> Any:
 def distance_room(limit: float, due: Floats) -> float:
     """Return a bound on the load distance with the tolerance that may be used.
 
-    Parameters
-    ----------
-    due
-        (N,) of each node, its share of the mean load. The rows of a node are load ≤ due + limit and
-        due ≤ load + limit: what stands in them is at least as large as the larger of the two.
+    `due`: (N,) of each node, its share of the mean load. The rows of a node are load ≤ due + limit
+        and due ≤ load + limit: what stands in them is at least as large as the larger of the two.
     """
     # the tolerance is of the larger of what stands in a row: the smallest row is the safe one
     least = max(limit, float(due.min(initial=np.inf))) if len(due) else limit
@@ -142,10 +139,7 @@ def at_the_edge(instance: Instance, node: Ints) -> bool:
 def restriction_kinds(instance: Instance) -> tuple[Ints, list[NDArray[np.int32]]]:
     """Number the different sets of allowed nodes.
 
-    Returns
-    -------
-    tuple
-        (T,) kind of each task, 0 for "everywhere"; and the nodes of kinds 1, 2, ….
+    Returns (T,) kind of each task, 0 for "everywhere"; and the nodes of kinds 1, 2, ….
     """
     kinds = np.zeros(instance.num_tasks, dtype=np.int32)
     known: dict[bytes, int] = {}
@@ -166,11 +160,8 @@ def restriction_kinds(instance: Instance) -> tuple[Ints, list[NDArray[np.int32]]
 def placing_masks(instance: Instance) -> tuple[Ints, Bools, Bools]:
     """Return where tasks may be put, by kind.
 
-    Returns
-    -------
-    tuple
-        (T,) kind of each task; (K, N) allowed by kind; (K, N) where new tasks go: the allowed nodes
-        that stay, or all allowed ones when none of them stays.
+    Returns (T,) kind of each task; (K, N) allowed by kind; (K, N) where new tasks go: the allowed
+        nodes that stay, or all allowed ones when none of them stays.
     """
     kinds, sets = restriction_kinds(instance)
     allowed = np.ones((len(sets) + 1, instance.num_nodes), dtype=np.bool_)
@@ -368,10 +359,7 @@ def on_chosen_nodes(instance: Instance, near: NDArray[Any] | None = None) -> Ins
 
     The same one where nothing counts nodes, or lists would be too long.
 
-    Parameters
-    ----------
-    near
-        (T,) nodes that are chosen before others, -1 for none; the current ones if left out.
+    `near`: (T,) nodes that are chosen before others, -1 for none; the current ones if left out.
     """
     t = instance.num_tasks
     if not node_counts(instance) or not 0 < t * instance.num_nodes <= _MOST:
@@ -409,21 +397,11 @@ def nodes_of_parts(
     That is a node on which most of its tasks that have none yet may be, then on which most of its
     tasks are now, others not counted, then the largest.
 
-    Parameters
-    ----------
-    counts
-        Bounds on numbers of nodes, one at least.
-    load, room
-        (T, R) and (N, R).
-    home
-        (T,) current nodes; -1 for none.
-    kind, may
-        (T,) kind of each task and (K, N) where tasks of a kind may be.
-
-    Returns
-    -------
-    tuple
-        (T,) part of each task, and (P, N) nodes of each part; a node is of one part at most.
+    `counts`: bounds on numbers of nodes, one at least.
+    `load`, `room`: (T, R) and (N, R).
+    `home`: (T,) current nodes; -1 for none.
+    `kind`, `may`: (T,) kind of each task and (K, N) where tasks of a kind may be.
+    Returns (T,) part of each task, and (P, N) nodes of each part; a node is of one part at most.
     """
     # tasks of the same groups are alike; those that may share no node with the same ones are a part
     masks = np.array([tasks for count in counts for tasks in count.groups])
@@ -578,14 +556,10 @@ def pays(guard, task, node):
 def affords(price, budget, task, paid, other, back):
     """Whether all budgets of moves allow a change of one task or two.
 
-    Parameters
-    ----------
-    price, budget
-        (T, K) what a migration of each task takes of each budget; (K,) what is left of it.
-    task, paid
-        1 where the task comes to migrate, -1 where it ceases to, else 0.
-    other, back
-        The same of another task; -1 for none.
+    `price`, `budget`: (T, K) what a migration of each task takes of each budget; (K,) what is left
+        of it.
+    `task`, `paid`: 1 where the task comes to migrate, -1 where it ceases to, else 0.
+    `other`, `back`: the same of another task; -1 for none.
     """
     enough = True
     for b in range(budget.shape[0]):
@@ -639,14 +613,9 @@ def recounted(guard, c, task, node, leaver, sign):
 def may_enter(guard, task, source, target, leaver):
     """Whether a task may go from one node to another without breaking a set or an inflow more.
 
-    Parameters
-    ----------
-    guard
-        Under the placement before the change.
-    task, source, target
-        The task, its node (-1 where it is nowhere), and another node.
-    leaver
-        The task that goes from `target` to `source` in exchange; -1 for none.
+    `guard`: under the placement before the change.
+    `task`, `source`, `target`: the task, its node (-1 where it is nowhere), and another node.
+    `leaver`: the task that goes from `target` to `source` in exchange; -1 for none.
     """
     g = guard.ints
     for c in range(g[g[COUNTS]]):

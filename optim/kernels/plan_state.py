@@ -187,15 +187,10 @@ def weights_of(objective: Figure) -> tuple[tuple[str, ...], Real]:
 def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any) -> PlanState:
     """Return the state of a placement of all tasks; `plan_walk` adds it up.
 
-    Parameters
-    ----------
-    instance, binding
-        What is measured; what limits hold: without those that the objective measures, maybe
-        with further resources at the end.
-    objective
-        Of figures in `SEARCHED`.
-    node
-        (T,) nodes.
+    `instance`, `binding`: what is measured; what limits hold: without those that the objective
+        measures, maybe with further resources at the end.
+    `objective`: of figures in `SEARCHED`.
+    `node`: (T,) nodes.
     """
     names, weights = weights_of(objective)
     rules = place_rules(binding)

@@ -777,33 +777,20 @@ def _steps_of(i, told):
 def walk(i, x, guard, random, told, best, record, noise, keep, change):
     """Walk a number of steps while it cools; the best placement is written to `best`.
 
-    Parameters
-    ----------
-    i, x, guard
-        The state, of which only the nodes of the tasks and the guard are to be of a placement: all
-        else is added up first. Changed in place.
-    random
-        Of the choices (`seeded`).
-    told
-        See `TOLD`.
-    best
-        (T,) output: the best placement that breaks nothing, where one beats the record.
-    record
-        (levels + 1,) levels of the best so far, and tasks left where they may not stay; changed.
-    noise
-        (levels,) differences that are rounding.
-    keep
-        (2, levels) price of any difference by which an earlier level is worse than its record, and
-        of each unit of it.
-    change
-        (5 + levels,) output, added up: steps that broke nothing, steps taken, the sum of the
+    `i`, `x`, `guard`: the state, of which only the nodes of the tasks and the guard are to be of a
+        placement: all else is added up first. Changed in place.
+    `random`: of the choices (`seeded`).
+    `told`: see `TOLD`.
+    `best`: (T,) output: the best placement that breaks nothing, where one beats the record.
+    `record`: (levels + 1,) levels of the best so far, and tasks left where they may not stay;
+        changed.
+    `noise`: (levels,) differences that are rounding.
+    `keep`: (2, levels) price of any difference by which an earlier level is worse than its record,
+        and of each unit of it.
+    `change`: (5 + levels,) output, added up: steps that broke nothing, steps taken, the sum of the
         changes of what leads the search and their number, steps proposed, and sums of changes of
         the levels; of no steps, the levels.
-
-    Returns
-    -------
-    bool
-        Whether a placement was written.
+    Returns whether a placement was written.
     """
     level, blend, still = int(told[LEVEL]), told[BLEND], told[STILL] != 0.0
     steps, aim, price = int(told[STEPS]), told[AIM], told[PRICE_OF_BROKEN]

@@ -65,14 +65,9 @@ def relieve(state, scale, may_evict):
     For each overloaded node in turn: move a task to another node; where no move is possible swap
     two tasks; where no swap is, and `may_evict`, take a task off (it then stands nowhere).
 
-    Parameters
-    ----------
-    state
-        Changed in place.
-    scale
-        (R,) weight of one unit of each resource in what counts as load moved away.
-    may_evict
-        Whether tasks may be taken off.
+    `state`: changed in place.
+    `scale`: (R,) weight of one unit of each resource in what counts as load moved away.
+    `may_evict`: whether tasks may be taken off.
     """
     weight = np.zeros(state.room.shape[0])
     touched = np.empty(state.room.shape[0], np.int64)
@@ -233,21 +228,11 @@ def _least_connected(state, node, scale):
 def place_rest(state, order, scale, thorough):
     """Place the tasks that stand nowhere, each where it has most traffic among the nodes it fits.
 
-    Parameters
-    ----------
-    state
-        Changed in place.
-    order
-        The tasks to look at, in this order.
-    scale
-        (R,) as for `relieve`.
-    thorough
-        Whether another task may be moved on to make room.
-
-    Returns
-    -------
-    int
-        How many still stand nowhere.
+    `state`: changed in place.
+    `order`: the tasks to look at, in this order.
+    `scale`: (R,) as for `relieve`.
+    `thorough`: whether another task may be moved on to make room.
+    Returns how many still stand nowhere.
     """
     weight = np.zeros(state.room.shape[0])
     touched = np.empty(state.room.shape[0], np.int64)
@@ -342,10 +327,7 @@ THOROUGH_TASKS = 20_000
 def fill_floors(state, scale):
     """Bring nodes below their lower load bound up to it, from the nodes that can spare most.
 
-    Returns
-    -------
-    int
-        Number of nodes that stay below.
+    Returns number of nodes that stay below.
     """
     below = 0
     thorough = len(state.node) <= THOROUGH_TASKS
@@ -458,10 +440,7 @@ def go_home(state, order):
     A migrant whose place is taken changes with a task that came there, when that saves a migration
     too.
 
-    Returns
-    -------
-    int
-        How many went home.
+    Returns how many went home.
     """
     gone = 0
     for task in order:
@@ -496,10 +475,7 @@ def go_home(state, order):
 def adopt(state, wished, least_gain):
     """Make the moves of a wished placement that gain traffic, the best first, within limits.
 
-    Returns
-    -------
-    int
-        Number of moves made.
+    Returns number of moves made.
     """
     made = 0
     while True:

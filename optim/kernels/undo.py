@@ -140,20 +140,10 @@ def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure
     """Undo every move without which the plan is as good by all objectives, and violates no further
     limit.
 
-    Parameters
-    ----------
-    instance
-        With the limits that bind.
-    node
-        A plan of all tasks.
-    objectives
-        The first one and those that must not get worse with it. Nor do more tasks stay on leaving
-        nodes.
-
-    Returns
-    -------
-    numpy.ndarray
-        The plan itself where every move brings something. What is left are moves each of which,
+    `instance`: with the limits that bind.
+    `objectives`: the first one and those that must not get worse with it. Nor do more tasks stay on
+        leaving nodes.
+    Returns the plan itself where every move brings something. What is left are moves each of which,
         undone alone, costs something.
     """
     moved = moved_tasks(instance, node)
@@ -193,12 +183,7 @@ def exchanged_back(
     A leader that changed place with a follower for nothing changes back; of a chain only the end
     is left. None can be undone as a single move, for the place is another replica's.
 
-    Parameters
-    ----------
-    instance, node, objectives
-        As of `without_needless`.
-    same_loads
-        Whether each node's load of the balanced resource is to stay what it is.
+    `same_loads`: whether each node's load of the balanced resource is to stay what it is.
     """
     groups = _replica_groups(instance, node)
     if not groups or any(figure.value is None for figure in objectives):
@@ -347,10 +332,7 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
 
     Of the few that cost least, one without which every rule holds comes first.
 
-    Returns
-    -------
-    list of Point
-        From all moves to none; each plan is complete.
+    Returns from all moves to none; each plan is complete.
     """
     sign = -1.0 if objective.sense == "max" else 1.0
     current = np.array(node, np.int32)
@@ -409,13 +391,6 @@ def restarting_less(
     Identical nodes change places and slots of a node take the numbers of those that run now; then
     the moves of connected workers, of each worker and of each task are undone. Nothing comes back
     on to a leaving node.
-
-    Parameters
-    ----------
-    instance, objectives
-        As of `without_needless`.
-    node, slot
-        A plan of all tasks.
     """
     tasks = instance.tasks
     if workers_restarted(instance, node, slot) is None:
@@ -492,15 +467,8 @@ def within_restarts(
     Pairs of workers exchange the tasks that they exchange by the plan, that pair first by which the
     plan breaks fewest rules and then is best, as long as one improves it.
 
-    Parameters
-    ----------
-    node, slot
-        The plan; slots that keep all other rules are found where it has none.
-
-    Returns
-    -------
-    (T,) nodes and slots, or None
-        ``None`` where no plan was found that keeps every rule.
+    `node`, `slot`: the plan; slots that keep all other rules are found where it has none.
+    Returns (T,) nodes and slots, or None: ``None`` where no plan was found that keeps every rule.
     """
     tasks = instance.tasks
     if slot is None:

@@ -64,10 +64,7 @@ def check_claim(
 ) -> None:
     """Compare the claimed value with the referee's.
 
-    Raises
-    ------
-    SolverError
-        They differ by more than rounding.
+    Raises `SolverError`: they differ by more than rounding.
     """
     value = evaluation.objective(objective.name)
     if outcome.claimed is None or value is None:
@@ -106,10 +103,8 @@ def check_bound(
     A plan outside of the restricted problem (a repaired one, say) may beat a bound of that: it
     then says nothing of the plan, and is dropped with a note. So is what a solver claims.
 
-    Raises
-    ------
-    SolverError
-        A feasible plan beats a bound of the whole problem that no solver is behind.
+    Raises `SolverError`: a feasible plan beats a bound of the whole problem that no solver is
+        behind.
     """
     if outcome.bound is None:
         return
@@ -205,21 +200,11 @@ def write_result(
 ) -> Result:
     """Write the result of a checked outcome.
 
-    Parameters
-    ----------
-    plan, evaluation
-        What the referee judged; ``None`` without a plan.
-    began
-        ``time.perf_counter()`` at the start of the check.
-    stands
-        Whether the plan keeps what binds under the objective; by default whether it is feasible.
-    more
-        Further fields of `Result`.
-
-    Raises
-    ------
-    SolverError
-        The plan beats the bound.
+    `plan`, `evaluation`: what the referee judged; ``None`` without a plan.
+    `began`: ``time.perf_counter()`` at the start of the check.
+    `stands`: whether the plan keeps what binds under the objective; by default whether it is
+        feasible.
+    Raises `SolverError`: the plan beats the bound.
     """
     value = None if evaluation is None else evaluation.objective(objective.name)
     _settle_rounding(outcome, objective, value, objective.reference_of(evaluation))
@@ -297,18 +282,11 @@ def judge(
 ) -> Result:
     """Check everything an outcome says and write the result.
 
-    Parameters
-    ----------
-    instance, relaxed
-        The instance as given, and without the ignored limits; the latter is what is judged.
-
-    Raises
-    ------
-    SolverError
-        A claim differs from the referee's figure, a plan beats a proven bound, or a feasible plan
-        is known for what was called infeasible, other than within the tolerance.
-    RefereeRefused
-        The method promises feasible plans and this one is not.
+    `instance`, `relaxed`: the instance as given, and without the ignored limits; the latter is what
+        is judged.
+    Raises `SolverError`: a claim differs from the referee's figure, a plan beats a proven bound, or
+        a feasible plan is known for what was called infeasible, other than within the tolerance.
+    Raises `RefereeRefused`: the method promises feasible plans and this one is not.
     """
     if method.decides == "threads":
         return judge_threads(instance, relaxed, method, request, outcome, ignored=ignored)

@@ -124,10 +124,7 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
     asked for: a method that overloads by design says so; of one that knows no capacity and promises
     nothing, the round robins, nor are links and slots.
 
-    Raises
-    ------
-    UnsuitableMethod
-        With every reason and its remedy.
+    Raises `UnsuitableMethod`: with every reason and its remedy.
     """
     problems = list(_unmet_needs(method, instance))
     if not problems:
@@ -184,18 +181,9 @@ def aim(
 ) -> tuple[Method, dict[str, Any]]:
     """Return the method with what it is to optimise for its objective, and its options.
 
-    Parameters
-    ----------
-    objective
-        Name of a figure; ``None`` for the method's own. A choice of an option ``objective`` that
-        the method has itself goes there.
-    options
-        As given to `solve`.
-
-    Raises
-    ------
-    InvalidInput
-        There is no such objective, or the method does not optimise it.
+    `objective`: name of a figure; ``None`` for the method's own. A choice of an option
+        ``objective`` that the method has itself goes there.
+    Raises `InvalidInput`: there is no such objective, or the method does not optimise it.
     """
     if objective is None:
         return method, dict(options)
@@ -278,23 +266,12 @@ def choices(
 ) -> Iterator[Choice]:
     """Yield the methods for an instance, each once, the one to take first.
 
-    Parameters
-    ----------
-    instance
-        Without the limits that are to be ignored.
-    time_limit
-        Seconds; with one, exact methods are taken for larger instances too.
-    objective
-        Only methods that can optimise it.
-    prefer
-        A method that comes before the others, if it suits.
-
-    Raises
-    ------
-    UnsuitableMethod
-        What would be taken cannot do it; with its reasons.
-    InvalidInput
-        Nothing registered suits what the instance holds.
+    `instance`: without the limits that are to be ignored.
+    `time_limit`: seconds; with one, exact methods are taken for larger instances too.
+    `objective`: only methods that can optimise it.
+    `prefer`: a method that comes before the others, if it suits.
+    Raises `UnsuitableMethod`: what would be taken cannot do it; with its reasons.
+    Raises `InvalidInput`: nothing registered suits what the instance holds.
     """
     objective = None if objective is None else find_objective(objective).name
     known, taken = set(method_names()), set()

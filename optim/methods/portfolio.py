@@ -79,27 +79,14 @@ def run_portfolio(
 ) -> Result | None:
     """Try the suited methods, and return the best plan with the best bound.
 
-    Parameters
-    ----------
-    relaxed
-        The instance without the limits that are ignored.
-    solve_one
-        Solves by one method: takes a `Choice`, `time_limit`, `warm_start` and `progress`, and what
-        else of `Settings` is to change.
-    asked
-        Only methods that can optimise its objective, by default that of the first choice; its time
-        limit, or `SECONDS`, is for all methods together. With more than one of its `threads`, so
-        many methods run side by side in processes.
-
-    Returns
-    -------
-    Result or None
-        ``None`` where there is nothing to choose from: one method, or none without repair.
-
-    Raises
-    ------
-    SolverError
-        A plan of one method beats the proven bound of another.
+    `relaxed`: the instance without the limits that are ignored.
+    `solve_one`: solves by one method: takes a `Choice`, `time_limit`, `warm_start` and `progress`,
+        and what else of `Settings` is to change.
+    `asked`: only methods that can optimise its objective, by default that of the first choice; its
+        time limit, or `SECONDS`, is for all methods together. With more than one of its `threads`,
+        so many methods run side by side in processes.
+    Returns ``None`` where there is nothing to choose from: one method, or none without repair.
+    Raises `SolverError`: a plan of one method beats the proven bound of another.
     """
     limit = SECONDS if asked.time_limit is None else asked.time_limit
     objective = None if asked.objective is None else find_objective(asked.objective).name
@@ -125,20 +112,10 @@ def run_seeds(
 ) -> Result | None:
     """Run a search side by side from several seeds, as many as threads; return the best plan.
 
-    Parameters
-    ----------
-    relaxed, solve_one
-        As in `run_portfolio`.
-    asked
-        The first process has its seed, and so the plan is no worse than with one thread. With a
-        time limit each goes on from other seeds while that gains something.
-    choice, figure
-        The search, and what it optimises.
-
-    Returns
-    -------
-    Result or None
-        ``None`` where no run came to a result.
+    `asked`: the first process has its seed, and so the plan is no worse than with one thread. With
+        a time limit each goes on from other seeds while that gains something.
+    `choice`, `figure`: the search, and what it optimises.
+    Returns ``None`` where no run came to a result.
     """
     limit = float("inf") if asked.time_limit is None else asked.time_limit
     portfolio = _Portfolio(relaxed, solve_one, asked, figure, limit)

@@ -68,12 +68,8 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
 
     Made once an instance: whether a method suits and what it sees are asked of the same problem.
 
-    Parameters
-    ----------
-    instance
-        Returned itself where nothing is written anew.
-    honours
-        The rules that the method knows: they stay as they are.
+    `instance`: returned itself where nothing is written anew.
+    `honours`: the rules that the method knows: they stay as they are.
     """
     made: dict[frozenset[str], Instance | None] = vars(instance).setdefault("_lowered", {})
     if honours not in made:
@@ -114,10 +110,7 @@ def _lowered(instance: Instance, honours: frozenset[str]) -> Instance:
 def kept_lowered(honours: frozenset[str]) -> dict[str, str]:
     """Return the limits that a method keeps though it does not know them, each with when.
 
-    Parameters
-    ----------
-    honours
-        The rules that the method knows.
+    `honours`: the rules that the method knows.
     """
     if "capacity" not in honours:
         return {}
@@ -162,10 +155,7 @@ def without_slots(instance: Instance, honours: frozenset[str]) -> tuple[Instance
     What the slots of a node hold in all is a capacity; whether its tasks can be dealt to them, only
     the referee knows then.
 
-    Parameters
-    ----------
-    honours
-        Rules that may stay; those of slots do not.
+    `honours`: rules that may stay; those of slots do not.
     """
     honours -= {rule.name for rule in _OF_SLOTS}
     counted = lowered(instance, honours)
@@ -368,12 +358,8 @@ def _bounded(instance: Instance, rule: Rule) -> Instance:
 def without_misfits(instance: Instance, binding: Instance) -> Instance:
     """Return the instance where outliers of load are not allowed on the nodes that they exceed.
 
-    Parameters
-    ----------
-    instance
-        In units in which the mean load of a node is in [10, 100).
-    binding
-        The same with only the limits that bind.
+    `instance`: in units in which the mean load of a node is in [10, 100).
+    `binding`: the same with only the limits that bind.
     """
     room, load = _rooms(binding), instance.tasks.load
     with np.errstate(invalid="ignore"):
@@ -550,12 +536,8 @@ def _with_scaled(table: Any, names: tuple[str, ...], unit: Any) -> Any:
 def canonical(values: Any, unit: Any) -> Any:
     """Divide by powers of ten and round to 14 digits.
 
-    Parameters
-    ----------
-    values
-        Numbers of any shape, not negative; ``inf`` and ``nan`` stay.
-    unit
-        A power of ten, or one for each column.
+    `values`: numbers of any shape, not negative; ``inf`` and ``nan`` stay.
+    `unit`: a power of ten, or one for each column.
     """
     with np.errstate(over="ignore"):  # what becomes inf is no limit
         some = np.asarray(values, dtype=np.float64) / unit
@@ -636,14 +618,10 @@ def needed(instance: Instance, assumes: tuple[str, ...]) -> tuple[str, ...]:
 def emptied_or_any(run: Run, every: Every | None = None) -> Run:
     """Make of a method that empties leaving nodes one that looks for all plans where none does.
 
-    Parameters
-    ----------
-    run
-        Knows lists of allowed nodes alone: asked again about an instance without the mark, which is
-        the same question unless the objective is of the staying nodes.
-    every
-        Looks for all plans of the instance itself, for those objectives and where a limit is of the
-        staying nodes; ``None`` where it cannot.
+    `run`: knows lists of allowed nodes alone: asked again about an instance without the mark, which
+        is the same question unless the objective is of the staying nodes.
+    `every`: looks for all plans of the instance itself, for those objectives and where a limit is
+        of the staying nodes; ``None`` where it cannot.
     """
 
     @wraps(run)
@@ -706,11 +684,8 @@ def may_be_rewritten(instance: Instance) -> bool:
 def without_leaving(instance: Instance, *, may_stay: bool) -> Instance:
     """Return the instance whose leaving nodes are as others, but open to few tasks or to none.
 
-    Parameters
-    ----------
-    may_stay
-        Whether they are open to the tasks of such nodes, and not only to those that may go nowhere
-        else.
+    `may_stay`: whether they are open to the tasks of such nodes, and not only to those that may go
+        nowhere else.
     """
     nodes, tasks = instance.nodes, instance.tasks
     bound = ~instance.has_open_node

@@ -608,10 +608,8 @@ def get_method(name: str) -> Method:
 def name_of(method: str | Method) -> str:
     """Return a method's name; what is an object, a file or ``module:NAME`` is known by it then.
 
-    Raises
-    ------
-    InvalidInput
-        It is no method, or cannot be loaded, or a package registers another one of its name.
+    Raises `InvalidInput`: it is no method, or cannot be loaded, or a package registers another one
+        of its name.
     """
     if not isinstance(method, str):
         return METHODS.add(method).name

@@ -424,10 +424,7 @@ def _aimed(method: Method, asked: Settings) -> tuple[Method, Settings]:
 def goal_of(instance: Instance, objective: str | None, target_rate: float | None) -> str | None:
     """Return what is optimised: what is asked for, or what a rate to be carried is to take least.
 
-    Raises
-    ------
-    InvalidInput
-        The rate is not between 0 and 1e9.
+    Raises `InvalidInput`: the rate is not between 0 and 1e9.
     """
     if target_rate is None:
         return objective
@@ -708,10 +705,8 @@ def resolve_start(
 ) -> Start | None:
     """Turn what the user gave into a start.
 
-    Raises
-    ------
-    InvalidInput
-        The method takes no start, or the start is no method, no file, or incomplete.
+    Raises `InvalidInput`: the method takes no start, or the start is no method, no file, or
+        incomplete.
     """
     if given is None:
         return None

@@ -126,12 +126,7 @@ def broken_start(instance: Instance, figure: Figure) -> BrokenStart | None:
 
     Tasks without a current node are to be placed, and break nothing now.
 
-    Parameters
-    ----------
-    instance
-        As it is judged.
-    figure
-        What is optimised; limits that it measures are none.
+    `figure`: what is optimised; limits that it measures are none.
     """
     node, binding = instance.tasks.node, figure.binding(instance)
     now = broken_now(binding)
@@ -259,15 +254,11 @@ class _Found:
 class SecondLevel:
     """The asked objective among the plans of least excess.
 
-    Attributes
-    ----------
-    start, least
-        What is broken today, and the first level.
-    run
-        Solves an instance with other limits: of instance, plan to start from, seconds, and
+    `start`, `least`: what is broken today, and the first level.
+    `run`: solves an instance with other limits: of instance, plan to start from, seconds, and
         whether heuristics before an exact method may be left out.
-    empties
-        Whether only plans are asked for that take off leaving nodes all that may go elsewhere.
+    `empties`: whether only plans are asked for that take off leaving nodes all that may go
+        elsewhere.
     """
 
     def __init__(
@@ -430,14 +421,9 @@ class SecondLevel:
     def told(self, given: Instance, began: float, *, promises: bool) -> Result | None:
         """Write the result of both levels; ``None`` where there is no plan.
 
-        Parameters
-        ----------
-        given
-            The instance with all limits, which the plan is of.
-        began
-            ``time.perf_counter()`` at the start.
-        promises
-            Whether the method promises to keep limits; else its plan is reported as it is.
+        `given`: the instance with all limits, which the plan is of.
+        `began`: ``time.perf_counter()`` at the start.
+        `promises`: whether the method promises to keep limits; else its plan is reported as it is.
         """
         start, figure, best = self.start, self.start.figure, self.best
         asked = self.first is not None and self.first.termination is Termination.INFEASIBLE

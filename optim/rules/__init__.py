@@ -113,12 +113,7 @@ SLOT_RULES = tuple(rule for rule in RULES if rule.form in _IN_SLOTS)
 def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violation]:
     """Return every violation of a placement; none means feasible.
 
-    Parameters
-    ----------
-    placement
-        To be judged.
-    elsewhere
-        (T,) tasks that may be nowhere; none if left out.
+    `elsewhere`: (T,) tasks that may be nowhere; none if left out.
     """
     ids = placement.instance.tasks.ids
     lost: list[int] = [] if placement.complete else np.flatnonzero(placement.node < 0).tolist()
@@ -247,15 +242,8 @@ def _keys(instance: Instance, hooks: Sequence[Callable[[Instance], Any]], rows: 
 def without_limits(instance: Instance, names: Iterable[str]) -> Instance:
     """Return the instance without the named limits; the same one when there are none.
 
-    Parameters
-    ----------
-    names
-        Of `RULE_NAMES`; a text is one name.
-
-    Raises
-    ------
-    InvalidInput
-        A name is not one of `RULE_NAMES`.
+    `names`: of `RULE_NAMES`; a text is one name.
+    Raises `InvalidInput`: a name is not one of `RULE_NAMES`.
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     unknown = [name for name in names if name not in RULE_NAMES]
@@ -344,17 +332,12 @@ def loosened(
     Every plan that is nowhere worse than the placement keeps the rules of what is returned, and
     nearly nothing else does: `worsened` reports.
 
-    Parameters
-    ----------
-    node
-        (T,) nodes; -1 for a task without one.
-    binding
-        The instance with only the limits that are none for the objective; itself if left out.
-    narrow
-        Keep together what is together in the placement, of sets to be together that it breaks;
-        else these are dropped.
-    forms
-        Of the rules whose limits are raised.
+    `node`: (T,) nodes; -1 for a task without one.
+    `binding`: the instance with only the limits that are none for the objective; itself if left
+        out.
+    `narrow`: keep together what is together in the placement, of sets to be together that it
+        breaks; else these are dropped.
+    `forms`: of the rules whose limits are raised.
     """
     binding = instance if binding is None else binding
     # one after the other: each is measured on what those before have loosened

@@ -424,10 +424,7 @@ def node_load(placement: Placement, n: int, r: int) -> float:
 def node_loads(placement: Placement, needed: Floats, available: Floats) -> Floats:
     """Return (N, R) loads of a placement, correctly rounded in rows where that decides.
 
-    Parameters
-    ----------
-    needed, available
-        (N, R) sides of the rows; the loads are one of them.
+    `needed`, `available`: (N, R) sides of the rows; the loads are one of them.
     """
     rows = np.argwhere(undecided(needed, available, terms_of(placement.instance)))
     if not len(rows):

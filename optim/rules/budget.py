@@ -60,15 +60,10 @@ def budget_rule(
 ) -> Rule:
     """Return the rule of a budget under ``limits``.
 
-    Parameters
-    ----------
-    name
-        Of the rule, and of the number under ``limits``.
-    weight
-        (T,) what a migration of each task of an instance takes.
-    column
-        Column of the table of tasks that holds the weights, an amount of state or its cost; none
-        where tasks are counted.
+    `name`: of the rule, and of the number under ``limits``.
+    `weight`: (T,) what a migration of each task of an instance takes.
+    `column`: column of the table of tasks that holds the weights, an amount of state or its cost;
+        none where tasks are counted.
     """
 
     def budget(instance: Instance) -> Budget | None:
@@ -287,10 +282,7 @@ class NodeCount(NamedTuple):
     def by_contents(self, one: NDArray[Any], counts: NDArray[Any]) -> Bools:
         """(P,) whether nodes count that hold (P, G) tasks of groups of equal ones.
 
-        Parameters
-        ----------
-        one
-            (G,) a task of each group.
+        `one`: (G,) a task of each group.
         """
         held = (counts @ tasks[one] > 0 for tasks in self.groups)
         return np.logical_and.reduce(list(held))

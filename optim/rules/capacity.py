@@ -555,10 +555,7 @@ def _local_first_dropped(instance: Instance) -> Instance:
 def refuse_local_first(instance: Instance, why: str) -> None:
     """Refuse an instance with such streams, for what knows pairs of tasks only.
 
-    Raises
-    ------
-    InvalidInput
-        With why that is.
+    Raises `InvalidInput`: with why that is.
     """
     words = _local_first_present(instance)
     if words is not None:

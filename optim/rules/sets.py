@@ -38,10 +38,7 @@ def crowds(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(S,) most members of each set on one place, and (S,) places that it uses.
 
-    Parameters
-    ----------
-    owner, place
-        (M,) set of each member, and the place that it is on.
+    `owner`, `place`: (M,) set of each member, and the place that it is on.
     """
     # (set, place) as one number
     keys, counts = np.unique(owner.astype(np.int64) * num_places + place, return_counts=True)

@@ -291,13 +291,9 @@ def _bound(log: _Log, answer: Answer) -> float | None:
 def outward_trimmed(text: str, sense: str, digits: int) -> float:
     """Return the weakest bound that prints as `text` where trailing zeros are not printed.
 
-    Parameters
-    ----------
-    text, sense
-        As printed, with or without exponent; ``"min"``: the bound is a lower one and is lowered;
-        ``"max"``: it is raised.
-    digits
-        Significant digits the solver prints at most; a shorter number is exact to that digit.
+    `text`, `sense`: as printed, with or without exponent; ``"min"``: the bound is a lower one and
+        is lowered; ``"max"``: it is raised.
+    `digits`: significant digits the solver prints at most; a shorter number is exact to that digit.
 
     Examples
     --------

@@ -78,15 +78,9 @@ class WholeModel:
 def whole_model(model: LinearModel, arrays: LinearArrays) -> WholeModel:
     """Write a model of integer variables with whole numbers.
 
-    Parameters
-    ----------
-    model, arrays
-        The model (for names) and its arrays.
-
-    Raises
-    ------
-    SolverUnavailable
-        A variable is continuous or has no bounds, or the numbers span too much.
+    `model`, `arrays`: the model (for names) and its arrays.
+    Raises `SolverUnavailable`: a variable is continuous or has no bounds, or the numbers span too
+        much.
     """
     lower, upper = arrays.lower, arrays.upper
     most = np.maximum(np.abs(lower), np.abs(upper))

@@ -95,20 +95,12 @@ def solve_lp(
 ) -> LpSolution:
     """Minimise ``cost @ x`` s.t. ``row_lower <= matrix @ x <= row_upper``, ``lower <= x <= upper``.
 
-    Parameters
-    ----------
-    cost
-        Objective, shape (variables,).
-    matrix
-        Sparse or dense, shape (rows, variables).
-    row_lower, row_upper
-        Row bounds, ±inf for none.
-    lower, upper
-        Variable bounds, ±inf for none.
-    time_limit
-        Seconds.
-    tolerance
-        Of rows and of reduced costs; HiGHS' own 1e-7 if not given.
+    `cost`: objective, shape (variables,).
+    `matrix`: sparse or dense, shape (rows, variables).
+    `row_lower`, `row_upper`: row bounds, ±inf for none.
+    `lower`, `upper`: variable bounds, ±inf for none.
+    `time_limit`: seconds.
+    `tolerance`: of rows and of reduced costs; HiGHS' own 1e-7 if not given.
     """
     from scipy import optimize
     from scipy.sparse import csr_array, vstack
@@ -150,19 +142,11 @@ def solve_small_milp(
 ) -> SmallMilpSolution:
     """Solve a small model in this process; no warm start, no progress.
 
-    Parameters
-    ----------
-    model
-        A model or its arrays.
-    time_limit
-        Seconds.
-    gap
-        Relative gap at which to stop.
-    node_limit
-        Branch-and-bound nodes at which to stop: work that repeats, where seconds do not.
-    presolve
-        Whether HiGHS reduces the model first. In rows with numbers below its tolerance (1e-7) that
-        can lose the optimum: a proof that matters is repeated without.
+    `time_limit`: seconds.
+    `gap`: relative gap at which to stop.
+    `node_limit`: branch-and-bound nodes at which to stop: work that repeats, where seconds do not.
+    `presolve`: whether HiGHS reduces the model first. In rows with numbers below its tolerance
+        (1e-7) that can lose the optimum: a proof that matters is repeated without.
     """
     from scipy import optimize
 
@@ -282,17 +266,9 @@ os.register_at_fork(after_in_child=_idle.clear)  # a forked process has no other
 def interruptible(function: Callable[[], T], seconds: float | None = None) -> T:
     """Return what `function` returns, or raise what it raises.
 
-    Parameters
-    ----------
-    function
-        Releases Python's lock while it computes; changes nothing that others read.
-    seconds
-        It is given up after so many.
-
-    Raises
-    ------
-    Overdue
-        It was given up. `KeyboardInterrupt` gives it up as well.
+    `function`: releases Python's lock while it computes; changes nothing that others read.
+    `seconds`: it is given up after so many.
+    Raises `Overdue`: it was given up. `KeyboardInterrupt` gives it up as well.
     """
     if threading.current_thread() is not threading.main_thread():
         return function()
@@ -330,15 +306,8 @@ def dual_bound(
 ) -> float:
     """Return a proven lower bound on ``cost @ x``; the arguments are those of `solve_lp`.
 
-    Parameters
-    ----------
-    row_duals
-        Any numbers, shape (rows,); the LP's duals make the bound tight.
-
-    Returns
-    -------
-    float
-        ``-inf`` where a variable without a bound on that side decides.
+    `row_duals`: any numbers, shape (rows,); the LP's duals make the bound tight.
+    Returns ``-inf`` where a variable without a bound on that side decides.
     """
     # a weight that leans on a bound which is not there proves nothing: without it
     side = np.where(row_duals > 0, row_lower, row_upper)
@@ -383,17 +352,9 @@ def approximate_duals(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield better and better row duals of ``min cost @ x``, rows within bounds, ``x >= 0``.
 
-    Parameters
-    ----------
-    cost, matrix, row_lower, row_upper
-        As of `solve_lp`.
-    deadline
-        `time.process_time` after which no round is begun, and at which a running one ends about.
-
-    Yields
-    ------
-    ndarray
-        Change of the optimum per unit of each row's binding bound, shape (rows,), about.
+    `deadline`: `time.process_time` after which no round is begun, and at which a running one ends
+        about.
+    Yields change of the optimum per unit of each row's binding bound, shape (rows,), about.
     """
     from ortools.pdlp import solve_log_pb2, solvers_pb2
     from ortools.pdlp.python import pdlp

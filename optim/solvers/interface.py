@@ -194,10 +194,7 @@ SOLVERS: tuple[str, ...] = tuple(_MODULES)
 def load(name: str) -> Backend:
     """Return a back end by name; the solver itself is not imported yet.
 
-    Raises
-    ------
-    SolverUnavailable
-        There is no solver of that name.
+    Raises `SolverUnavailable`: there is no solver of that name.
     """
     if name not in _MODULES:
         remedy = meant(str(name), SOLVERS, "use one of")
@@ -209,10 +206,7 @@ def load(name: str) -> Backend:
 def refuse_continuous(name: str | None, what: str) -> None:
     """Refuse a solver of integers only before anything is done, where a model will have others.
 
-    Raises
-    ------
-    UnsuitableMethod
-        Names what is continuous, and the solvers that take it.
+    Raises `UnsuitableMethod`: names what is continuous, and the solvers that take it.
     """
     if name is not None and capabilities(name).integer_only:
         others = ", ".join(other for other in SOLVERS if not capabilities(other).integer_only)
@@ -237,10 +231,7 @@ def available(name: str) -> bool:
 def require(name: str) -> Backend:
     """Return a back end that is installed.
 
-    Raises
-    ------
-    SolverUnavailable
-        It is unknown or missing.
+    Raises `SolverUnavailable`: it is unknown or missing.
     """
     backend = load(name)
     try:

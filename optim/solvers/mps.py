@@ -50,10 +50,7 @@ class PosedModel:
 def check_path(path: str | Path) -> None:
     """Refuse a file name that says no format.
 
-    Raises
-    ------
-    InvalidInput
-        It ends neither in ``.mps`` nor in ``.lp``.
+    Raises `InvalidInput`: it ends neither in ``.mps`` nor in ``.lp``.
     """
     if Path(path).suffix.lower() not in SUFFIXES:
         reason = "ends in neither .mps nor .lp, which say the format"
@@ -63,17 +60,9 @@ def check_path(path: str | Path) -> None:
 def write_model(path: str | Path, posed: PosedModel, instance: Instance, method: str) -> None:
     """Write a model with named rows and columns, whole or not at all.
 
-    Parameters
-    ----------
-    path
-        Ends in ``.mps``, or in ``.lp``, which PuLP writes.
-    posed, instance, method
-        The model; what it is of, and by which method.
-
-    Raises
-    ------
-    InvalidInput
-        The name says no format, or the file cannot be written.
+    `path`: ends in ``.mps``, or in ``.lp``, which PuLP writes.
+    `posed`, `instance`, `method`: the model; what it is of, and by which method.
+    Raises `InvalidInput`: the name says no format, or the file cannot be written.
     """
     check_path(path)
     model, factor = posed.model, posed.factor
@@ -96,12 +85,8 @@ def write_model(path: str | Path, posed: PosedModel, instance: Instance, method:
 def model_names(model: LinearModel, ids: Ids) -> tuple[list[str], list[str]]:
     """Return the names of all columns and rows, as ``x[count/3,n2]``; none is there twice.
 
-    Parameters
-    ----------
-    model
-        Its blocks say what each variable and row is of: a kind, and an index.
-    ids
-        Ids of each kind; of others the index is written.
+    `model`: its blocks say what each variable and row is of: a kind, and an index.
+    `ids`: ids of each kind; of others the index is written.
     """
     return tuple(  # type: ignore[return-value]
         _unique([name for block in blocks for name in _names(block, ids)])

@@ -168,23 +168,14 @@ def run_child(
 ) -> Answer:
     """Run a child, feed its stdout to `on_output`, stop it when its time is up.
 
-    Parameters
-    ----------
-    argv
-        Command line.
-    on_output
-        Called with raw pieces of stdout.
-    read
-        Makes the answer once it has ended; not interrupted.
-    deadline
-        End of its time on the clock of `time.monotonic`: without any left it is not started; it is
-        asked to stop `ASK_AFTER` later, and killed `KILL_AFTER` later or, after a long run, 0.9 s.
-    folder
-        Working directory, also for its stderr.
-    ask
-        Asks the child to stop and pass what it has.
-    terminal
-        Give it a pseudo-terminal as stdout: it then writes line by line instead of in blocks.
+    `on_output`: called with raw pieces of stdout.
+    `read`: makes the answer once it has ended; not interrupted.
+    `deadline`: end of its time on the clock of `time.monotonic`: without any left it is not
+        started; it is asked to stop `ASK_AFTER` later, and killed `KILL_AFTER` later or, after a
+        long run, 0.9 s.
+    `ask`: asks the child to stop and pass what it has.
+    `terminal`: give it a pseudo-terminal as stdout: it then writes line by line instead of in
+        blocks.
     """
     if deadline is not None and time.monotonic() >= deadline:
         return Answer(LinearTermination.TIME_LIMIT, "not started", message="no time was left")

@@ -209,12 +209,8 @@ def _finite(value: float, otherwise: float | None) -> float | None:
 def outward(text: str, sense: str) -> float:
     """Return the weakest bound that prints as `text`.
 
-    Parameters
-    ----------
-    text
-        As printed, with or without exponent.
-    sense
-        ``"min"``: the bound is a lower one and is lowered; ``"max"``: it is raised.
+    `text`: as printed, with or without exponent.
+    `sense`: ``"min"``: the bound is a lower one and is lowered; ``"max"``: it is raised.
 
     Examples
     --------
@@ -280,12 +276,7 @@ def padded_indices(indices: NDArray[np.integer[Any]]) -> bytes:
 def mp_model(arrays: LinearArrays, hint: NDArray[np.float64] | None = None) -> bytes:
     """Serialise the model, with a full solution hint if one is given.
 
-    Parameters
-    ----------
-    arrays
-        The model.
-    hint
-        One value a variable.
+    `hint`: one value a variable.
     """
     parts = [bytes([_MAXIMIZE, int(arrays.sense == "max")])]
     parts.append(struct.pack("<Bd", _OFFSET, arrays.offset))

@@ -152,14 +152,8 @@ def solve_kept(
     takes for a plan is cut off, and the model solved again. An answer that could not be mended
     comes without a plan; its bound is one all the same.
 
-    Parameters
-    ----------
-    solve
-        Solves the model as it stands, in the time that is left.
-    cut_off
-        Adds rows that exclude a vector where the referee does not take it; whether it did.
-    over
-        Whether the time is up.
+    `solve`: solves the model as it stands, in the time that is left.
+    `cut_off`: adds rows that exclude a vector where the referee does not take it; whether it did.
     """
     cuts = 0
     while True:
@@ -365,10 +359,7 @@ _NOTHING = (LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED)
 def verified(task: SolveTask, answer: Answer, solver: str, frozen_seconds: float) -> LinearSolution:
     """Turn a solver's answer into a checked solution.
 
-    Raises
-    ------
-    SolverError
-        The claim contradicts our own measurement; names solver, claim and figure.
+    Raises `SolverError`: the claim contradicts our own measurement; names solver, claim and figure.
     """
     _check_infeasible(task, answer, solver)
     x = _accepted_vector(task, answer, solver)

@@ -400,14 +400,8 @@ _LINE_BUFFERED = 1
 def scip(folder: str, deadline: str, parameters: str) -> None:
     """Solve ``model.pb`` in `folder`, write ``result`` there: marshalled status, value, vector.
 
-    Parameters
-    ----------
-    folder
-        Working folder.
-    deadline
-        On the clock of `time.monotonic`, ``None`` for none.
-    parameters
-        SCIP parameters, one ``name = value`` a line.
+    `deadline`: on the clock of `time.monotonic`, ``None`` for none.
+    `parameters`: SCIP parameters, one ``name = value`` a line.
     """
     die_with_parent()
     # before SCIP listens there is nothing to hand over

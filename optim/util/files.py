@@ -33,10 +33,8 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES, *, pipe: bool = Fal
 
     A pipe is read to its end only where `pipe` is set.
 
-    Raises
-    ------
-    InvalidInput
-        The file is missing, a directory, not readable, not gzip although named so, or too large.
+    Raises `InvalidInput`: the file is missing, a directory, not readable, not gzip although named
+        so, or too large.
     """
     path = Path(path)
     try:
@@ -94,10 +92,7 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
     stays one, and what it leads to is replaced. Into what is no file, such as ``/dev/null`` or a
     pipe, the bytes are written: by a rename it would be gone for everybody.
 
-    Raises
-    ------
-    InvalidInput
-        The folder does not exist or may not be written.
+    Raises `InvalidInput`: the folder does not exist or may not be written.
     """
     path = Path(path)
     payload = data.encode() if isinstance(data, str) else data

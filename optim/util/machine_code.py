@@ -187,10 +187,7 @@ def _whole(load: Callable[..., Any]) -> Callable[..., Any]:
 class _Kept(IndexDataCacheFile):
     """Files of one kernel: damaged ones count as missing, and disks may be full.
 
-    Parameters
-    ----------
-    shipped
-        Where else to look: beside the module, which may not be written by those who run it.
+    `shipped`: where else to look: beside the module, which may not be written by those who run it.
     """
 
     def __init__(self, path: str, base: str, stamp: str, shipped: _Kept | None = None) -> None:

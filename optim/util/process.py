@@ -148,12 +148,8 @@ class Forked(Generic[T]):
     Its process group is its own: Ctrl-C reaches it by `interrupt` alone, and once. It is killed
     when this process ends.
 
-    Parameters
-    ----------
-    work
-        Returns what can be pickled. An interrupt raises `KeyboardInterrupt` in it.
-    delay
-        Seconds to wait before it begins: what is stopped by then has cost no processor time.
+    `work`: returns what can be pickled. An interrupt raises `KeyboardInterrupt` in it.
+    `delay`: seconds to wait before it begins: what is stopped by then has cost no processor time.
     """
 
     def __init__(self, work: Callable[[], T], delay: float = 0.0) -> None:
@@ -177,10 +173,7 @@ class Forked(Generic[T]):
 
         ``None`` for `seconds` waits without a limit.
 
-        Raises
-        ------
-        Exception
-            What it raised.
+        Raises `Exception`: what it raised.
         """
         try:
             if not self._ours.poll(seconds):

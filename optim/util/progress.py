@@ -39,17 +39,11 @@ class TracePoint(NamedTuple):
 class ProgressRecorder:
     """Keeps the best incumbent and bound, writes the trace and calls back at a limited rate.
 
-    Parameters
-    ----------
-    sense
-        ``"min"`` or ``"max"``: which incumbent is the better one.
-    callback
-        Called with a `Progress` at most every `interval` seconds, and once at the end
+    `sense`: ``"min"`` or ``"max"``: which incumbent is the better one.
+    `callback`: called with a `Progress` at most every `interval` seconds, and once at the end
         (`finish`). Exceptions it raises end the run.
-    started
-        ``time.perf_counter()`` at the start of the clock; now if not given.
-    interval
-        Least time between two calls, s.
+    `started`: ``time.perf_counter()`` at the start of the clock; now if not given.
+    `interval`: least time between two calls, s.
     """
 
     def __init__(

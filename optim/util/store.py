@@ -48,15 +48,10 @@ class Lock:
     Not the package `filelock`: it locks no folders, does not say which descriptor a child process
     has to inherit, and takes 0.1 s to import.
 
-    Parameters
-    ----------
-    path
-        A file, which is made and stays, since others may wait for it.
-    folder
-        It is a folder.
-    inherited
-        Child processes hold the lock, too, if `fileno` is passed to them: it is released when the
-        last of them ends.
+    `path`: a file, which is made and stays, since others may wait for it.
+    `folder`: it is a folder.
+    `inherited`: child processes hold the lock, too, if `fileno` is passed to them: it is released
+        when the last of them ends.
     """
 
     def __init__(self, path: Path, *, folder: bool = False, inherited: bool = False) -> None:
@@ -79,10 +74,7 @@ class Lock:
     def acquire(self, seconds: float = 0.0) -> bool:
         """Take the lock; False where another process holds it, after waiting for so long.
 
-        Raises
-        ------
-        OSError
-            The file or folder cannot be opened.
+        Raises `OSError`: the file or folder cannot be opened.
         """
         if self.held or fcntl is None:
             return True
@@ -116,10 +108,8 @@ class Lock:
     def alone(self, taken: Problem) -> Iterator[None]:
         """Hold the lock while the block runs.
 
-        Raises
-        ------
-        InvalidInput
-            With `taken` where another process holds it; the file cannot be opened.
+        Raises `InvalidInput`: with `taken` where another process holds it; the file cannot be
+            opened.
         """
         try:
             if not self.acquire():
@@ -181,15 +171,8 @@ class Store:
 
         What killed processes left half-written is removed. The marker is not written.
 
-        Parameters
-        ----------
-        question
-            What the results depend on; a folder whose marker has other values is refused.
-
-        Raises
-        ------
-        InvalidInput
-            It is a file, holds something else, is being written, or cannot be.
+        `question`: what the results depend on; a folder whose marker has other values is refused.
+        Raises `InvalidInput`: it is a file, holds something else, is being written, or cannot be.
         """
         lock = Lock(self.path, folder=True)
         try:
@@ -228,10 +211,7 @@ class Store:
     def check(self, question: Mapping[str, Any]) -> None:
         """Refuse a folder that holds something else, or answers another question.
 
-        Raises
-        ------
-        InvalidInput
-            With what differs.
+        Raises `InvalidInput`: with what differs.
         """
         if not self.path.exists():
             return
@@ -254,10 +234,7 @@ class Store:
     def read(self) -> dict[str, Any]:
         """Return the content of the marker.
 
-        Raises
-        ------
-        InvalidInput
-            There is none, or it is something else.
+        Raises `InvalidInput`: there is none, or it is something else.
         """
         path = self.path / self.marker
         if not path.is_file():
@@ -316,14 +293,8 @@ def _shown(value: Any) -> str:
 def remembered(path: Path, question: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """Return the answer to a question: that of the file, or a new one, which the file then holds.
 
-    Parameters
-    ----------
-    path
-        The file; its folder is made. One that answers another question is replaced.
-    question
-        What the answer depends on.
-    make
-        Gives the answer, as JSON can hold it.
+    `path`: the file; its folder is made. One that answers another question is replaced.
+    `make`: gives the answer, as JSON can hold it.
     """
     asked = json.dumps(question, sort_keys=True, default=str)
     with contextlib.suppress(OSError, ValueError, KeyError, RecursionError, InvalidInput):
@@ -348,10 +319,7 @@ def fingerprint(question: Any, length: int = 24) -> str:
 class Records:
     """A file of JSON values, one a line; a line that a killed process left torn does not count.
 
-    Parameters
-    ----------
-    path
-        The file; it and its folder are made by the first `add`.
+    `path`: the file; it and its folder are made by the first `add`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -360,10 +328,7 @@ class Records:
     def read(self) -> list[Any]:
         """Return the values.
 
-        Raises
-        ------
-        InvalidInput
-            A line that is whole is no JSON.
+        Raises `InvalidInput`: a line that is whole is no JSON.
         """
         if not self.path.exists():
             return []

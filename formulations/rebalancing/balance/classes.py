@@ -66,15 +66,9 @@ def solve_by_classes(
 ) -> BalanceAnswer | None:
     """Solve all levels exactly; ``None`` where the form does not suit (`few_classes`).
 
-    Parameters
-    ----------
-    problem
-        What to rebalance.
-    settings
-        `deadline` and `offer` are read. The weighted objective and emptying first are not solved
-        in this form.
-    starts
-        Placements to begin from; the better they are, the less there is to look at.
+    `settings`: `deadline` and `offer` are read. The weighted objective and emptying first are not
+        solved in this form.
+    `starts`: placements to begin from; the better they are, the less there is to look at.
     """
     unsuitable = settings.objective != "lexicographic" or settings.drain_first
     if unsuitable or not few_classes(problem):
@@ -370,27 +364,16 @@ def advance(
 ) -> Any:
     """Take every pattern of one node out of every state; keep what is not dominated.
 
-    Parameters
-    ----------
-    states, moves, left
-        (A,) number of the counts that are left to place, migrations so far, and load left on
-        leaving nodes so far.
-    digits
-        (S, C) counts of each numbered state.
-    patterns, pattern_moves, pattern_left
-        (P,) what the node may hold, as a number, with the migrations away from the node and the
-        load it leaves on a leaving one.
-    best
-        (S, M + 1) least load left with so many migrations, inf everywhere; overwritten. M = 0
+    `states`, `moves`, `left`: (A,) number of the counts that are left to place, migrations so far,
+        and load left on leaving nodes so far.
+    `digits`: (S, C) counts of each numbered state.
+    `patterns`, `pattern_moves`, `pattern_left`: (P,) what the node may hold, as a number, with the
+        migrations away from the node and the load it leaves on a leaving one.
+    `best`: (S, M + 1) least load left with so many migrations, inf everywhere; overwritten. M = 0
         where migrations do not count.
-    max_moves
-        Budget; negative where migrations do not count.
-
-    Returns
-    -------
-    tuple
-        The same three arrays after the node, and for each entry the entry and the pattern it came
-        from.
+    `max_moves`: budget; negative where migrations do not count.
+    Returns the same three arrays after the node, and for each entry the entry and the pattern it
+        came from.
     """
     count = 0
     origin = np.full(best.shape, -1, np.int64)
@@ -597,14 +580,9 @@ class ClassModel:
 def build_class_model(problem: BalanceProblem, classes: Classes, distance: float) -> ClassModel:
     """Build the relaxation of "is a load distance of at most `distance` possible?".
 
-    Parameters
-    ----------
-    problem
-        Every limit is read; capacities and allowed sets are relaxed to what classes can determine.
-    classes
-        Of all key groups.
-    distance
-        Load distance to stay within.
+    `problem`: every limit is read; capacities and allowed sets are relaxed to what classes can
+        determine.
+    `distance`: load distance to stay within.
     """
     t, n, c = problem.num_tasks, problem.num_nodes, classes.count
     model = LinearModel("class_counts")

@@ -188,27 +188,15 @@ def by_height(state):
 def mend_some(fixed, begin, state, goal, order, partners, patience, buffer_size, first, work):
     """Bring nodes above the goal within it, the farthest first, by moves and swaps with others.
 
-    Parameters
-    ----------
-    fixed, begin, state
-        The problem, where each node's key groups begin, and the state.
-    goal
-        Load distance to stay within.
-    order
-        Nodes from the lowest to the highest at the start of this pass.
-    partners
-        Nodes to look at for an exchange, as many again at random, and more where none was found.
-    patience
-        Nodes that may stay above the goal before the rest of the pass is left out.
-    buffer_size
-        Key groups of a node that are looked at.
-    first, work
-        Where in the order to go on, and after how many nodes above the goal to return.
-
-    Returns
-    -------
-    tuple
-        Nodes above the goal met, those mended, and where to go on: N at the end of the pass.
+    `fixed`, `begin`, `state`: the problem, where each node's key groups begin, and the state.
+    `goal`: load distance to stay within.
+    `order`: nodes from the lowest to the highest at the start of this pass.
+    `partners`: nodes to look at for an exchange, as many again at random, and more where none was
+        found.
+    `patience`: nodes that may stay above the goal before the rest of the pass is left out.
+    `buffer_size`: key groups of a node that are looked at.
+    `first`, `work`: where in the order to go on, and after how many nodes above the goal to return.
+    Returns nodes above the goal met, those mended, and where to go on: N at the end of the pass.
     """
     n = len(state.deviation)
     one, two = np.empty(buffer_size, np.int64), np.empty(buffer_size, np.int64)

@@ -46,23 +46,14 @@ def lower(
 ):
     """Aim at some levels from the start, then let it fall; return whether there is more to try.
 
-    Parameters
-    ----------
-    fixed, state, start, best_place, memory
-        The problem, the state, where the search began, the best placement so far, and what is
-        remembered.
-    goals
-        Levels to aim at straight from the start before all others.
-    levels
-        Levels to try in this slice.
-    tries
-        Levels that may fail one after the other.
-    partners
-        Partner nodes to try for a node above the level.
-    target
-        Load distance that is good enough.
-    buffer_size
-        Key groups of a node that are looked at.
+    `fixed`, `state`, `start`, `best_place`, `memory`: the problem, the state, where the search
+        began, the best placement so far, and what is remembered.
+    `goals`: levels to aim at straight from the start before all others.
+    `levels`: levels to try in this slice.
+    `tries`: levels that may fail one after the other.
+    `partners`: partner nodes to try for a node above the level.
+    `target`: load distance that is good enough.
+    `buffer_size`: key groups of a node that are looked at.
     """
     one, two = np.empty(buffer_size, np.int64), np.empty(buffer_size, np.int64)
     for at in range(len(goals) + levels):
@@ -575,12 +566,7 @@ TINY = 1e-9
 def relieve(fixed, state, unit):
     """Mend what can be; it may fall short where budgets or room end.
 
-    Parameters
-    ----------
-    fixed, state
-        The problem and the state, which is changed.
-    unit
-        (E,) what a breach of each resource counts.
+    `unit`: (E,) what a breach of each resource counts.
     """
     n = len(state.deviation)
     if fixed.guarded:

@@ -90,12 +90,8 @@ SEARCH_TRIES = 100
 def run(instance: Instance, request: Request) -> Outcome:
     """Rebalance an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
-    SolverError
-        A solver's claim does not survive our own count.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
+    Raises `SolverError`: a solver's claim does not survive our own count.
     """
     options = request.options
     problem = balance_problem(instance, "balance-milp")
@@ -402,20 +398,10 @@ def solve_balance(
 ) -> BalanceAnswer:
     """Solve ALBIC's MILP, lexicographically or weighted.
 
-    Parameters
-    ----------
-    problem, settings
-        What to solve and how.
-    starts
-        Placements to begin from; those that are not feasible are passed over. The answer is never
-        worse than the best of them.
-    min_distance
-        A proven lower bound of the load distance; the forced-moves bound if not given.
-
-    Raises
-    ------
-    SolverError
-        A solver's claim does not survive our own count.
+    `starts`: placements to begin from; those that are not feasible are passed over. The answer is
+        never worse than the best of them.
+    `min_distance`: a proven lower bound of the load distance; the forced-moves bound if not given.
+    Raises `SolverError`: a solver's claim does not survive our own count.
     """
     least = forced_moves_bound(problem) if min_distance is None else min_distance
     answer = BalanceAnswer()
@@ -436,20 +422,10 @@ def least_changed(
 ) -> BalanceAnswer:
     """Of all placements that are as good, find the one with least migration cost, then switches.
 
-    Parameters
-    ----------
-    problem, settings
-        What was solved and how.
-    placement
-        The best one that is known; its load distance, and what it leaves on leaving nodes, are
-        preserved, its sides are not.
-    rules
-        Of the instance, with all copies.
-
-    Returns
-    -------
-    BalanceAnswer
-        The placement itself, and no levels, where the model is too large.
+    `placement`: the best one that is known; its load distance, and what it leaves on leaving nodes,
+        are preserved, its sides are not.
+    `rules`: of the instance, with all copies.
+    Returns the placement itself, and no levels, where the model is too large.
     """
     answer = BalanceAnswer(placement=placement)
     if problem.num_tasks * problem.num_nodes > MAX_TIE_BINARIES:

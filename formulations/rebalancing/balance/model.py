@@ -195,10 +195,7 @@ MAX_BINARIES = 30_000_000
 def build_full(problem: BalanceProblem, aim: Aim | None = None) -> BalanceModel:
     """Build the paper's literal form: x_ik for every key group k and node i.
 
-    Raises
-    ------
-    InvalidInput
-        More than `MAX_BINARIES` binaries.
+    Raises `InvalidInput`: more than `MAX_BINARIES` binaries.
     """
     aim = aim or Aim()
     t, n = problem.num_tasks, problem.num_nodes
@@ -217,18 +214,9 @@ def build_moves(
 ) -> BalanceModel:
     """Build the form over candidate moves: y_ik = 1 when key group k moves to node i.
 
-    Parameters
-    ----------
-    problem, aim
-        What is modelled.
-    moves
-        Key group and target of each candidate; all moves that may be by default. Leaving some out
-        is exact only where a proof excludes them.
-
-    Raises
-    ------
-    InvalidInput
-        More than `MAX_BINARIES` binaries.
+    `moves`: key group and target of each candidate; all moves that may be by default. Leaving some
+        out is exact only where a proof excludes them.
+    Raises `InvalidInput`: more than `MAX_BINARIES` binaries.
     """
     aim = aim or Aim()
     task, node = candidate_moves(problem) if moves is None else moves
@@ -244,10 +232,7 @@ def build_moves(
 def candidate_moves(problem: BalanceProblem) -> tuple[Ints, Ints]:
     """Return key group and target of every move that may be, by key group, then node.
 
-    Raises
-    ------
-    InvalidInput
-        More than `MAX_BINARIES` of them.
+    Raises `InvalidInput`: more than `MAX_BINARIES` of them.
     """
     t, n = problem.num_tasks, problem.num_nodes
     _check_size(t * n, "moves")
@@ -420,16 +405,10 @@ def prune_moves(
 ) -> Pruned | None:
     """Return the moves a placement with load distance ≤ `target` can make; ``None`` if not tried.
 
-    Parameters
-    ----------
-    problem
-        With a budget; without one nothing can be left out.
-    target
-        Load distance to stay within, below that of `known`.
-    known
-        A placement whose moves hold in any case.
-    seconds
-        For each LP; nothing is left out where that is too short.
+    `problem`: with a budget; without one nothing can be left out.
+    `target`: load distance to stay within, below that of `known`.
+    `known`: a placement whose moves hold in any case.
+    `seconds`: for each LP; nothing is left out where that is too short.
     """
     if problem.num_tasks * problem.num_nodes > MOST_PRICED or target <= 0.0:
         return None

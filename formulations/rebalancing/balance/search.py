@@ -54,16 +54,8 @@ FIRST_GOALS = np.array([0.0, 0.003, 0.01, 0.02, 0.04, 0.08, 0.16, 0.3])
 class Portfolio:
     """The searches on one problem and the best feasible placement that any of them found.
 
-    Parameters
-    ----------
-    problem
-        What to rebalance.
-    seed
-        Of the random choices.
-    target
-        Load distance at which to stop: a proven bound.
-    watch
-        Clock and ear.
+    `target`: load distance at which to stop: a proven bound.
+    `watch`: clock and ear.
     """
 
     def __init__(self, problem: BalanceProblem, seed: int, target: float, watch: Watch) -> None:
@@ -172,20 +164,10 @@ def search_balance(
 ) -> Ints | None:
     """Return the lexicographically best feasible placement found; ``None`` if there is none.
 
-    Parameters
-    ----------
-    problem
-        What to rebalance.
-    starts
-        Placements to begin from besides staying and water filling.
-    seed
-        Of the random choices.
-    target
-        Load distance at which to stop: a proven bound.
-    tries
-        Levels of the search that may fail one after the other.
-    watch
-        Clock and ear. With one, Ctrl-C keeps the best placement so far; without, it is raised.
+    `starts`: placements to begin from besides staying and water filling.
+    `target`: load distance at which to stop: a proven bound.
+    `tries`: levels of the search that may fail one after the other.
+    `watch`: clock and ear. With one, Ctrl-C keeps the best placement so far; without, it is raised.
     """
     if problem.num_tasks == 0:
         return problem.home
@@ -351,16 +333,8 @@ FLOOR = 1e-4
 class GoalSearch:
     """Attempts at goals from one start.
 
-    Parameters
-    ----------
-    problem
-        What to rebalance.
-    start
-        (T,) placement that every attempt begins from.
-    seed
-        Of the random partners.
-    watch
-        Clock; an attempt that runs out of time ends where it is.
+    `start`: (T,) placement that every attempt begins from.
+    `watch`: clock; an attempt that runs out of time ends where it is.
     """
 
     def __init__(self, problem: BalanceProblem, start: Ints, seed: int, watch: Watch) -> None:
@@ -427,14 +401,8 @@ def bisect_goals(
 ) -> None:
     """Attempt goals between a bound and the start's load distance, ever closer; `take` what is met.
 
-    Parameters
-    ----------
-    problem, start, seed, watch
-        As in `GoalSearch`.
-    target
-        A proven lower bound.
-    take
-        Called with each placement that is better than those before.
+    `target`: a proven lower bound.
+    `take`: called with each placement that is better than those before.
     """
     best = problem.levels(start).distance
     if not problem.num_tasks or best <= target + 1e-9:
@@ -498,10 +466,7 @@ def by_exchanges(problem: BalanceProblem) -> Ints | None:
     Each exchange is the one that lowers the sum of the squares of what nodes are off their share
     most: with the leader a partition's load goes to the broker of a follower.
 
-    Returns
-    -------
-    numpy.ndarray or None
-        (T,) nodes; ``None`` where no exchange helps, or what it leads to breaks a rule.
+    Returns (T,) nodes; ``None`` where no exchange helps, or what it leads to breaks a rule.
     """
     one, other = _pairs(problem)
     if not len(one):
@@ -644,14 +609,8 @@ def prepare_balance(
 ) -> Prepared:
     """Bound the load distance and search, for a share of the time or until Ctrl-C.
 
-    Parameters
-    ----------
-    problem, settings
-        As for `solve_balance`.
-    starts
-        Placements to search from, besides staying.
-    tries
-        Levels of the search that may fail one after the other; 0 for no search.
+    `starts`: placements to search from, besides staying.
+    `tries`: levels of the search that may fail one after the other; 0 for no search.
     """
     left = settings.remaining()
     half = None if left is None else time.perf_counter() + SEARCH_SHARE * left
@@ -673,19 +632,9 @@ MAX_ENTRIES = 50_000_000
 def drained_start(problem: BalanceProblem, settings: Settings, tries: int) -> Ints | None:
     """Return a balanced placement that empties leaving nodes, the largest key groups first.
 
-    Parameters
-    ----------
-    problem
-        With leaving nodes.
-    settings
-        Whose seed and deadline count.
-    tries
-        Of the search.
-
-    Returns
-    -------
-    ndarray or None
-        (T,) a feasible placement; ``None`` if none was found.
+    `problem`: with leaving nodes.
+    `settings`: whose seed and deadline count.
+    Returns (T,) a feasible placement; ``None`` if none was found.
     """
     from formulations.rebalancing.balance.kernel import drain
 

@@ -294,29 +294,14 @@ def anneal(
 ):
     """Anneal for some steps from a placement.
 
-    Parameters
-    ----------
-    fixed, place, deviation, room, spare, budget, guard
-        Problem and start.
-    arcs
-        Promising moves.
-    seed
-        Of the random choices.
-    best, best_value
-        (T,) best feasible placement so far and its value (-inf for none); both are stored.
-    steps, part
-        Number of steps, and (2,) what part of the whole cooling they are.
-    hot, cold
-        First and last temperature of the whole cooling, in units of the aim.
-    price
-        Of a unit of excess to begin with.
-    for_left
-        Whether the aim is to empty leaving nodes instead of collocation.
-
-    Returns
-    -------
-    tuple
-        Placement at the end, value of the best one, price and totals at the end.
+    `arcs`: promising moves.
+    `best`, `best_value`: (T,) best feasible placement so far and its value (-inf for none); both
+        are stored.
+    `steps`, `part`: number of steps, and (2,) what part of the whole cooling they are.
+    `hot`, `cold`: first and last temperature of the whole cooling, in units of the aim.
+    `price`: of a unit of excess to begin with.
+    `for_left`: whether the aim is to empty leaving nodes instead of collocation.
+    Returns placement at the end, value of the best one, price and totals at the end.
     """
     state = state_at(fixed, place, deviation, room, spare, budget, guard, seed)
     total = state.total

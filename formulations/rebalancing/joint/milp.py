@@ -65,15 +65,10 @@ TINY, TINY_SHARE, TINY_SECONDS = 400, 0.5, 1.0
 def run(instance: Instance, request: Request) -> Outcome:
     """Collocate and balance an instance; the method's entry point.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only, or the load distance is
-        weighted and the solver takes integers only.
-    InvalidInput
-        The model would be too large.
-    SolverError
-        A solver's claim does not survive our own count.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only, or
+        the load distance is weighted and the solver takes integers only.
+    Raises `InvalidInput`: the model would be too large.
+    Raises `SolverError`: a solver's claim does not survive our own count.
     """
     if request.options["weighted"]:
         refuse_continuous(request.solver, "a weighted load distance is continuous")
@@ -383,21 +378,10 @@ def solve_joint(
 ) -> Answer:
     """Solve the model, beginning from the best placement known.
 
-    Parameters
-    ----------
-    problem, settings
-        What to solve and how.
-    known
-        What the search found on it for the same goal; for the weighted goal, on the traffic.
-    starts
-        Further placements to begin from.
-    work
-        Whether the solver has a bounded amount of work.
-
-    Raises
-    ------
-    SolverError
-        The solver's claim does not survive our own count.
+    `known`: what the search found on it for the same goal; for the weighted goal, on the traffic.
+    `starts`: further placements to begin from.
+    `work`: whether the solver has a bounded amount of work.
+    Raises `SolverError`: the solver's claim does not survive our own count.
     """
     answer = Answer(weighted=settings.weighted)
     if known is not None:

@@ -201,10 +201,7 @@ class Prepared:
     ) -> Callable[[Any, Evaluation], tuple[float, ...] | None]:
         """Return how plans are ranked: within the cap first, emptied where that comes first.
 
-        Parameters
-        ----------
-        weights
-            Of traffic and load distance, where these are weighted.
+        `weights`: of traffic and load distance, where these are weighted.
         """
 
         def rank(node: Any, evaluation: Evaluation) -> tuple[float, ...] | None:
@@ -246,10 +243,7 @@ def left_level(value: float, bound: float) -> Level:
 def joint_problem(instance: Instance, method: str = "joint-milp") -> JointProblem:
     """Return the joint problem of an instance, the load distance capped by its own limit.
 
-    Raises
-    ------
-    UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
+    Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
     """
     pairs = instance.pairs
     some = pairs.rate > 0
@@ -611,10 +605,7 @@ class Columns:
 def all_places(balance: BalanceProblem) -> Bools:
     """Return (T, N) where each key group may be.
 
-    Raises
-    ------
-    InvalidInput
-        Too many.
+    Raises `InvalidInput`: too many.
     """
     if balance.num_tasks * balance.num_nodes > MAX_PLACES:
         raise _too_large(balance.num_tasks * balance.num_nodes, "key groups × nodes")
@@ -624,16 +615,10 @@ def all_places(balance: BalanceProblem) -> Bools:
 def pruned_places(problem: JointProblem, spread: int, also: tuple[Ints, ...] = ()) -> Bools:
     """Return (T, N) places worth trying: home, partners' homes, and from full to empty nodes.
 
-    Parameters
-    ----------
-    problem
-        What is placed.
-    spread
-        Key groups of the `spread` most loaded nodes, of leaving nodes and those that must move may
-        go to the `spread` least loaded nodes; those of nodes above the cap always, to all below it
-        among these.
-    also
-        Placements whose places are stored too.
+    `spread`: key groups of the `spread` most loaded nodes, of leaving nodes and those that must
+        move may go to the `spread` least loaded nodes; those of nodes above the cap always, to all
+        below it among these.
+    `also`: placements whose places are stored too.
     """
     balance = problem.balance
     t, home = np.arange(balance.num_tasks), balance.home
@@ -661,10 +646,7 @@ def pruned_places(problem: JointProblem, spread: int, also: tuple[Ints, ...] = (
 def columns_of(problem: JointProblem, places: Bools) -> Columns:
     """Return the columns for key groups that may be at `places`.
 
-    Raises
-    ------
-    InvalidInput
-        Too many columns.
+    Raises `InvalidInput`: too many columns.
     """
     moves = places.copy()
     moves[np.arange(len(moves)), problem.balance.home] = False

@@ -72,27 +72,14 @@ def search_joint(
 ) -> JointFound:
     """Return the best feasible placement found.
 
-    Parameters
-    ----------
-    problem
-        What to place.
-    starts
-        Placements within the budgets and allowed sets; loads may exceed their limits. Feasible ones
-        are never lost.
-    seed
-        Of the random choices.
-    target
-        Value at which to stop: a proven bound.
-    rounds, first
-        Rounds of annealing and steps of the first; each next one has twice as many.
-    deadline
-        ``time.perf_counter()`` value; ``None`` for none.
-    arcs
-        Promising moves; those to the homes of partners by default.
-    for_left
-        Empty leaving nodes instead of collocating.
-    warm
-        Begin less hot: for starts that are good but for what they exceed.
+    `starts`: placements within the budgets and allowed sets; loads may exceed their limits.
+        Feasible ones are never lost.
+    `target`: value at which to stop: a proven bound.
+    `rounds`, `first`: rounds of annealing and steps of the first; each next one has twice as many.
+    `deadline`: ``time.perf_counter()`` value; ``None`` for none.
+    `arcs`: promising moves; those to the homes of partners by default.
+    `for_left`: empty leaving nodes instead of collocating.
+    `warm`: begin less hot: for starts that are good but for what they exceed.
     """
     from formulations.rebalancing.joint.kernel import anneal
 
@@ -335,20 +322,10 @@ def find(
 ) -> Known:
     """Find a good placement and a bound of the whole problem.
 
-    Parameters
-    ----------
-    problem
-        What to place.
-    starts
-        Placements within budgets and allowed sets, whatever their loads.
-    effort
-        How much to do.
-    for_left
-        Empty leaving nodes instead of collocating.
-    go_on
-        Whether to use all the time there is.
-    told
-        Called with value and bound at every change.
+    `starts`: placements within budgets and allowed sets, whatever their loads.
+    `for_left`: empty leaving nodes instead of collocating.
+    `go_on`: whether to use all the time there is.
+    `told`: called with value and bound at every change.
     """
     finding = _Finding(problem, starts, effort, for_left, told)
     try:
@@ -660,16 +637,10 @@ def solve_kernel(
 ) -> tuple[Ints | None, float]:
     """Solve the model over its `size` best columns; return a placement, if any, and its bound.
 
-    Parameters
-    ----------
-    built, order
-        Model, and its columns, most promising first.
-    size
-        Columns in the model; the others are 0.
-    gap, nodes
-        Relative gap and branch-and-bound nodes at which to stop: work that repeats.
-    time_limit
-        Seconds.
+    `built`, `order`: model, and its columns, most promising first.
+    `size`: columns in the model; the others are 0.
+    `gap`, `nodes`: relative gap and branch-and-bound nodes at which to stop: work that repeats.
+    `time_limit`: seconds.
     """
     arrays = built.model.freeze()
     # what says nothing of a key group's place stays in any case

@@ -69,20 +69,11 @@ def assign_slots(
 ) -> SlotAssignment:
     """Deal the tasks of each node to its slots, or prove that this cannot be.
 
-    Parameters
-    ----------
-    node
-        (T,) node of each task; those at -1 are left out, but count as tasks that want workers.
-    work
-        Steps of search before giving up, about a microsecond each.
-    slack
-        What the load of a slot may exceed its capacity by, (R,) or (N, R).
-
-    Returns
-    -------
-    SlotAssignment
-        The same for the same arguments. What is short is of sets over slots where all other rules
-        of slots can hold without them.
+    `node`: (T,) node of each task; those at -1 are left out, but count as tasks that want workers.
+    `work`: steps of search before giving up, about a microsecond each.
+    `slack`: what the load of a slot may exceed its capacity by, (R,) or (N, R).
+    Returns the same for the same arguments. What is short is of sets over slots where all other
+        rules of slots can hold without them.
     """
     found = _assigned(instance, node, work, slack)
     if instance.limits.max_workers_restarted is not None and found.slot is not None:

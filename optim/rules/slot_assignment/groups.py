@@ -31,16 +31,10 @@ Numbers = NDArray[np.int64]
 class Units:
     """The tasks that a slot assignment moves as one: U units.
 
-    Attributes
-    ----------
-    of
-        (T,) unit of each task.
-    first
-        (U,) its first task.
-    node, topology
-        (U,) of each, -1 for none.
-    task_topology
-        (T,) topology of each task.
+    `of`: (T,) unit of each task.
+    `first`: (U,) its first task.
+    `node`, `topology`: (U,) of each, -1 for none.
+    `task_topology`: (T,) topology of each task.
     """
 
     def __init__(self, instance: Instance, node: Ints) -> None:
@@ -123,32 +117,19 @@ _TASKS, _MEMBERS = "tasks", "apart"
 class Groups:
     """Units of one topology on one node, G groups, by node and topology.
 
-    Attributes
-    ----------
-    units
-        What is assigned: a task each, or tasks that are to be together.
-    order, start
-        M placed units, group by group, and (G + 1,) where each group begins.
-    node, topology, count
-        (G,) of each group, topology -1 for none, and its number of units.
-    group
-        (M,) group of each of `order`.
-    loads, limit, capacity, names
-        (U, D), (N, D) with and without slack, and D names of what is bounded in slots: resources
-        (as ``.cpu``), the number of tasks (as ``tasks``), and members of a set that is to be apart
-        (as ``apart``), on each node of another set.
-    set_at
-        The set that a column of members bounds on a node.
-    slots
-        (N,) how many may be used: no more than there are units, which is as many as one likes.
-    wanted
-        (P + 1,) slots that a topology fills, -1 where it is free; the last is of no topology.
-    counted
-        (G,) groups whose topology has a number of slots to fill.
-    tight
-        (G,) groups of nodes with fewer slots than tasks.
-    joins
-        (G,) groups without topology that may have to join slots of others.
+    `units`: what is assigned: a task each, or tasks that are to be together.
+    `order`, `start`: M placed units, group by group, and (G + 1,) where each group begins.
+    `node`, `topology`, `count`: (G,) of each group, topology -1 for none, and its number of units.
+    `group`: (M,) group of each of `order`.
+    `loads`, `limit`, `capacity`, `names`: (U, D), (N, D) with and without slack, and D names of
+        what is bounded in slots: resources (as ``.cpu``), the number of tasks (as ``tasks``), and
+        members of a set that is to be apart (as ``apart``), on each node of another set.
+    `set_at`: the set that a column of members bounds on a node.
+    `slots`: (N,) how many may be used: no more than there are units, which is as many as one likes.
+    `wanted`: (P + 1,) slots that a topology fills, -1 where it is free; the last is of no topology.
+    `counted`: (G,) groups whose topology has a number of slots to fill.
+    `tight`: (G,) groups of nodes with fewer slots than tasks.
+    `joins`: (G,) groups without topology that may have to join slots of others.
     """
 
     def __init__(self, units: Units, slack: Floats) -> None:
@@ -337,17 +318,9 @@ def flow(
 ) -> tuple[Numbers, Numbers]:
     """Give slots on nodes to topologies, never more than these miss: a largest flow.
 
-    Parameters
-    ----------
-    missing, room
-        (P,) what each topology wants, (N,) what each node has.
-    topology, node, most
-        (E,) who may take how many where.
-
-    Returns
-    -------
-    tuple
-        (E,) slots given; and the topologies that together get too few, none if all is given.
+    `missing`, `room`: (P,) what each topology wants, (N,) what each node has.
+    `topology`, `node`, `most`: (E,) who may take how many where.
+    Returns (E,) slots given; and the topologies that together get too few, none if all is given.
     """
     if not missing.any() or not len(topology):
         return np.zeros(len(topology), dtype=np.int64), np.flatnonzero(missing)
@@ -443,12 +416,8 @@ def renumbered(instance: Instance, node: Ints, slot: Ints) -> Ints:
 class Restarts:
     """Looks for an assignment of placed tasks to slots by which few enough workers restart.
 
-    Parameters
-    ----------
-    instance, node
-        With the limit; all current slots are known, and some task has one.
-    assign
-        Returns a slot assignment for an instance and the same nodes, which may be none, and
+    `instance`, `node`: with the limit; all current slots are known, and some task has one.
+    `assign`: returns a slot assignment for an instance and the same nodes, which may be none, and
         whether it is proven that there is none.
     """
 

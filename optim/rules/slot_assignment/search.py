@@ -37,16 +37,10 @@ if TYPE_CHECKING:
 class ToSpread:
     """One such set.
 
-    Attributes
-    ----------
-    units
-        Those that stand somewhere.
-    limit
-        Slots that it is to fill at least.
-    nodes, crowded
-        Where it stands, and where with several units.
-    most
-        Slots that it can fill at most.
+    `units`: those that stand somewhere.
+    `limit`: slots that it is to fill at least.
+    `nodes`, `crowded`: where it stands, and where with several units.
+    `most`: slots that it can fill at most.
     """
 
     def __init__(self, groups: Groups, i: int, units: Numbers) -> None:
@@ -75,10 +69,7 @@ def widened(groups: Groups, sets: list[ToSpread], slot: Ints, work: int) -> tupl
     """Change a slot assignment until the sets are spread, as far as that is found; return it and
     the steps.
 
-    Parameters
-    ----------
-    slot
-        (U,) slots that keep all other rules.
+    `slot`: (U,) slots that keep all other rules.
     """
     found = _Board(groups, sets, slot)
     better = True
@@ -337,16 +328,11 @@ class Search:
 class Least:
     """The least numbers of slots, as far as they are known.
 
-    Attributes
-    ----------
-    groups
-        Whose they are; its `order` changes within groups.
-    low, high
-        (G,) the least number of slots of a group lies between them.
-    most
-        (G,) what the group's node and topology allow: a greater least number is as bad as another.
-    bins
-        (M,) a packing of each group into `high` slots, ascending within the group.
+    `groups`: whose they are; its `order` changes within groups.
+    `low`, `high`: (G,) the least number of slots of a group lies between them.
+    `most`: (G,) what the group's node and topology allow: a greater least number is as bad as
+        another.
+    `bins`: (M,) a packing of each group into `high` slots, ascending within the group.
     """
 
     def __init__(self, groups: Groups) -> None:
@@ -449,10 +435,7 @@ def first_fit(groups: Groups, chosen: Numbers, most: Numbers) -> Numbers:
 
     Each task of other groups, and of those that do not fit so, has a slot of its own.
 
-    Returns
-    -------
-    ndarray of int64
-        (M,) slot within the group of each of ``groups.order``.
+    Returns (M,) slot within the group of each of ``groups.order``.
     """
     limit = groups.limit[groups.node[groups.group]]
     loads = groups.loads[groups.order]
@@ -551,11 +534,8 @@ def part_mixed(
     """Search the slot partitions of nodes where tasks without topology may join others, or sets
     stand.
 
-    Returns
-    -------
-    tuple
-        (U,) slots if a slot assignment was found, and else what is short if there is none; both are
-        empty when it could not be determined.
+    Returns (U,) slots if a slot assignment was found, and else what is short if there is none; both
+        are empty when it could not be determined.
     """
     groups = least.groups
     # elsewhere slots of their own do for the tasks without topology
