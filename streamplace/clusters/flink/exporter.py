@@ -292,27 +292,34 @@ def _how_to(sheet: Sheet) -> str:
 def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> dict[str, str]:
     """As `Exporter.rescale`: bodies for the REST interface, and the option for a restart.
 
+    Both name every vertex of a job that changes: Flink refuses requirements that lack one, and
+    overrides replace those of before.
+
     Raises
     ------
     InvalidInput
         An operator names no vertex.
     """
     found: dict[str, dict[str, int]] = {}
-    for name, n in changed.items():
-        o = instance.operators.index[name]
-        named = _labelled(instance.operators.labels.get(o, {}), VERTEX)
+    table = instance.operators
+    jobs = {int(table.topology[table.index[name]]) for name in changed}
+    for o, name in enumerate(table.ids):
+        if (topology := int(table.topology[o])) not in jobs:
+            continue
+        n = changed.get(name, int(table.num_tasks[o]))
+        named = _labelled(table.labels.get(o, {}), VERTEX)
         if not named:
             reason = "has no label that names a vertex"
             ledger.problem(f"operators[{o}].labels", name, reason, _REMEDY)
         if len(named) > 1:
             ledger.reading(f"all {len(named)} vertices of {name} get {n} subtasks")
-        topology = int(instance.operators.topology[o])
         job = instance.topologies.ids[topology] if topology >= 0 else ""
         found.setdefault(job, {}).update(dict.fromkeys(named, n))
     ledger.check()
     ids = _labelled(instance.labels, JOB)
     texts = {"": "{}\n"}
-    lines = ["# for a restart; with the Kubernetes operator under spec.flinkConfiguration"]
+    head = "# for a restart; with the Kubernetes operator under spec.flinkConfiguration\n"
+    blocks = []
     for number, (job, vertices) in enumerate(found.items()):
         body = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in vertices.items()}
         identity = ids.get(job, ":jobid")
@@ -321,8 +328,9 @@ def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> d
         put = f"PUT /jobs/{identity}/resource-requirements"
         ledger.reading(f"{job or 'job'}: {put} (adaptive scheduler) rescales it as it runs")
         overrides = ",".join(f"{v}:{n}" for v, n in vertices.items())
-        lines += [f"# job {job or identity}", f'{OVERRIDES}: "{overrides}"']
-    return {**texts, ".yaml": "\n".join(lines) + "\n"}
+        blocks.append(f'# job {" ".join((job or identity).split())}\n{OVERRIDES}: "{overrides}"\n')
+    # a document a job, as the key is the same
+    return {**texts, ".yaml": head + "---\n".join(blocks)}
 
 
 EXPORTER = Exporter(

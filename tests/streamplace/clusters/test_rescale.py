@@ -12,6 +12,8 @@ from optim import Instance, InvalidInput, Plan
 from optim.format.parallelism import at_parallelism
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.sources import export_plan
+from streamplace.clusters.flink.exporter import OVERRIDES
+from tests.streamplace.clusters.yamls import settings_in
 
 
 def made(jobs: int = 1) -> tuple[Instance, Plan]:
@@ -45,13 +47,17 @@ def made(jobs: int = 1) -> tuple[Instance, Plan]:
 
 def test_flink_bodies_and_overrides() -> None:
     done = export_plan("flink", *made())
-    wanted = {"count0": {"parallelism": {"lowerBound": 1, "upperBound": 3}}}
+    # Flink: "the request is incomplete" where a vertex of the job lacks
+    bounds = {"in0": 1, "count0": 3}
+    wanted = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in bounds.items()}
     assert json.loads(done.texts[""]) == wanted
-    assert 'pipeline.jobvertex-parallelism-overrides: "count0:3"' in done.texts[".yaml"]
+    assert settings_in(done.texts[".yaml"]) == [{OVERRIDES: "in0:1,count0:3"}]
     assert any("PUT /jobs/id0/resource-requirements" in text for text in done.ledger.readings)
     assert any("restart or a rescale" in text for text in done.ledger.readings)
     two = export_plan("flink", *made(2)).texts
-    assert json.loads(two[".2.json"]).keys() == {"count1"}
+    assert json.loads(two[".2.json"]).keys() == {"in1", "count1"}
+    each = [{OVERRIDES: f"in{j}:1,count{j}:3"} for j in range(2)]
+    assert settings_in(two[".yaml"]) == each
 
 
 def test_storm_rebalance() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,32 @@ def test_a_file_places_no_replica_it_does_not_name(tmp_path: Path) -> None:
     assert back.node.tolist() == [0, 2, 1, 2]
 
 
+def cruise_control(cluster: judge.Cluster, folder: Path) -> None:
+    """Write what Cruise Control answers for a cluster: load, partition_load, state, and order."""
+    brokers = [
+        {"Broker": b, "Host": f"k{b}", "Rack": rack, "CpuPct": 1.0, "LeaderNwInRate": 1.0}
+        | {
+            "NwOutRate": 1.0,
+            "DiskMB": 1.0,
+            "BrokerState": "ALIVE" if b in cluster.alive else "DEAD",
+        }
+        for b, rack in cluster.racks.items()
+    ]
+    records, order = [], []
+    for (topic, number), replicas in cluster.lists.items():
+        entry: dict[str, Any] = {"topic": topic, "partition": number}
+        leader = cluster.leader[topic, number]
+        order.append({**entry, "replicas": replicas})
+        entry |= {"leader": leader, "followers": [b for b in replicas if b != leader]}
+        size = cluster.size[topic, number] / 1e6
+        records.append(
+            entry | {"cpu": 1.0, "networkInbound": 1.0, "networkOutbound": 2.0, "disk": size}
+        )
+    pages = {"load": {"brokers": brokers}, "partition_load": {"records": records}}
+    for name, page in (pages | {"current": {"version": 1, "partitions": order}}).items():
+        (folder / f"{name}.json").write_text(json.dumps(page))
+
+
 def another_plan(instance: Instance, rng: random.Random) -> Plan | None:
     """Return a plan that the referee accepts: one that is found, and then changed at random."""
     found = solve(instance, "balance-search", seed=rng.randrange(99), tries=1)
@@ -106,14 +133,15 @@ def by_partition(instance: Instance, told: Any) -> dict[tuple[str, int], list[tu
     return found
 
 
+@pytest.mark.parametrize("source", ["kafka", "cruise-control"])
 @given(st.randoms(use_true_random=False))
 @settings(deadline=None)
-def test_kafka_has_the_plan_and_nothing_else(rng: random.Random) -> None:
+def test_kafka_has_the_plan_and_nothing_else(source: str, rng: random.Random) -> None:
     cluster = cluster_of(rng)
     with tempfile.TemporaryDirectory() as folder:
-        cluster.save(Path(folder))
+        cluster.save(Path(folder)) if source == "kafka" else cruise_control(cluster, Path(folder))
         try:
-            instance = import_instance("kafka", [folder], cluster.options).instance
+            instance = import_instance(source, [folder], cluster.options).instance
         except InvalidInput:
             return  # nothing to be done
     plan = another_plan(instance, rng)
