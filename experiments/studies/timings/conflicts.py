@@ -8,7 +8,6 @@ instances and no others, and of each a placement that keeps the rest.
 from __future__ import annotations
 
 import sys
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +20,6 @@ from optim import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from experiments.studies.timings.registry import Rows
 
     Document = dict[str, Any]
     Rule = tuple[str, frozenset[str]]
@@ -301,19 +298,12 @@ def named(instance: Instance, seconds: float = SECONDS) -> tuple[bool | None, li
     return verdict, [{(c.rule, frozenset(c.ids)) for c in told(atoms, core)} for core in cores]
 
 
-def planted_conflicts(count: int = 200, nodes: int = 60, tasks: int = 1200) -> Rows:
-    """How often `explain` names exactly the rules that conflict."""
-    named(planted(0, 10, 100)[0])
-    right: dict[str, list[bool]] = {}
-    spent: dict[str, list[float]] = {}
-    for seed in range(count):
-        instance, expected = planted(seed, nodes, tasks)
-        name = PLANTS[seed % len(PLANTS)].__name__.replace("_", " ")
-        run = spend(named, instance)
-        for key in (name, "all"):
-            spent.setdefault(key, []).append(run.wall)
-            right.setdefault(key, []).append(run.value[1] == [expected])
-        if run.value[1] != [expected]:
-            print(f"seed {seed}, {name}: {run.value[1]}, not {expected}"[:400], file=sys.stderr)
-    for name, times in spent.items():
-        yield name, f"{sum(right[name])} of {len(times)}", median(times), max(times)
+def run(seed: int, nodes: int, tasks: int) -> dict[str, Any]:
+    """Explain one instance: whether exactly the rules that conflict are named, and in what time."""
+    instance, expected = planted(seed, nodes, tasks)
+    run = spend(named, instance)
+    right = run.value[1] == [expected]
+    name = PLANTS[seed % len(PLANTS)].__name__.replace("_", " ")
+    if not right:
+        print(f"seed {seed}, {name}: {run.value[1]}, not {expected}"[:400], file=sys.stderr)
+    return {"planted": name, "right": right, "seconds": run.wall}

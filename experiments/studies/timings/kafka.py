@@ -17,16 +17,13 @@ topics (`TopicReplicaDistributionGoal`, `MinTopicLeadersPerBrokerGoal`) only add
 from __future__ import annotations
 
 import math
-import sys
-import time
 from dataclasses import dataclass, field, replace
-from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.statistics import median_interval
 from experiments.studies.bench.cases import cluster_of
+from experiments.studies.timings.registry import spend, value_of
 from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
@@ -35,9 +32,8 @@ from streamplace.clusters.kafka.cluster import COUNT, LEADERS, Operation
 from streamplace.clusters.kafka.model import document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from experiments.studies.timings.registry import Rows
     from streamplace.clusters.kafka.cluster import Cluster
 
     Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -51,9 +47,9 @@ BALANCE = 0.1 * 0.9
 PASSES = 5
 """Passes over the brokers for one goal."""
 
-DISK_ALONE = ("disk",)
 PUBLISHED = (COUNT, "disk", "nw_in", "nw_out", "cpu", LEADERS)
 """Soft goals in their order."""
+GOALS = {"the published order": PUBLISHED, "disk alone": ("disk",)}
 
 
 @dataclass
@@ -284,26 +280,6 @@ def optimise(cluster: Cluster, goals: tuple[str, ...] = PUBLISHED) -> State:
     return state
 
 
-@dataclass(frozen=True)
-class Pair:
-    """What both copied, for the same balance."""
-
-    seed: int
-    replicas: int
-    before: float
-    distance: float
-    theirs: float
-    ours: float | None
-    bound: float
-    seconds: float
-
-    @property
-    def saving(self) -> float:
-        """Percent fewer bytes; 0 where nothing was found that is as even."""
-        ours = self.theirs if self.ours is None else min(self.ours, self.theirs)
-        return 100.0 * (1.0 - ours / self.theirs)
-
-
 def as_even(cluster: Cluster, state: State, whole: bool) -> Instance:
     """Return the instance in which no broker may be used more than Cruise Control left it."""
     document = document_of(cluster, Operation(), "disk", Ledger())
@@ -320,63 +296,27 @@ def as_even(cluster: Cluster, state: State, whole: bool) -> Instance:
     return Instance.from_dict(document)
 
 
-def pair(seed: int, goals: tuple[str, ...]) -> Pair | None:
-    """Return what both copy; ``None`` where Cruise Control finds nothing to do."""
+def pair(goals: str, seed: int) -> dict[str, Any] | None:
+    """Return what both copy, bytes, for the same balance; ``None`` where Cruise Control finds
+    nothing to do. Where our plan copies more, theirs counts as ours.
+    """
+    warm_up()
     cluster = cluster_of(seed)
-    state = optimise(cluster, goals)
+    state = optimise(cluster, GOALS[goals])
     theirs = state.copied()
     if not theirs:
         return None
-    instance = as_even(cluster, state, goals == PUBLISHED)
-    load = instance.tasks.load[:, 0]
+    instance = as_even(cluster, state, GOALS[goals] == PUBLISHED)
     weight, mean = instance.nodes.weight, instance.mean_load or 0.0
     # load distance: the farthest of a broker's load from its share of the mean
     reached = float(np.abs(state.load[:, 0] - weight * mean).max())
-    now = np.bincount(instance.tasks.node, load, instance.num_nodes)
-    before = float(np.abs(now - weight * mean).max())
     limited = replace(instance, limits=replace(instance.limits, max_load_distance=reached))
-    started = time.perf_counter()
-    ours, bound = fewest_bytes(limited, seed)
-    seconds = time.perf_counter() - started
-    percent = 100.0 / mean
-    return Pair(
-        seed, instance.num_tasks, before * percent, reached * percent, theirs, ours, bound, seconds
-    )
-
-
-def fewest_bytes(instance: Instance, seed: int) -> tuple[float | None, float]:
-    """Return the bytes of our cheapest plan and the proven bound on them."""
-    result = solve(instance, "balance-search", objective="migration_cost", seed=seed)
-    value = result.objective.value if result.feasible and result.objective else None
-    return value, float(result.bound or 0.0)
-
-
-def bytes_copied(clusters: int = 36) -> Rows:
-    """Balance clusters both ways; single clusters are reported on standard error."""
-    warm_up()
-    for label, goals in (("the published order", PUBLISHED), ("disk alone", DISK_ALONE)):
-        found: dict[int, list[Pair]] = {0: [], 1: []}
-        for seed in range(clusters):
-            made = pair(seed, goals)
-            if made is not None:
-                print(label, made, file=sys.stderr, flush=True)
-                found[seed % 2].append(made)
-        for which, pairs in (
-            ("all", found[0] + found[1]), ("uneven", found[0]), ("some with new brokers", found[1])
-        ):  # fmt: skip
-            if pairs:
-                yield label, which, *summary(pairs)
-
-
-def summary(pairs: Sequence[Pair]) -> list[object]:
-    """Return the cells of a row over clusters."""
-    saved = [p.saving for p in pairs]
-    found = median_interval(saved)
-    possible = [100.0 * (1.0 - p.bound / p.theirs) for p in pairs]
-    as_good = sum(p.ours is not None and p.ours <= p.theirs for p in pairs)
-    return [
-        len(pairs), f"{as_good} of {len(pairs)}", f"{found.value:.1f}",
-        f"{found.low:.1f} … {found.high:.1f}",
-        f"{min(saved):.1f} … {max(saved):.1f}", f"{median(possible):.1f}",
-        median(p.seconds for p in pairs),
-    ]  # fmt: skip
+    run = spend(solve, limited, "balance-search", objective="migration_cost", seed=seed)
+    ours = value_of(run.value) if run.value.feasible else None
+    fewest = theirs if ours is None else min(ours, theirs)
+    return {
+        "goals": goals, "seed": seed, "replicas": instance.num_tasks, "theirs": theirs,
+        "ours": ours, "distance": 100.0 * reached / mean, "seconds": run.wall,
+        "saving": 100.0 * (1.0 - fewest / theirs),
+        "possible": 100.0 * (1.0 - float(run.value.bound or 0.0) / theirs),
+    }  # fmt: skip

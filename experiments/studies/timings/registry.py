@@ -3,13 +3,13 @@
 An entry has title, columns and aim of its table, ``quick``: the parameters of the smallest work;
 and
 
-- ``each``: runs of `run_of`, as lists of their arguments, of which all combinations are run (the
-  last one fastest; several such tables one after the other; ``alone``: each in a process of its
-  own, for its peak of memory), and ``sql``, the rows of the table
-  from theirs, ``runs``. ``"$name"`` is one of the ``parameters``; ``most`` is how many are run;
-  ``warm`` has runs that come before and are not counted;
-- or else ``run = "module:function"``, by default of its own name: it yields the rows, and its
-  arguments are the parameters.
+- ``each``: runs of ``run = "module:function"``, by default of `run_of`, as lists of their
+  arguments, of which all combinations are run (the last one fastest; several such tables one after
+  the other; ``alone``: each in a process of its own, for its peak of memory), and ``sql``, the rows
+  of the table from theirs, ``runs``. ``"$name"`` is one of the ``parameters``; ``most`` is how many
+  are run; ``warm`` has runs that come before and are not counted; ``told``: runs are reported on
+  standard error as they end;
+- or else ``run``, by default of its own name, yields the rows; its arguments are the parameters.
 
 Defaults are the work that docs/benchmarks.md shows.
 """
@@ -20,6 +20,7 @@ import importlib
 import inspect
 import os
 import platform
+import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
@@ -123,23 +124,30 @@ def cases(name: str) -> list[Any]:
 def solved(name: str, entry: dict[str, Any], most: int | None = None, **given: Any) -> Rows:
     """Do the runs of an entry, and yield what its SQL says of them."""
     parameters = {**entry.get("parameters", {}), **given}
+    run = function_of(entry.get("run", "registry:run_of"))
     warm = [*keys(_filled(entry.get("warm", []), parameters))]
     for key in warm:
-        run_of(**key)
-    asked = islice(keys(_filled(entry["each"], parameters)), most)
-    each = (apart(_after, warm, key) if key.pop("alone", False) else run_of(**key) for key in asked)
-    runs = [row for row in each if row]
-    frame = pd.DataFrame([{"number": number, **row} for number, row in enumerate(runs)])
+        run(**key)
+    runs: list[dict[str, Any]] = []
+    for key in islice(keys(_filled(entry["each"], parameters)), most):
+        row = apart(_after, run, warm, key) if key.pop("alone", False) else run(**key)
+        if row and entry.get("told"):
+            print(row, file=sys.stderr, flush=True)
+        runs += [{"number": len(runs), **row}] if row else []
+    frame = pd.DataFrame(runs)
     with Tables({"runs": frame}, None, name) as tables:
         table = tables.table(entry["sql"])
     yield from table.astype(object).where(table.notna(), None).itertuples(index=False)
 
 
-def _after(warm: list[dict[str, Any]], key: dict[str, Any]) -> dict[str, Any] | None:
+def _after(
+    run: Callable[..., Any], warm: list[dict[str, Any]], key: dict[str, Any]
+) -> dict[str, Any] | None:
     """Return the row of a run after others, which are not counted."""
     for one in warm:
-        run_of(**one)
-    return run_of(**key)
+        run(**one)
+    row: dict[str, Any] | None = run(**key)
+    return row
 
 
 def _filled(value: Any, parameters: dict[str, Any]) -> Any:
