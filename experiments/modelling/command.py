@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from experiments.modelling.trials import (
     SlotTask,
+    TrialResult,
     as_document,
     callable_trial,
     model_task,
@@ -66,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     models: dict[str, list[ModelPoint]] = {}
     for text in args.task:
         name, trials = trials_of(text, args)
+        if name in models:
+            raise InvalidInput(Problem("TASK", name, "stands twice", "give each its own name"))
         models[name] = model_task(
             trials,
             rate_step=args.rate_step,
@@ -104,9 +107,21 @@ def trials_of(text: str, args: argparse.Namespace) -> tuple[str, Sequence[Trial]
     if not real:
         return name, _simulated(rest, args)
     function = loaded(rest, "TASK")
-    if args.trial:
-        return name, [function] * args.trials
-    return name, [callable_trial(function, seconds=args.seconds or 2.0)] * args.trials
+    trial = function if args.trial else callable_trial(function, seconds=args.seconds or 2.0)
+
+    def checked(threads: int, rate: float) -> TrialResult:
+        """Run a trial; whatever is wrong with the user's function is wrong input."""
+        try:
+            result = trial(threads, rate)
+        except Exception as error:
+            reason = f"fails: {type(error).__name__}: {error}"
+            raise InvalidInput(Problem("TASK", rest, reason, "mend the function")) from error
+        if not isinstance(result, TrialResult):
+            reason = f"returns {type(result).__name__}, not a TrialResult"
+            raise InvalidInput(Problem("TASK", rest, reason, "mend it, or leave --trial out"))
+        return result
+
+    return name, [checked] * args.trials
 
 
 def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
@@ -121,6 +136,8 @@ def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
             problems.append(Problem(key, value, "is no number", "give it as cpu=0.01"))
         if key not in known:
             problems.append(Problem(key, value, "is no key of a task", meant(key, known)))
+        if f",{text}".count(f",{key}=") > 1:
+            problems.append(Problem(key, value, "stands twice", "keep one"))
     if "cpu" not in values and not problems:
         remedy = "give seconds of the core a tuple takes"
         problems.append(Problem("cpu", None, "is missing", remedy))

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, raise_any
+from optim.format.document import MAX_NUMBER
 from optim.format.tables import ModelPoint
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class SlotTask:
 
     def __post_init__(self) -> None:
         problems = [
-            Problem(name, value, "must be at least 0")
+            Problem(name, value, f"must be a number from 0 to {MAX_NUMBER:g}")
             for name, value in vars(self).items()
-            if not value >= 0
+            if not (0 <= value <= MAX_NUMBER or (name == "outside_rate" and value == math.inf))
         ]
         if not problems and not self.cpu + self.wait > 0:
             problems.append(Problem("cpu", self.cpu, "is 0, and so is wait: a tuple takes no time"))

@@ -153,7 +153,8 @@ def _unlike(
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
     parts = re.split(r"(\d+)", path.name)
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+    # every second part is a number; isdigit() takes signs such as ², which int() does not
+    return [(1, int(part), "") if i % 2 else (0, 0, part) for i, part in enumerate(parts)]
 
 
 # -- a synthetic day -------------------------------------------------------------------------------

@@ -51,12 +51,22 @@ def test_it_takes_a_trial_of_ones_own(capsys: pytest.CaptureFixture[str]) -> Non
         ("parse:cpp=0.1", "is no key of a task"),
         ("parse:cpu=fast", "is no number"),
         ("parse:wait=1", "cpu"),
+        ("parse:cpu=1,cpu=2", "stands twice"),
+        ("parse:cpu=1,memory=inf", "memory: inf"),
+        ("parse:cpu=1,spread=1e200", "spread: 1e+200"),
         ("mine=nowhere.at:all", "cannot be loaded"),
+        ("mine=os.path:join", "fails: TypeError"),
+        ("mine=math:pow --trial", "returns float, not a TrialResult"),
     ],
 )
 def test_what_is_wrong_is_told(task: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["model", task]) == 2
+    assert main(["model", *task.split(), "--seconds", "0.1"]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_name_of_two_tasks_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["model", "parse:cpu=0.02", "parse:cpu=0.01", *FAST]) == 2
+    assert "'parse' stands twice" in capsys.readouterr().err
 
 
 def test_one_noisy_trial_of_three_does_not_end_the_search() -> None:

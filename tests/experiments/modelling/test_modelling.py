@@ -222,4 +222,6 @@ def test_trials_that_could_not_measure_are_refused(wrong: dict[str, Any]) -> Non
 def test_a_negative_time_is_one_mistake_not_two() -> None:
     with pytest.raises(InvalidInput) as caught:
         SlotTask(cpu=-1.0)
-    assert [str(problem) for problem in caught.value.problems] == ["cpu: -1.0 must be at least 0"]
+    assert [str(problem) for problem in caught.value.problems] == [
+        "cpu: -1.0 must be a number from 0 to 1e+15"
+    ]

@@ -17,7 +17,7 @@ import pytest
 
 from experiments.replay import command
 from experiments.replay import run as replaying
-from experiments.replay.periods import day_periods
+from experiments.replay.periods import day_periods, find_files
 from experiments.replay.run import COLUMNS, ReplayFolder, ReplayOptions, run_replay, step
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.rules import BUDGETS
@@ -49,7 +49,7 @@ def test_the_same_replay_writes_the_same_bytes(tmp_path: Path) -> None:
 SLOWED = """
 import sys, time
 from experiments.replay import run
-from experiments.replay.periods import day_periods
+from experiments.replay.periods import day_periods, find_files
 from experiments.replay.run import step
 from tests.experiments.replay.test_run import DAY, QUICK
 
@@ -266,3 +266,10 @@ def test_command_on_a_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_command_refuses(given: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=message):
         run_command(*given, "-o", str(tmp_path / "out"))
+
+
+def test_periods_of_a_folder_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = ["²1.json", "²2.json", "²10.json"]
+    for name in names:
+        (tmp_path / name).touch()
+    assert [path.name for path in find_files([tmp_path])] == names
