@@ -363,9 +363,9 @@ class Cluster:
     def _entries(self) -> list[tuple[pages.Listed, bool]]:
         """Return the jobs that run or are wanted, and whether each is to be imported."""
         jobs = self._overview().values()
-        wanted = self.wanted
-        found = [(e, wanted in (e.id, e.name) if wanted else e.running) for e in jobs]
-        found = [(entry, own) for entry, own in found if own or entry.running]
+        chosen = {entry.id for entry in pages.wanted_of(jobs, self.wanted, self.ledger)}
+        self.ledger.check()
+        found = [(e, e.id in chosen) for e in jobs if e.id in chosen or e.running]
         if not any(own for _, own in found):
             there = listed(sorted(f"{e.name} ({e.state or '?'})" for e in jobs), 5)
             what = f"job {self.wanted!r}" if self.wanted else "running job"

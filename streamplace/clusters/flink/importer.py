@@ -9,7 +9,7 @@ from streamplace.clusters.exchange.declarations import COSTS, Importer, Ledger, 
 from streamplace.clusters.exchange.sources import WebClient, address_in, saved_documents
 from streamplace.clusters.flink.fetch import Cluster, share_processors, warn_of_waiting
 from streamplace.clusters.flink.model import build_document
-from streamplace.clusters.flink.pages import ENDED, Job, read_files
+from streamplace.clusters.flink.pages import ENDED, Job, read_files, wanted_of
 from streamplace.present.numbers import listed
 
 OPTIONS = (
@@ -68,18 +68,23 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         managers, everyone, used = cluster.read(request.options["interval"])
     ledger.check()
     wanted = request.options["job"]
-    jobs = [job for job in everyone if (wanted in (job.id, job.name) if wanted else job.running)]
+    jobs = wanted_of(everyone, wanted, ledger)
+    ledger.check()
+    if not wanted and (
+        idle := [f"{job.name} ({job.state})" for job in everyone if not job.running]
+    ):
+        names = listed(idle, 5)
+        ledger.warn(f"saved jobs do not run: left out: {names} (--option job=NAME takes one)")
     imported = {job.id for job in jobs}
     others = [job for job in everyone if job.running and job.id not in imported]
-    idle = sum(1 for job in everyone if not job.running)
-    if idle and not wanted:
-        ledger.warn(f"{idle} saved jobs do not run: left out (--option job=NAME takes one)")
     if not jobs:
         what = f"job {wanted!r}" if wanted else "running job (/jobs/ID, with vertices)"
-        remedy = "save that page too"
-        if wanted and everyone:
-            there = listed(sorted({job.name for job in everyone}), 5)
-            remedy = f"there is {there}; to take another one, save its pages too"
+        there = listed(sorted({f"{job.name} ({job.state or '?'})" for job in everyone}), 5)
+        remedy = (
+            f"there is {there}; to take another one, save its pages too"
+            if there
+            else ("save that page too")
+        )
         ledger.problem("SOURCE", None, f"holds no {what}", remedy)
     if not managers:
         reason = "holds no task managers: there are no nodes"

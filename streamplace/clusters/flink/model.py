@@ -602,10 +602,9 @@ def _note_figures(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
     total = sum(map(len, rates))
     if silent := sum(busy.count(None) for busy in rates):
         alone = sum(len(busy) for busy in rates if not any(one is not None for one in busy))
-        ledger.warn(
-            f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of their "
-            f"vertex, and as 0 for the {alone} of vertices of which it is known for none"
-        )
+        zero = f", and as 0 for the {alone} of vertices of which none is known" if alone else ""
+        told = f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of"
+        ledger.warn(f"{told} their vertex{zero}")
     spans = [
         reading.seconds
         for job in jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import AliasChoices, Field
 
@@ -27,6 +27,7 @@ from streamplace.clusters.exchange.pages import (
     read_pages,
     words,
 )
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -356,6 +357,32 @@ class TaskManagers(_Page):
     """``/taskmanagers``."""
 
     taskmanagers: list[TaskManager]
+
+
+J = TypeVar("J", bound=Listed)
+
+
+def wanted_of(jobs: Iterable[J], wanted: str, ledger: Ledger) -> list[J]:
+    """Return the jobs that are to be imported: those that run, or those of a name or id.
+
+    Of one name are also former runs of a job: those that run count, and else one alone.
+    """
+    named = [job for job in jobs if wanted in ("", job.id, job.name)]
+    running = [job for job in named if job.running]
+    past = [job for job in named if not job.running]
+    if not wanted:
+        return running
+    if running and past and wanted not in {job.id for job in past}:
+        ids = listed([f"{job.id} ({job.state})" for job in past], 5)
+        ledger.warn(f"{wanted} ran before: {ids}: left out (--option job=ID takes that)")
+        return running
+    if len(past) > 1:
+        ids = listed([f"{job.id} ({job.state})" for job in past], 5)
+        remedy = f"--option job=ID of one: {ids}"
+        ledger.problem(
+            "--option job", wanted, f"is the name of {len(past)} jobs that ended", remedy
+        )
+    return named
 
 
 # -- from pages to tables --------------------------------------------------------------------------

@@ -263,10 +263,31 @@ def test_jobs_that_ended_are_left_out(saved: Callable[..., str]) -> None:
     made = import_instance("flink", [saved(documents)])
     assert made.instance.topologies.ids == ("A",)
     assert made.instance.nodes.capacity[:, 1].tolist() == [4.0, 4.0]
-    assert any("1 saved jobs do not run" in text for text in made.ledger.warnings)
+    assert any("do not run: left out: B (FINISHED)" in text for text in made.ledger.warnings)
     named = import_instance("flink", [saved(documents)], [("job", "B")]).instance
     assert named.topologies.ids == ("B",)
     assert named.nodes.capacity[:, 1].tolist() == [2.0, 2.0]
+
+
+def test_a_name_is_of_the_run_that_runs(
+    saved: Callable[..., str], serve: Callable[..., str]
+) -> None:
+    """A job that was cancelled and submitted again is there twice, under one name."""
+    documents = systems.flink_pair()
+    for page in (documents[f"jobs/{JOB}"], documents["jobs/overview"]["jobs"][0]):
+        page |= {"name": "B", "state": "CANCELED"}
+    for source in (saved(documents), serve(documents)):
+        made = import_instance("flink", [source], [("job", "B"), ("interval", "0")])
+        assert made.instance.labels["job B"] == OTHER
+        assert made.instance.num_tasks == 4
+        assert any(f"B ran before: {JOB} (CANCELED): left out" in x for x in made.ledger.warnings)
+    past = import_instance("flink", [saved(documents)], [("job", JOB)]).instance
+    assert past.labels["job B"] == JOB
+    documents[f"jobs/{OTHER}"]["state"] = "FINISHED"
+    with pytest.raises(InvalidInput, match=rf"is the name of 2 jobs that ended .*{JOB}"):
+        import_instance("flink", [saved(documents)], [("job", "B")])
+    with pytest.raises(InvalidInput, match=r"holds no running job.*there is B \(CANCELED\), B \(F"):
+        import_instance("flink", [saved(documents)])
 
 
 def test_metrics_with_odd_numbers_are_passed_over(saved: Callable[..., str]) -> None:
