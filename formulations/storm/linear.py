@@ -44,7 +44,12 @@ from formulations.model_rows import (
 from formulations.storm.problem import slot_keys
 from formulations.storm.split import in_order, in_order_now, split_all
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
-from formulations.task_allocation.model import SCALED_TOTAL, build, solve_exactly
+from formulations.task_allocation.model import (
+    SCALED_TOTAL,
+    build,
+    solve_exactly,
+)
+from formulations.task_allocation.slots import Workers, add_workers
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import imc_gain_of, internode_of, slot_places
 from optim.kernels.place_rules import slot_room, slot_rules
@@ -182,7 +187,8 @@ def build_workers(
     placement = build(
         instance, alike=slot_keys(instance, jobs), whole_products=whole_products, stars=True
     )
-    made = WorkerModel(placement, _add_workers(instance, jobs, placement))
+    of_jobs = Workers(jobs.job, jobs.fewest, jobs.workers, jobs.slots)
+    made = WorkerModel(placement, add_workers(instance, placement, of_jobs, whole=True))
     if with_slots:
         made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
     z, rate = placement.traffic()
@@ -234,34 +240,6 @@ def _hold_together(
         own, row = np.unique(key, return_inverse=True)
         placement.model.add_rows("held_near", 1.0, np.inf, row, near.stays[some], 1.0, len(own))
     return lighter(instance, between), np.where(rate <= most, rate, 0.0)
-
-
-def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel) -> Integers:
-    """Add w: exact for every topology, within the slots, at least one where executors are."""
-    model = placement.model
-    task, node = placement.task, placement.node
-    x = np.arange(len(task))
-    p, n = jobs.num_jobs, instance.num_nodes
-    most = np.minimum(jobs.slots[None, :], jobs.workers[:, None]).astype(np.float64)
-    at = {"topology": np.arange(p)[:, None], "node": np.arange(n)}
-    w = model.add_variables("workers", (p, n), upper=most, integer=True, of=at).indices
-    job = jobs.job[task]
-    add_at_most(model, "at_work", x, w[job, node], {"task": task, "node": node})
-    cells = np.arange(p * n)
-    each = {"topology": cells // n, "node": cells % n}
-    held, own = (job * n + node, x, 1.0), (cells, w.ravel())
-    # w_in ≤ Σ_t x_tn, and Σ_t x_tn ≤ limit · w_in
-    model.add_sum("none_idle", 0.0, np.inf, p * n, held, (*own, -1.0), of=each)
-    limit = instance.limits.max_tasks_per_slot
-    if limit is not None:
-        capped = *own, -float(limit)
-        model.add_sum("max_tasks_per_slot", -np.inf, 0.0, p * n, held, capped, of=each)
-    least, wanted = jobs.fewest.astype(np.float64), jobs.workers.astype(np.float64)
-    of = {"topology": np.arange(p)}
-    model.add_rows("workers", least, wanted, cells // n, w.ravel(), 1.0, p, of=of)
-    slots = jobs.slots.astype(np.float64)
-    model.add_rows("slots", -np.inf, slots, cells % n, w.ravel(), 1.0, n, of={"node": np.arange(n)})
-    return w
 
 
 def _add_slots(

@@ -38,6 +38,7 @@ from formulations.task_allocation.model import (
     node_keys,
     solve_exactly,
 )
+from formulations.task_allocation.slots import SlotRows
 from optim.errors import Problem, SolverError, UnsuitableMethod
 from optim.figures.catalogue import find_objective
 from optim.figures.figure import in_units
@@ -143,6 +144,9 @@ class _Solve:
             whole_products=self.solver == "cp-sat", products=products,
             stars=name == METHOD.name, empties=empties, method=name, others=others,
         )  # fmt: skip
+        self.slots: SlotRows | None = None
+        if not self.exact:
+            self.slots = SlotRows(instance, self.made, whole_only=self.solver == "cp-sat")
         self.figures = FigureRows(instance, self.made, place_rules(instance))
         if most is not None:
             columns = self.figures.of(find_objective("load_distance")).column
@@ -321,6 +325,8 @@ class _Solve:
         """Write a placement as a full column vector."""
         vector = self.made.vector(node)
         self.figures.complete(vector, node)
+        if self.slots is not None:
+            self.slots.complete(vector, node)
         return vector
 
 

@@ -6,7 +6,7 @@ receiver of a `local_first` stream there, under the rows of `formulations.model_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -215,9 +215,9 @@ def _none_of(pairs: TaskPairs) -> TaskPairs:
 #
 # A node whose tasks exceed its capacity holds a *cover*: tasks that it cannot hold together. At
 # most all but one of them may be there, on this node and on every other that has no more room. So
-# are tasks that cannot be dealt to a node's slots, where fewer are easier to deal: no topology
-# wants a number of workers, no set is to be spread over slots. Of other rules only the placement
-# itself is cut off, and of loads that crossing adds to: more tasks may be less load there.
+# are tasks that cannot be dealt to a node's slots, numbers of workers and sets to be spread over
+# slots left out, as fewer tasks are no easier for these. Of other rules only the placement itself
+# is cut off, and of loads that crossing adds to: more tasks may be less load there.
 #
 # Source: E. Balas, "Facets of the knapsack polytope", Mathematical Programming 8 (1975).
 
@@ -283,9 +283,11 @@ def _undealt(instance: Instance, node: Ints) -> Iterator[tuple[Ints, NDArray[Any
 
     That is the node, and those whose slots are no more and no larger.
     """
-    spread = instance.slot_sets.rule == SPREAD
-    if (instance.topologies.workers >= 0).any() or spread.any():
-        return
+    spread, topologies = instance.slot_sets.rule == SPREAD, instance.topologies
+    if (topologies.workers >= 0).any() or spread.any():
+        some = instance.slot_sets.only(np.flatnonzero(~spread))
+        free = replace(topologies, workers=np.full_like(topologies.workers, -1))
+        instance = replace(instance, slot_sets=some, topologies=free)
     nodes = instance.nodes
     slots = np.where(nodes.slots < 0, np.inf, nodes.slots)
     for n in np.unique(node).tolist():
