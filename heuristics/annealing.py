@@ -54,8 +54,7 @@ FORMS = (
 _ROUNDS = ((1.0, 1e-3, 0.5), (0.1, 1e-5, 0.5), (0.02, 1e-6, 0.0))
 """Temperatures at the beginning and the end of each round, a usual change of the objective counts
 1; and the share of the smooth figures in what leads the walk."""
-_A_PLACEMENT = 20
-"""Steps of a round for each placement that there is, where these are few."""
+_A_PLACEMENT = 20  # Steps of a round for each placement that there is, where these are few.
 _CHUNK, _WORK = 25_000, 100_000_000
 """Steps between two looks at the clock; and tasks put on nodes, where each step puts all."""
 _PROBES = 400

@@ -59,8 +59,7 @@ if TYPE_CHECKING:
 
 _OTHERS = ("partition", "storm-even")
 """Methods of other families: traffic inside nodes, tasks spread evenly."""
-_SPARE = 1.15
-"""Room over load that a method for capacities is given at least."""
+_SPARE = 1.15  # Room over load that a method for capacities is given at least.
 _SHARE = 0.1
 _MANY, _MANY_PAIRS = 20_000, 1_000_000
 """Tasks, and pairs of them, beyond which other families are not asked: partitioners spread out all

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from formulations.column_generation.problem import Clock, Counts, Floats, PatternProblem, Pool
 
 
-STALLED = 4
-"""Subgradient steps without progress before the step is halved."""
+STALLED = 4  # Subgradient steps without progress before the step is halved.
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +157,7 @@ def whole_weights(problem: PatternProblem, most_states: int) -> list[Counts]:
 #
 # A table over totals is two-dimensional, ``F[i, j]``; a one-dimensional functional has one row.
 
-NONE = -np.inf
-"""Value of a total that cannot be reached."""
+NONE = -np.inf  # Value of a total that cannot be reached.
 
 
 @kernel

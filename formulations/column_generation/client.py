@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from formulations.column_generation.master import Root
     from formulations.column_generation.problem import Clock, Counts, PatternProblem, Pool, Pricer
 
-OPTIMAL = 1e-7
-"""Relative gap that counts as closed; `optim.figures.figure` asks for 1e-6."""
-
-NEGATIVE = 1e-3
-"""A bound further below 0 than this proves that there is no allocation."""
+OPTIMAL = 1e-7  # Relative gap that counts as closed; `optim.figures.figure` asks for 1e-6.
+NEGATIVE = 1e-3  # A bound further below 0 than this proves that there is no allocation.
 
 
 @dataclass(eq=False)
@@ -116,8 +113,7 @@ class Incumbent:
         return self.bound - self.value <= room
 
 
-FEW_PATTERNS = 5000
-"""Patterns up to which all of them are listed at once."""
+FEW_PATTERNS = 5000  # Patterns up to which all of them are listed at once.
 
 FEW_COLUMNS = 2000
 QUICK = 20.0

@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 # allocation or proves `UB ≤ target`; targets fall from the bound to the best value known, each
 # stage a proof.
 
-MOST_COUNTS = 40_000_000
-"""Counts (patterns × classes) held in memory at once."""
+MOST_COUNTS = 40_000_000  # Counts (patterns × classes) held in memory at once.
 
 SHORT_TRY = 300
 SHORT_PATTERNS = 800
@@ -168,8 +167,7 @@ def _filter(survivors: Survivors, client: Client, backend: Backend) -> None:
             _stage(survivors, client, backend, most, node_limit=SHORT_TRY)
 
 
-FEW = 200
-"""Patterns that an integer program takes without further filter_passes."""
+FEW = 200  # Patterns that an integer program takes without further filter_passes.
 
 MOST_CELLS = 2e7
 LIGHT_WORK, HEAVY_WORK = 3e7, 1.5e9
@@ -370,14 +368,9 @@ def _prove_each(branches: Sequence[Client], incumbent: Incumbent, backend: Backe
             return
 
 
-SAME = 1e-9
-"""Relative difference of values of patterns that counts as none."""
-
-MOST_WHOLE = 20_000
-"""Patterns up to which integer programs are asked about all of them."""
-
-_EACH = 30
-"""Patterns of a node class that one pricing brings in."""
+SAME = 1e-9  # Relative difference of values of patterns that counts as none.
+MOST_WHOLE = 20_000  # Patterns up to which integer programs are asked about all of them.
+_EACH = 30  # Patterns of a node class that one pricing brings in.
 
 
 class Bottleneck:

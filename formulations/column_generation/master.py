@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 2000
 
-SHORTAGE = 1e-5
-"""A proven shortage above this (in tasks) is a proof of infeasibility."""
+SHORTAGE = 1e-5  # A proven shortage above this (in tasks) is a proof of infeasibility.
 
 _PLACED = 1e-7
 _DEAREST = 1e9

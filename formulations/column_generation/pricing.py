@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 NODE_BUDGET = 40_000_000
 """Search nodes of one pricing; beyond it the bound is weaker, and still valid."""
 
-RING = 64
-"""Improving patterns stored of one pricing."""
+RING = 64  # Improving patterns stored of one pricing.
 
 NODES_PER_SECOND = 50_000.0
 """A cautious guess at first, for budgets under a deadline; measured later."""
@@ -177,8 +176,7 @@ class TreePricer:
         return Pool(counts, np.full(found, node_class), problem.gain(counts))
 
 
-MOST_KINDS = 12
-"""Kinds of tasks, all sets of which are looked through."""
+MOST_KINDS = 12  # Kinds of tasks, all sets of which are looked through.
 
 
 class CellPricer:

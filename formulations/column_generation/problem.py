@@ -25,8 +25,7 @@ Counts = NDArray[np.int64]
 TOTAL_RATE = 1000.0
 """Rates are scaled to this total, so that one set of tolerances suits every unit."""
 
-ROUNDING = 1e-8
-"""Scaled gains that differ by less are the same."""
+ROUNDING = 1e-8  # Scaled gains that differ by less are the same.
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,14 +29,9 @@ if TYPE_CHECKING:
 SHARES = (0.0, 0.25)
 """Scores of the pattern constructions: plain traffic, and traffic that stays with its tasks."""
 
-STRENGTH = 2
-"""Tasks that the smallest kick moves."""
-
-STEPS = 5000
-"""Branches tried at most when two nodes are re-optimised or a pattern is built."""
-
-ROUNDS = 24
-"""Kicks of the search ahead of a proof; fixed, so that runs repeat."""
+STRENGTH = 2  # Tasks that the smallest kick moves.
+STEPS = 5000  # Branches tried at most when two nodes are re-optimised or a pattern is built.
+ROUNDS = 24  # Kicks of the search ahead of a proof; fixed, so that runs repeat.
 
 _PAIRS, _WORK = 40_000.0, 4e8
 """Pairs of nodes looked at ahead of a proof, fewer when nodes hold many classes; counts and no

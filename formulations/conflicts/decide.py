@@ -48,8 +48,7 @@ _WITNESSES = 6
 _GROUP_SECONDS = 2.0
 _COUNTED = ("sets", "allowed", "leaving")
 """Rules that clash by themselves where sets are in it, and are soon searched."""
-_WHOLE_CELLS = 20_000
-"""Tasks × nodes up to which the whole model is searched."""
+_WHOLE_CELLS = 20_000  # Tasks × nodes up to which the whole model is searched.
 
 
 @dataclass(frozen=True, eq=False)

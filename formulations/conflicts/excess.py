@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
 
 
-_CELLS = 20_000
-"""Tasks × nodes up to which the model is asked."""
+_CELLS = 20_000  # Tasks × nodes up to which the model is asked.
 _MOST, _SHARED = 2_000, 400_000
 """Branch-and-bound nodes of a model; fewer where nodes take longer: tasks × nodes × these."""
 _ROUNDS, _STALLED, _PROGRESS = 200, 20, 0.05
@@ -139,8 +138,7 @@ def _price(instance: Instance, weight: Floats, limit: Limit, r: int) -> float:
 
 # By how much limits have to be raised: the least, from a model in which they may be.
 
-_WHOLE_CELLS = 4_000
-"""Tasks × nodes up to which the whole model is asked."""
+_WHOLE_CELLS = 4_000  # Tasks × nodes up to which the whole model is asked.
 _FAR = 1e9
 
 

@@ -272,8 +272,7 @@ class RowWriter(ABC):
 
 # The model with a column for each task and node.
 
-_LINK_ENTRIES = 400_000
-"""Entries of the rows of links up to which these are written."""
+_LINK_ENTRIES = 400_000  # Entries of the rows of links up to which these are written.
 
 
 def build(atoms: Atoms, kept: Ids) -> RuleModel:

@@ -54,14 +54,9 @@ if TYPE_CHECKING:
     from optim.rules.budget import NodeCount
 
 
-SMALL = 1500
-"""Columns of the first model; with fewer in all there is only one."""
-
-FEW = 2 * SMALL
-"""Columns up to which a model is solved in this process."""
-
-LARGE = 20_000
-"""Columns above which a heuristic's plan is there long before the model's."""
+SMALL = 1500  # Columns of the first model; with fewer in all there is only one.
+FEW = 2 * SMALL  # Columns up to which a model is solved in this process.
+LARGE = 20_000  # Columns above which a heuristic's plan is there long before the model's.
 
 FIRST, JOINING = 2000, 1500
 """Columns that the relaxation begins with, and those that join in a round."""
@@ -356,8 +351,7 @@ class Level(Client):
 #      rows of the level                  `rows.LevelRows`
 
 
-MOST_GROUPS = 64
-"""Groups of free tasks above which sets are not listed."""
+MOST_GROUPS = 64  # Groups of free tasks above which sets are not listed.
 
 _STEPS_A_PATTERN = 50
 

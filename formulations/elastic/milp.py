@@ -66,10 +66,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Bools, Floats, Ints
     from optim.methods.registry import Request
 
-MOST_PATTERNS = 1_000_000
-"""Sets of tasks beyond which the pattern form is not used."""
-_NO_FIGURE = 1e-12
-"""Deviations below this part of the largest share in use are 0 up to rounding."""
+MOST_PATTERNS = 1_000_000  # Sets of tasks beyond which the pattern form is not used.
+_NO_FIGURE = 1e-12  # Deviations below this part of the largest share in use are 0 up to rounding.
 
 
 def run(instance: Instance, request: Request, counted: Bools | None = None) -> Outcome:

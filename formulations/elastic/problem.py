@@ -288,8 +288,7 @@ FIGURES: dict[Goal, str] = {
 SAME = 1e-9
 """Values that differ by less than this part of them (traffic: of all traffic) are the same."""
 
-_SHARE = 1e-15
-"""Rounding of a share in use, as part of the largest one."""
+_SHARE = 1e-15  # Rounding of a share in use, as part of the largest one.
 
 
 @dataclass

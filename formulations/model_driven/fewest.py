@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from optim.solvers import LinearSolution
 
 
-_NOTHING = 1e-7
-"""A content worth no more than this above 1 improves nothing."""
+_NOTHING = 1e-7  # A content worth no more than this above 1 improves nothing.
 
 _ROUNDED = 1e-6
 """Slots by which a bound may be rounded before it is taken to the next whole number."""
@@ -583,8 +582,7 @@ def _digits(made: CountsModel, c: int, v: int) -> NDArray[Any]:
 SHORT_SHARE, SHORT_SECONDS = 0.3, 10.0
 """Of the time left, and seconds, for a try that another step follows."""
 
-_STEPS_PER_SECOND = 100_000.0
-"""A cautious guess of the search nodes of a pricing."""
+_STEPS_PER_SECOND = 100_000.0  # A cautious guess of the search nodes of a pricing.
 
 
 @dataclass

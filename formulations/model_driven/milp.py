@@ -85,8 +85,7 @@ MOST_CLASSES = 200
 MOST_CELLS = 200_000
 """Classes of items, and machines times classes, beyond which the engine is not asked."""
 
-NODE_BUDGET = 5_000_000
-"""Search nodes of one pricing: some seconds."""
+NODE_BUDGET = 5_000_000  # Search nodes of one pricing: some seconds.
 
 _PACK_STEPS = 20_000
 _MOST_PACKED = 20_000
@@ -289,8 +288,7 @@ MAPPINGS = ("sam", "rsm", "dsm")
 _MOST_WORK = 2_000_000
 """Threads times slots up to which `rsm` is asked: it maps all again for each further slot."""
 
-_ENOUGH = 1 - 1e-9
-"""Share of a rate that counts as all of it."""
+_ENOUGH = 1 - 1e-9  # Share of a rate that counts as all of it.
 
 
 def family_starts(
@@ -344,8 +342,7 @@ def warm_up() -> None:
     which_pack(one, np.zeros(1, dtype=np.bool_), size, 1.0, 1, 1)
 
 
-_LESS = 1e-6
-"""By how much less traffic, in thousandths of all, a packing is better."""
+_LESS = 1e-6  # By how much less traffic, in thousandths of all, a packing is better.
 
 
 @dataclass
@@ -385,14 +382,9 @@ class Packed:
         return True
 
 
-MOST_PRODUCTS = 20_000
-"""Products of the plain model beyond which the traffic is not proven."""
-
-_OPTIMAL = 1e-7
-"""Relative gap of the traffic that counts as closed."""
-
-_PATIENCE = 16
-"""Slot counts tried one by one for a first packing; then in larger and larger steps."""
+MOST_PRODUCTS = 20_000  # Products of the plain model beyond which the traffic is not proven.
+_OPTIMAL = 1e-7  # Relative gap of the traffic that counts as closed.
+_PATIENCE = 16  # Slot counts tried one by one for a first packing; then in larger and larger steps.
 
 
 class _Run:

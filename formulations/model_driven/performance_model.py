@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 
-FULL = 100.0
-"""All of a slot's CPU or memory, in percent."""
+FULL = 100.0  # All of a slot's CPU or memory, in percent.
 
 
 class PerformanceModel:

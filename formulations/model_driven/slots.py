@@ -136,11 +136,8 @@ def which_pack(contents, alone, size, room, slots, most_steps):  # type: ignore[
     return verdict
 
 
-ROUNDING = float(placing_slack(FULL))
-"""By how much a sum of sizes may exceed a slot."""
-
-ROOM = FULL + ROUNDING
-"""What every slot offers of CPU and memory, rounding allowed for."""
+ROUNDING = float(placing_slack(FULL))  # By how much a sum of sizes may exceed a slot.
+ROOM = FULL + ROUNDING  # What every slot offers of CPU and memory, rounding allowed for.
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,11 +252,8 @@ def _check_fit(instance: Instance, items: Items) -> None:
         raise InvalidInput(problems)
 
 
-Slot = dict[int, int]
-"""Class to number of items."""
-
-Machines = list[list[Slot]]
-"""Slots in use of each machine."""
+Slot = dict[int, int]  # Class to number of items.
+Machines = list[list[Slot]]  # Slots in use of each machine.
 
 
 def first_fit(items: Items) -> list[Slot]:

@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     from optim.kernels.place_rules import PlaceRules
 
 
-#: Bisection stops at this width, relative to the largest deviation there is.
-PRECISION = 1e-10
-
-#: Units finer than this share of the mean are no lattice worth the name.
-FINEST = 1e-7
+PRECISION = 1e-10  # Bisection stops at this width, relative to the largest deviation there is.
+FINEST = 1e-7  # Units finer than this share of the mean are no lattice worth the name.
 
 
 def forced_moves_bound(problem: BalanceProblem, watch: Watch | None = None) -> float:
@@ -374,11 +371,8 @@ def _allowed_together(
     return restricted, indptr.astype(np.int64), nodes[order].astype(np.int64)
 
 
-#: Bisection stops at this width, relative to the load distance.
-COUNTED_PRECISION = 1e-6
-
-#: The same in large problems, as a part of the mean load.
-COARSE = 1e-4
+COUNTED_PRECISION = 1e-6  # Bisection stops at this width, relative to the load distance.
+COARSE = 1e-4  # The same in large problems, as a part of the mean load.
 
 #: Beyond this many key groups only leaving is counted, and prices on load are not searched for.
 LARGE = 20_000
@@ -386,8 +380,7 @@ LARGE = 20_000
 #: Shares of a migration's price that its leaving pays; the arrival pays the rest.
 SHARES = (1.0, 0.0, 0.5)
 
-#: Steps of the search for the best price on load.
-STEPS = 16
+STEPS = 16  # Steps of the search for the best price on load.
 
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 #: in another order.
 SAME = 1e-11
 
-#: Sums in another order may differ by this much, relative.
-ROUNDING = 1e-12
+ROUNDING = 1e-12  # Sums in another order may differ by this much, relative.
 
 _COST = "migration_cost"
 

@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 _Change = tuple[int, list[float], list[float], list[float]]
 _DRIFT = 1e-12
 """Rounding of sums that are updated by adding and taking away, beside what they add up to."""
-TOGETHER_JUDGED = 3
-"""Steps of a batch at most where the referee judges every subset of it."""
-REFUSED = 8
-"""Steps that it finds not to fit beside a batch, after which no more are tried."""
+TOGETHER_JUDGED = 3  # Steps of a batch at most where the referee judges every subset of it.
+REFUSED = 8  # Steps that it finds not to fit beside a batch, after which no more are tried.
 
 
 class Room:
@@ -454,8 +452,7 @@ class SetCounts:
 # Steps of a batch whose tasks talk to none of one another change links independently, so that their
 # increases add up to the most that any subset of them brings; others never share a batch.
 
-MOST = 5_000_000
-"""Pairs of tasks that talk, up to which they are spread out."""
+MOST = 5_000_000  # Pairs of tasks that talk, up to which they are spread out.
 
 _IN, _OUT = 1, 2
 """Directions that do not count: what leaves a link's nodes is nothing to one of direction 2."""
@@ -678,8 +675,7 @@ class Move(NamedTuple):
         return {"task": instance.tasks.ids[self.task], "from": source, "to": target}
 
 
-Step = tuple[Move, ...]
-"""Moves that are made as one; most steps are one move."""
+Step = tuple[Move, ...]  # Moves that are made as one; most steps are one move.
 
 
 def taken_back(step: Step) -> Step:

@@ -29,14 +29,11 @@ if TYPE_CHECKING:
     from optim.format.plan import Plan
     from optim.format.tables import Ints
 
-LOOKED = 200_000
-"""Moves that the search for an order looks at."""
-JUDGED = 5_000
-"""The same where the referee has to judge each of them."""
+LOOKED = 200_000  # Moves that the search for an order looks at.
+JUDGED = 5_000  # The same where the referee has to judge each of them.
 SEARCHED = 60
 """Moves of which all orders are searched at most, beside those that can be made first."""
-PARKED = 400
-"""Places tried for tasks that are parked, at one time that nothing else can move."""
+PARKED = 400  # Places tried for tasks that are parked, at one time that nothing else can move.
 
 
 @dataclass

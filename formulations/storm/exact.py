@@ -40,14 +40,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-SAME = 1e-6
-"""Scaled rates that differ by less are the same."""
+SAME = 1e-6  # Scaled rates that differ by less are the same.
 
 PARTS_ABOVE = 4000
 """Patterns that may be of use above which placements are distinguished by their empty nodes."""
 
-CUT_ABOVE = 20_000
-"""Patterns of such a part above which cuts are sought first."""
+CUT_ABOVE = 20_000  # Patterns of such a part above which cuts are sought first.
 
 MOST_PATTERNS = 150_000
 

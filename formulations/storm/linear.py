@@ -433,12 +433,9 @@ def _within_nodes(
 _FIRST_SHARE = 0.8
 _GIVEN_UP = 1e-7
 """Part of all traffic that the row of the first level leaves to the solver's tolerance."""
-_SAME = 1e-9
-"""Part of all traffic below which two plans are the same."""
-DIGITS = 1e-9
-"""Of all traffic: to so much solvers know what stays together."""
-_FEW = 1e-2
-"""Part of all traffic below which what is between nodes is sought again, alone."""
+_SAME = 1e-9  # Part of all traffic below which two plans are the same.
+DIGITS = 1e-9  # Of all traffic: to so much solvers know what stays together.
+_FEW = 1e-2  # Part of all traffic below which what is between nodes is sought again, alone.
 _KEPT = kept_by(HONOURS | LINEAR_ONLY)
 """What a placement must keep exactly; slots are made for it afterwards."""
 

@@ -52,8 +52,7 @@ _WORKERS_ONLY = LINEAR_ONLY | rules_of({Form.SLOT_SETS, Form.RESTARTS})
 _SMALL = 20_000
 """Pairs × nodes up to which the digits of a proof by patterns are completed by the other form."""
 
-_AT_ONCE = 50_000
-"""Patterns up to which the first plan is there as soon as a heuristic's would be."""
+_AT_ONCE = 50_000  # Patterns up to which the first plan is there as soon as a heuristic's would be.
 
 _BOUND_SHARE = 0.2
 """Most of the time that the bound by densities may take: a tenth of a second is usual."""

@@ -237,8 +237,7 @@ def make_problem(instance: Instance, jobs: StormJobs) -> StormProblem:
 # together. The argument is in ``docs/proofs/density-bound.md``.
 
 
-MOST_COMPONENTS = 10
-"""Components that are distinguished: their subsets are looked at one by one."""
+MOST_COMPONENTS = 10  # Components that are distinguished: their subsets are looked at one by one.
 
 _STEPS, _CLOSE = 100, 1e-6
 """Steps of the search for prices, and the part of all traffic that a further one must promise."""
@@ -496,8 +495,7 @@ def _fitting(problem: StormProblem, of_job: NDArray[Any], k: int) -> Integers:
     return np.flatnonzero(fits)
 
 
-MAX_TOPOLOGIES = 5
-"""With given numbers of workers: there are 2^P rows of these."""
+MAX_TOPOLOGIES = 5  # With given numbers of workers: there are 2^P rows of these.
 
 _VIOLATION = 0.02
 

@@ -125,8 +125,7 @@ _KICKS = 20
 _MOVES = 4
 _WORK = 4_000_000
 """Deals of two nodes that are looked at, all together: some tenths of a second."""
-_OVERHEAD = 500
-"""Deals that one look costs as much as, however few there are."""
+_OVERHEAD = 500  # Deals that one look costs as much as, however few there are.
 
 
 class FirstPlan:

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-MOST_STEPS = 1e9
-"""Parts of parts that are looked at, above which a split is not made."""
+MOST_STEPS = 1e9  # Parts of parts that are looked at, above which a split is not made.
 
 
 @helper

@@ -51,14 +51,9 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 64
 
-MOST_ASSIGNMENTS = 50_000_000
-"""Partial assignments that fit, beyond which the method refuses."""
-
-_CHUNK = 5_000_000
-"""Partial assignments between two looks at the clock."""
-
-_FEW = 5_000
-"""Partial assignments that Python tries in less time than numba takes to load."""
+MOST_ASSIGNMENTS = 50_000_000  # Partial assignments that fit, beyond which the method refuses.
+_CHUNK = 5_000_000  # Partial assignments between two looks at the clock.
+_FEW = 5_000  # Partial assignments that Python tries in less time than numba takes to load.
 
 _JUDGED = {
     Form.LINK_CAPACITY, Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS,

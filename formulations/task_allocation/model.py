@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from optim.solvers import LinearSolution
 
 
-MOST_PRODUCTS = 2_000_000
-"""Products, pairs times nodes, beyond which a model is refused."""
+MOST_PRODUCTS = 2_000_000  # Products, pairs times nodes, beyond which a model is refused.
 
 OTHERS = "use imc-exact, imc-search or partition"
 

@@ -286,8 +286,7 @@ def _measure(
         builder.row(name, of, inside, each, product)
 
 
-MOST_PRODUCTS = 500_000
-"""Products, pairs times nodes, beyond which the method refuses."""
+MOST_PRODUCTS = 500_000  # Products, pairs times nodes, beyond which the method refuses.
 OTHERS = "use throughput-exact or throughput-search"
 _SAME = 1e-9
 _NEAR = 2e-6

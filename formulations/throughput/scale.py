@@ -46,18 +46,13 @@ if TYPE_CHECKING:
 Bounds = tuple[float | None, float | None, float | None]
 """Proven of cost, tasks and traffic inside, each among plans that are best on those before it."""
 
-_STEPS = 60_000
-"""Moves of an annealing."""
-_PROGRAMS = 1_500
-"""Linear programs of the bound, for one cost of nodes."""
+_STEPS = 60_000  # Moves of an annealing.
+_PROGRAMS = 1_500  # Linear programs of the bound, for one cost of nodes.
 _EACH_WORK, _LEAST_WORK = 40_000_000, 1_000_000
 """Work on one parallelism exactly; on the least, for each selection of nodes."""
-_BOXES = 150_000_000.0
-"""Work on all parallelisms of nodes that are alike."""
-_FEW, _FEW_TASKS = 400, 24
-"""Parallelisms and tasks up to which each is tried exactly."""
-_CHUNK, _TRIES = 120, 2_000
-"""Further nodes of each kind; selections of nodes that are tried."""
+_BOXES = 150_000_000.0  # Work on all parallelisms of nodes that are alike.
+_FEW, _FEW_TASKS = 400, 24  # Parallelisms and tasks up to which each is tried exactly.
+_CHUNK, _TRIES = 120, 2_000  # Further nodes of each kind; selections of nodes that are tried.
 _MOST_NODES = 2_000
 _UNBOUNDED = 1_000_000
 _SECONDS, _MORE_NODES = 5.0, 4

@@ -284,11 +284,8 @@ METHOD = Method(
 # A candidate node is judged in O(resources + its links); traffic is counted only between
 # operators that have a node.
 
-#: Objectives, as the kernel knows them.
-UTILISATION, DEVIATION, BOTH = 0, 1, 2
-
-#: Differences below this part of the figures compared are rounding.
-ROUNDING = 1e-9
+UTILISATION, DEVIATION, BOTH = 0, 1, 2  # Objectives, as the kernel knows them.
+ROUNDING = 1e-9  # Differences below this part of the figures compared are rounding.
 
 #: Nodes at or above this use are in the heaviest class; the others share what is below evenly.
 HEAVY = 0.8

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from optim.methods.reduce import Scale
     from optim.methods.registry import Request
 
-GAP = 1.0
-"""Load distance within which the MILP need not go on proving, on the scale of methods."""
+GAP = 1.0  # Load distance within which the MILP need not go on proving, on the scale of methods.
 
 
 class UnitSolver:

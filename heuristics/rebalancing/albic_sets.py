@@ -302,8 +302,7 @@ class Units:
 # Source: Karypis and Kumar, "Multilevel algorithms for multi-constraint graph partitioning", SC
 # 1998, which both ALBIC and COLA name.
 
-_MOST = 2**28
-"""Sums of integer weights stay below this, so that METIS's 32 bits hold them."""
+_MOST = 2**28  # Sums of integer weights stay below this, so that METIS's 32 bits hold them.
 
 
 def balanced_parts(

@@ -53,14 +53,12 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
-#: Share of the time left after the search that proofs may take.
-PROOFS = 0.6
+PROOFS = 0.6  # Share of the time left after the search that proofs may take.
 
 #: Vectors of counts up to which equal key groups are counted without a time limit too.
 COUNTED = 5_000
 
-#: Beyond this many key groups neither proofs by MILPs nor large neighbourhoods pay.
-LARGE = 50_000
+LARGE = 50_000  # Beyond this many key groups neither proofs by MILPs nor large neighbourhoods pay.
 
 #: The objective that asks for the cheapest moves which keep ``max_load_distance``.
 COST = "migration_cost"
@@ -311,8 +309,7 @@ ATTEMPTS, LAST, NEAR = 7, 2, 1.01
 FAR, MOST = 1.1, 20_000
 #: Rearrangements a node where no time is set, and how many a node may fail in a row.
 ROUNDS, FAILURES = 4, 1
-#: Nodes that are looked at for an exchange.
-PARTNERS = (12, 48)
+PARTNERS = (12, 48)  # Nodes that are looked at for an exchange.
 
 
 def cost_bound(problem: BalanceProblem) -> float:
@@ -463,11 +460,8 @@ def _all_searches(
 #: Nodes rearranged together, key groups that may change place, and seconds for each MILP.
 NODES, FREE, SECONDS = 4, 120, 0.5
 
-#: Branch-and-bound nodes, and the gap, of a MILP that looks for less cost.
-BRANCHES, GAP = 3, 0.01
-
-#: By how much (a factor) a cheaper arrangement has to cost less.
-LESS = 1e-6
+BRANCHES, GAP = 3, 0.01  # Branch-and-bound nodes, and the gap, of a MILP that looks for less cost.
+LESS = 1e-6  # By how much (a factor) a cheaper arrangement has to cost less.
 
 
 class Part(NamedTuple):

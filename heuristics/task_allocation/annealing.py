@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 # references to every array it is given. Tasks are proposed in turn, not drawn: their rows are read
 # in order, which the cache serves, and each is tried as often as the others.
 
-TRIES = 4
-"""Partners asked for a swap before a proposal is given up."""
+TRIES = 4  # Partners asked for a swap before a proposal is given up.
 
 
 @kernel(steps=lambda proposals: 20 * proposals)
@@ -185,8 +184,7 @@ def _member_lists(at, num_nodes):
 # accepted moves keep it up. A proposal costs one random number and at most five looks, and most
 # are refused by one comparison, before limits are asked.
 
-MOVES = np.uint64(77)
-"""Proposals of 256 that move one task; the others swap two."""
+MOVES = np.uint64(77)  # Proposals of 256 that move one task; the others swap two.
 
 ANYWHERE = np.uint64(13)
 """Of these, to any node, so that empty ones are found; the others to that of some task."""
@@ -296,8 +294,7 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
     return gained
 
 
-MOST = 20_000_000
-"""Proposals of a round at effort 1, at most."""
+MOST = 20_000_000  # Proposals of a round at effort 1, at most.
 
 
 class Pace(NamedTuple):
@@ -323,8 +320,7 @@ BY_ROWS = Pace(400, 10_000, 1_000_000, MOST, 40_000, 2, 3, 2500, 250_000)
 BY_TABLE = Pace(400, 50_000, 20_000_000, 20_000, 1_000_000, 50, 2, 50_000, 1_000_000)
 """A proposal by table costs a fraction; one long annealing ends higher than several short ones."""
 
-MOST_BY_TABLE = 3000
-"""No table for more tasks: the matrix of their traffic is held."""
+MOST_BY_TABLE = 3000  # No table for more tasks: the matrix of their traffic is held.
 
 SHARE_BY_TABLE = 1 / 16
 """Least share of all tasks that a task talks to, on average, for work by table."""
@@ -338,17 +334,10 @@ _COOLER = (0.7, 0.3)
 """With fewer proposals a task than `Pace.a_task`, by which powers of their share the first and the
 last temperature are lower: a hot start takes more proposals to make up for than there are."""
 
-REHEATED = 0.4
-"""First temperature of what starts from good placements, of that of the first round."""
-
-ELITE = 6
-"""Placements stored to be recombined."""
-
-_SHARE = 0.9
-"""Of the time that remains, what a round may take."""
-
-_SHORTEST = 0.1
-"""Seconds that a further round has at least."""
+REHEATED = 0.4  # First temperature of what starts from good placements, of that of the first round.
+ELITE = 6  # Placements stored to be recombined.
+_SHARE = 0.9  # Of the time that remains, what a round may take.
+_SHORTEST = 0.1  # Seconds that a further round has at least.
 
 
 class Heat(NamedTuple):

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
     from optim.kernels.classes import NodeClasses, TaskGroups
 
-ROUNDS = 200
-"""Kicks at effort 1."""
-
-CHUNK = 50
-"""Kicks between two looks at the clock."""
+ROUNDS = 200  # Kicks at effort 1.
+CHUNK = 50  # Kicks between two looks at the clock.
 
 _POOL = 20_000
 
@@ -132,8 +129,7 @@ def warm_up() -> None:
     _search(make_problem([1, 1], [[1.0], [1.0]], rate, [2], [[2.0]]), SHARES, [], 1, 0)
 
 
-MOST_PATTERNS = 4000
-"""Patterns in the model; those with most gain a unit of load stay."""
+MOST_PATTERNS = 4000  # Patterns in the model; those with most gain a unit of load stay.
 
 
 def best_combination(problem: PatternProblem, patterns: Counts, seconds: float) -> Counts | None:

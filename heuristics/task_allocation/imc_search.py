@@ -33,11 +33,8 @@ _NOT_COUNTED = rules_of({Form.BUDGET, Form.INFLOW, Form.SETS, Form.NODE_COUNT})
 """Rules that counts of equal tasks do not express; those that capacities express do not count here.
 """
 
-MOST_CLASSES = 64
-"""More classes of tasks than this, and the search works on tasks."""
-
-MOST_NODES = 2000
-"""The same for nodes."""
+MOST_CLASSES = 64  # More classes of tasks than this, and the search works on tasks.
+MOST_NODES = 2000  # The same for nodes.
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -97,8 +94,7 @@ def _walk(instance: Instance, request: Request) -> Outcome:
 
 _FROM_MODEL = "the search found no plan, and started from one of imc-milp's"
 
-TRIES = 3
-"""Cuts to start from, as many as `partition` makes: so the search is never below it."""
+TRIES = 3  # Cuts to start from, as many as `partition` makes: so the search is never below it.
 
 
 def search_tasks(instance: Instance, incumbent: Incumbent) -> None:

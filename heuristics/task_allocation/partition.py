@@ -185,8 +185,7 @@ METHOD = Method(
 # An optional package. Source: Gottesbüren et al., "Scalable high-quality hypergraph
 # partitioning", ACM Transactions on Algorithms 20(1), 2024, doi:10.1145/3626527.
 
-_MOST = 2**30
-"""Sums of integer weights stay below this, so that 32 bits hold them."""
+_MOST = 2**30  # Sums of integer weights stay below this, so that 32 bits hold them.
 
 ROOM_TO_MOVE = 1.03
 """Parts are asked for so that together they offer this much of the load: room for good cuts."""

@@ -18,11 +18,8 @@ from optim.util.compiled import helper, inlined
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NONE = -1
-"""End of a chain; also: no node."""
-
-NODE, GROUP, COUNT, NEXT_OF_GROUP, NEXT_OF_NODE = range(5)
-"""Columns of ``State.splits``."""
+NONE = -1  # End of a chain; also: no node.
+NODE, GROUP, COUNT, NEXT_OF_GROUP, NEXT_OF_NODE = range(5)  # Columns of ``State.splits``.
 
 
 class State(NamedTuple):

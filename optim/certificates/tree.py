@@ -33,8 +33,7 @@ _SAME = 1e-6
 _WORTH = 0.9
 """Share of the columns that a step may leave over for it to be worth its bytes."""
 
-_MANY = 20_000
-"""Columns from which only one divisor is tried."""
+_MANY = 20_000  # Columns from which only one divisor is tried.
 
 _FEW, _ADDED, _DEAR, _DEARER = 4000, 400, 1e5, 1e3
 """Columns beyond which the solver has only some; how many come at a time; the price of a lack, and

@@ -40,8 +40,7 @@ _NEAR, _COUNTED = Fraction(1, 10**9), Fraction(1, 10**7)
 _DIGITS, _BUDGET = 12, "max_migrations"
 #: A plan's excess and these parts of it, and of 1, count as the same, as in the methods.
 _SPARE, _TINY = Fraction(1, 10**7), Fraction(1, 10**9)
-#: How near to the value a bound closes the case.
-_SAME = Fraction(1, 10**6)
+_SAME = Fraction(1, 10**6)  # How near to the value a bound closes the case.
 
 
 Proof = tuple[Fraction, dict[str, Any], check.Model | None]

@@ -120,8 +120,7 @@ Unit = Literal[
 
 RELATIVE_GAP = 1e-6
 """Relative gap that still counts as optimal, and distance that still counts as rounding."""
-PERCENT_GAP = 1e-3
-"""The same of a gap that is a difference in percent of the reference."""
+PERCENT_GAP = 1e-3  # The same of a gap that is a difference in percent of the reference.
 SHARE_NOISE = 1e-9
 """Rounding of shares, which have no unit: deviations of even placements are tiny."""
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 # what is available alone: no number outside the row counts. A row with nothing available has
 # none.
 
-TOLERANCE = 1e-9
-"""Of the larger of what is available in a row and what stands in it."""
+TOLERANCE = 1e-9  # Of the larger of what is available in a row and what stands in it.
 
 
 def slack(available: Any) -> Any:

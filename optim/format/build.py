@@ -40,14 +40,11 @@ if TYPE_CHECKING:
     from optim.format.document import InstanceDocument, SetDocument, StreamDocument
     from optim.format.tables import Floats, Ints
 
-MAX_SHARE = 10
-"""Share of a capacity above which a number can only be meant in percent."""
+MAX_SHARE = 10  # Share of a capacity above which a number can only be meant in percent.
 _NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
 """What follows the slash in the id of a group's member, or is meant to."""
-_CACHED = 2048
-"""Tasks read at once: the next column finds them in the processor's cache."""
-_MAX_ALLOWED = 100_000_000
-"""Entries of all ``allowed`` lists of groups, spread over their members."""
+_CACHED = 2048  # Tasks read at once: the next column finds them in the processor's cache.
+_MAX_ALLOWED = 100_000_000  # Entries of all ``allowed`` lists of groups, spread over their members.
 
 
 def build(document: InstanceDocument) -> dict[str, Any]:

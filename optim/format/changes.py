@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
 
 
-AS_IT_IS = "as it is"
-"""A case without changes."""
+AS_IT_IS = "as it is"  # A case without changes.
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 PatternName = Literal["full", "one_to_one", "rescale", "merge", "local_first"]
 
-NO_INDEX = -1
-"""Stands for "none" in every index array."""
+NO_INDEX = -1  # Stands for "none" in every index array.
 
 
 class _Frozen:

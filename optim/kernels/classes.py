@@ -291,12 +291,10 @@ def _by_first_member(labels: Any) -> Ints:
     return rank[where.reshape(-1)]
 
 
-_MATCHED = 1000
-"""Identical nodes that are matched at most."""
+_MATCHED = 1000  # Identical nodes that are matched at most.
 _FEW = 6
 """Identical nodes whose orders are all looked at: scipy's solver takes half a second to load."""
-_SMALL = 50_000_000
-"""Tasks × nodes² up to which classes of tasks are counted."""
+_SMALL = 50_000_000  # Tasks × nodes² up to which classes of tasks are counted.
 
 
 def counts_of(groups: TaskGroups, classes: NodeClasses, node: Ints, num_nodes: int) -> Counts:

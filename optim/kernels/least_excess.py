@@ -26,20 +26,14 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
 
-_CELLS = 2_000_000
-"""Tasks × nodes × resources that are weighed at once."""
-_SWAPPED = 64
-"""Tasks of which swaps are tried."""
-_REFUSED = 300
-"""Moves that the referee refuses, one after the other, until the descent ends."""
-_STEPS = 500
-"""Moves and swaps that are made."""
+_CELLS = 2_000_000  # Tasks × nodes × resources that are weighed at once.
+_SWAPPED = 64  # Tasks of which swaps are tried.
+_REFUSED = 300  # Moves that the referee refuses, one after the other, until the descent ends.
+_STEPS = 500  # Moves and swaps that are made.
 _SMALL, _SURE = 2_000, 10
 """Tasks × nodes up to which so many moves are made whatever the clock says: some milliseconds."""
-_FAR = 1e6
-"""Excess that is added where a move would be worse than today."""
-_SAME = 1e-6
-"""Relative gap to the bound at which an excess counts as the least."""
+_FAR = 1e6  # Excess that is added where a move would be worse than today.
+_SAME = 1e-6  # Relative gap to the bound at which an excess counts as the least.
 
 
 @dataclass(frozen=True, eq=False)

@@ -350,8 +350,7 @@ def no_rules(home: Indices, num_nodes: int) -> PlaceRules:
     )
 
 
-_MOST = 20_000_000
-"""Tasks × nodes up to which lists of allowed nodes are written down."""
+_MOST = 20_000_000  # Tasks × nodes up to which lists of allowed nodes are written down.
 
 
 def on_chosen_nodes(instance: Instance, near: NDArray[Any] | None = None) -> Instance:

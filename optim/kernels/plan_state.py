@@ -126,8 +126,7 @@ FIRST_OF, SECOND_OF, REFERENCE, THREADS, EACH = 0, 1, 2, 3, 4
 #: At the end of `PARAMETERS`: the most load distance, all weight, all traffic.
 MOST_DISTANCE, ALL_WEIGHT, ALL_TRAFFIC = range(3)
 
-#: What of traffic is followed.
-NOTHING, ONLY_INSIDE, ALL_CROSSING = 0, 1, 2
+NOTHING, ONLY_INSIDE, ALL_CROSSING = 0, 1, 2  # What of traffic is followed.
 
 #: Kinds of figures.
 (K_INSIDE, K_MOVES, K_COST, K_USED, K_USED_CAPACITY, K_USED_SHARE, K_DISTANCE, K_SHARE, K_LINK,
@@ -412,8 +411,7 @@ def _places(instance: Instance, crossed: bool) -> tuple[Any, Any]:
     return np.concatenate(masks), np.array(place, dtype=np.int64)
 
 
-MOST_TASKS = 64
-"""Tasks that one move takes along at most."""
+MOST_TASKS = 64  # Tasks that one move takes along at most.
 _TRIES = 3
 
 

@@ -39,13 +39,11 @@ from optim.kernels.plan_state import (  # isort: skip
 )  # fmt: skip
 from optim.util.compiled import helper, inlined, kernel
 
-NEVER = 1e30
-"""Of what carries nothing: a need without room."""
+NEVER = 1e30  # Of what carries nothing: a need without room.
 _NOISE = 1e-9
 _NOTHING = 1e-12
 """Traffic, and load, up to which there is none: what sums leave that cancel."""
-_HIGHEST = 3.0
-"""Times the reference up to which powers are distinguished."""
+_HIGHEST = 3.0  # Times the reference up to which powers are distinguished.
 
 #: What a walk receives (`walk`): temperatures, steps, level, weight of the objective, price of
 #: what is broken, share of the sum of powers, whether no step is taken, whether it stops at the

@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 
 TINY = 1e-12
 
-CROWD = 256
-"""A node with more tasks is relieved in batches, with fewer move by move."""
+CROWD = 256  # A node with more tasks is relieved in batches, with fewer move by move.
 
 
 @kernel
@@ -319,8 +318,7 @@ def _best_exit(state, task, weight, touched):
     return best, best_change
 
 
-THOROUGH_TASKS = 20_000
-"""Up to this many tasks every move of `fill_floors` is the best of all."""
+THOROUGH_TASKS = 20_000  # Up to this many tasks every move of `fill_floors` is the best of all.
 
 
 @kernel
@@ -502,8 +500,7 @@ def adopt(state, wished, least_gain):
         made += 1
 
 
-_THOROUGH = 50_000_000
-"""Tasks × nodes up to which one task may be moved to make room for another."""
+_THOROUGH = 50_000_000  # Tasks × nodes up to which one task may be moved to make room for another.
 _PASSES = 20
 
 

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
     Tasks = NDArray[np.int64]
 
-_TRIALS = 4_000
-"""Undoings tried at most: work that repeats, where seconds do not."""
-_MOST_TASKS = 200_000
-"""Tasks up to which equal plans are looked for."""
+_TRIALS = 4_000  # Undoings tried at most: work that repeats, where seconds do not.
+_MOST_TASKS = 200_000  # Tasks up to which equal plans are looked for.
 _FEWEST_TRIALS, _WORK = 40, 4_000_000
 """Exchanges tried at least, and tasks that are judged in all of these trials."""
 _CHUNK = 2_000_000

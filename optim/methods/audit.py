@@ -55,8 +55,7 @@ _SHOWN = 5
 #: traffic.
 _ROUNDING = 1e-12
 
-FOR_EVERY_PLAN = "for every plan"
-"""In the note that an objective is the same whatever the plan."""
+FOR_EVERY_PLAN = "for every plan"  # In the note that an objective is the same whatever the plan.
 
 
 def check_claim(
@@ -263,8 +262,7 @@ def _settle_rounding(
         outcome.bound = value
 
 
-MOST = 0.95
-"""Share of the gain that counts as most of it."""
+MOST = 0.95  # Share of the gain that counts as most of it.
 _FEW_MOVES, _FEWER_MOVES = 200, 40
 """Moves up to which it is found out how many bring most of the gain."""
 

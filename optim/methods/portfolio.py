@@ -33,22 +33,15 @@ if TYPE_CHECKING:
     from optim.methods.registry import Settings
     from optim.util.progress import Progress
 
-PORTFOLIO = "portfolio"
-"""Asked for as a method is; no method of that name is registered."""
-SECONDS = 10.0
-"""Of a portfolio that is given no time limit."""
-_FIRST = 0.6
-"""Share of the time that an exact first choice has before others are tried."""
-_SEARCH = 0.35
-"""Share of the time that each search has at most."""
+PORTFOLIO = "portfolio"  # Asked for as a method is; no method of that name is registered.
+SECONDS = 10.0  # Of a portfolio that is given no time limit.
+_FIRST = 0.6  # Share of the time that an exact first choice has before others are tried.
+_SEARCH = 0.35  # Share of the time that each search has at most.
 _DELAY = 0.3
 """Seconds before other processes begin: what is small is proven by then, and they cost nothing."""
-_LATE = 3.0
-"""Seconds that another process may be late, for judging its plans."""
-_GRACE = 2.0
-"""Seconds that it has after an interrupt; solvers have 0.8 of them."""
-_IDLE_RUNS = 8
-"""Runs of a search from other seeds without any gain before a process ends."""
+_LATE = 3.0  # Seconds that another process may be late, for judging its plans.
+_GRACE = 2.0  # Seconds that it has after an interrupt; solvers have 0.8 of them.
+_IDLE_RUNS = 8  # Runs of a search from other seeds without any gain before a process ends.
 _DONE = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE)
 
 

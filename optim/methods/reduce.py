@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     Run = Callable[[Instance, Request], Outcome]
     Every = Callable[[Instance, Request], Outcome | None]
 
-MAX_COLUMNS = 32
-"""Sets that become columns at most; more would make every engine slow."""
+MAX_COLUMNS = 32  # Sets that become columns at most; more would make every engine slow.
 
 
 def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
@@ -316,12 +315,10 @@ def with_columns(
     )
 
 
-_FAR = 1e3
-"""Times what a row has available, from which a number is an outlier."""
+_FAR = 1e3  # Times what a row has available, from which a number is an outlier.
 _TINY = 1e-2
 """What is available below this, beside a mean load of 10 to 100, is a matter of tolerances."""
-_MOST = 20_000_000
-"""Tasks × rows that are looked at; beyond, the instance is taken as it is."""
+_MOST = 20_000_000  # Tasks × rows that are looked at; beyond, the instance is taken as it is.
 
 
 def with_bounded_costs(instance: Instance) -> Instance:
@@ -580,10 +577,8 @@ def _same(left: Instance, right: Instance) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(numbers(left), numbers(right), strict=True))
 
 
-_ABOUT = "leaving nodes"
-"""In the words of everything that is assumed of them."""
-_MOST_PLACES = 2_000_000
-"""Tasks × nodes up to which lists of allowed nodes are written down."""
+_ABOUT = "leaving nodes"  # In the words of everything that is assumed of them.
+_MOST_PLACES = 2_000_000  # Tasks × nodes up to which lists of allowed nodes are written down.
 
 
 def may_stay(instance: Instance) -> int:

@@ -122,8 +122,7 @@ _SHARE, _STARTS = 0.25, 0.5
 together: the rest is the method's own."""
 _SEARCHED, _A_PLACE = 1.0, 5e-4
 """Seconds for a search, which takes all that it is given: for any, and for a task on a node."""
-_LEAST = 0.1
-"""Seconds that it may take in any case: no exact method returns less than its family."""
+_LEAST = 0.1  # Seconds that it may take in any case: no exact method returns less than its family.
 
 
 def run_method(

@@ -61,8 +61,7 @@ if TYPE_CHECKING:
     from optim.methods.violated_start import BrokenStart
     from optim.rules.base import Violation
 
-_ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)
-"""After these no other method is tried."""
+_ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)  # After these no other method is tried.
 
 
 def solve(

@@ -59,13 +59,11 @@ START_BROKEN = (MEND, REFUSE)
 """What is done where the current placement breaks a limit."""
 _FORCED = frozenset({"allowed", "leaving", "workers"})
 """Rules that hold in any plan, whatever is today: tasks that may not stay have to move."""
-_EVERY = 4_000
-"""Placements that are all judged, at less than a second, where nothing else proves."""
+_EVERY = 4_000  # Placements that are all judged, at less than a second, where nothing else proves.
 _LEVEL_SECONDS = 10.0
 _SHARE = 0.25
 """Of the time limit, for the first level."""
-_BOXES = 60
-"""Runs of an exact method on other shares of the excess."""
+_BOXES = 60  # Runs of an exact method on other shares of the excess.
 _SAME = 1e-7
 
 

@@ -66,8 +66,7 @@ __all__ = [
 
 BUDGETS: tuple[Rule, ...] = (MAX_MIGRATIONS, MAX_MIGRATION_COST, MAX_MIGRATION_STATE)
 """Budgets over moves."""
-COUNTING = (*BUDGETS, MAX_INFLOW)
-"""Rules for which it matters whether a task moves."""
+COUNTING = (*BUDGETS, MAX_INFLOW)  # Rules for which it matters whether a task moves.
 COPIES = copies_rule(COUNTING)
 RULES: tuple[Rule, ...] = (
     *BUDGETS,
@@ -265,12 +264,9 @@ def without_limits(instance: Instance, names: Iterable[str]) -> Instance:
 
 ROWS = tuple(rows for rule in RULES for rows in rule.rows)
 """What may be loosened, in the order in which it is."""
-RULE_OF = tuple(rule.name for rule in RULES for _ in rule.rows)
-"""The rule of each."""
-_SAME = 1e-7
-"""Relative difference of two amounts that is none."""
-_OPEN = 5.0
-"""Tolerances of a row by which two amounts above its limit may differ and be the same."""
+RULE_OF = tuple(rule.name for rule in RULES for _ in rule.rows)  # The rule of each.
+_SAME = 1e-7  # Relative difference of two amounts that is none.
+_OPEN = 5.0  # Tolerances of a row by which two amounts above its limit may differ and be the same.
 _OF_LOAD = ("capacity", "min_load", "slot_capacity", "max_load")
 
 

@@ -96,8 +96,7 @@ LOADS = frozenset({Form.MASK, Form.LEAVING, Form.NODE_CAPACITY})
 """What nearly every engine knows: where tasks may be, and capacities."""
 OF_SLOT_ASSIGNMENT = frozenset({Form.SLOT_SETS, Form.RESTARTS})
 """What another assignment of the same tasks to the slots of a node may keep."""
-OF_MOVES = frozenset({Form.BUDGET, Form.INFLOW, Form.FREE_MOVES})
-"""What is of moves."""
+OF_MOVES = frozenset({Form.BUDGET, Form.INFLOW, Form.FREE_MOVES})  # What is of moves.
 MEASURED = frozenset({Form.CROSSING, Form.LOCAL_FIRST, Form.LOCAL_FIRST_LINKS})
 """What changes how plans are measured: no repair makes up for an engine that does not know it."""
 

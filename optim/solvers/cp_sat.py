@@ -45,8 +45,7 @@ MAX_ACTIVITY = 2.0**59
 MAX_COEFFICIENT = 2.0**50
 MAX_DOMAIN = 2.0**50
 
-#: A bound that is none.
-INFINITE = 2**62
+INFINITE = 2**62  # A bound that is none.
 
 #: Rounding below this share of the tolerance counts as none; all rounding of a row stays below the
 #: other share of it.

@@ -192,8 +192,7 @@ def _keeps(arrays: LinearArrays, x: NDArray[np.float64]) -> bool:
     return max(part.max(initial=0.0) for part in arrays.violations(x)) <= TOLERANCE
 
 
-_AT_NODE_LIMIT = "Solution limit reached"
-"""What HiGHS says when it stops at a number of nodes."""
+_AT_NODE_LIMIT = "Solution limit reached"  # What HiGHS says when it stops at a number of nodes.
 
 
 def _ask(
@@ -291,8 +290,7 @@ def interruptible(function: Callable[[], T], seconds: float | None = None) -> T:
     return result
 
 
-#: Rounding of one operation, with room for what is rounded twice.
-_EPSILON = 2.0**-51
+_EPSILON = 2.0**-51  # Rounding of one operation, with room for what is rounded twice.
 
 
 def dual_bound(

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 #: A solution counts as proven optimal up to this gap, whatever the solver's own default.
 OPTIMAL_GAP = 1e-6
 
-#: Differences of objective and bound below this are none (objectives near 0).
-ABSOLUTE_ZERO = 1e-9
+ABSOLUTE_ZERO = 1e-9  # Differences of objective and bound below this are none (objectives near 0).
 
 
 class LinearTermination(StrEnum):

@@ -31,8 +31,7 @@ TOLERANCE = 1e-6
 BOUND_SCALE = 1e-3
 SMALLEST = 1e-3
 
-#: How far solvers at best take an integer that is not whole for one.
-WHOLE = 1e-9
+WHOLE = 1e-9  # How far solvers at best take an integer that is not whole for one.
 
 
 class Row(NamedTuple):

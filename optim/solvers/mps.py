@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     Ids = Mapping[str, Sequence[str]]
 
-SUFFIXES = (".mps", ".lp")
-"""Kinds of files that a model is written to."""
+SUFFIXES = (".mps", ".lp")  # Kinds of files that a model is written to.
 
 _UNSAFE = re.compile(r"[^\w.,/#()\[\]{}~!@&;'|%?-]")
 """What ends a name or is an operator to some reader."""

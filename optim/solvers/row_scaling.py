@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 #: billionth that our check and the referee allow.
 LARGEST = 1e3
 
-#: What a row excludes no longer counts for its tolerance, which may exclude more.
-_ROUNDS = 2
+_ROUNDS = 2  # What a row excludes no longer counts for its tolerance, which may exclude more.
 
 
 def conditioned(arrays: LinearArrays) -> LinearArrays:
@@ -153,8 +152,7 @@ def _extremes(
 # Source: E. Balas, "Facets of the knapsack polytope", Mathematical Programming 8 (1975).
 
 
-_STEPS = 10**5
-"""Largest coefficient of a row in steps."""
+_STEPS = 10**5  # Largest coefficient of a row in steps.
 
 
 class Knapsack(NamedTuple):

@@ -35,17 +35,10 @@ if TYPE_CHECKING:
     from optim.solvers.linear_model import LinearArrays, LinearModel
     from optim.util.progress import Progress
 
-#: Absolute gap below which a solver need not go on, unless set otherwise.
-ABSOLUTE_GAP = 1e-9
-
-#: Times that a plan is cut off before the solver is given up.
-_ROUNDS = 200
-
-#: Rows that are added at most to keep rows of numbers too far apart.
-MOST_CUTS = 1000
-
-#: Share of the largest number of a row that a solver may take for nothing.
-DOUBT = 1e-8
+ABSOLUTE_GAP = 1e-9  # Absolute gap below which a solver need not go on, unless set otherwise.
+_ROUNDS = 200  # Times that a plan is cut off before the solver is given up.
+MOST_CUTS = 1000  # Rows that are added at most to keep rows of numbers too far apart.
+DOUBT = 1e-8  # Share of the largest number of a row that a solver may take for nothing.
 
 _CLOSED = (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED)
 _OPEN = (LinearTermination.TIME_LIMIT, LinearTermination.ITERATION_LIMIT)

@@ -29,10 +29,8 @@ from optim.util.process import Held
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SMALL = 400
-"""Tasks times nodes up to which kernels may run as plain Python."""
-CALL = 300
-"""Steps of a call that is polynomial in so few tasks and nodes."""
+SMALL = 400  # Tasks times nodes up to which kernels may run as plain Python.
+CALL = 300  # Steps of a call that is polynomial in so few tasks and nodes.
 READING, LOADING, COMPILING = 20_000, 400_000, 4_000_000
 """Steps, of about a microsecond each, that take as long as reading a compiled kernel from the disk,
 as loading numba, and as compiling a kernel."""

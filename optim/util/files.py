@@ -18,14 +18,11 @@ from optim.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-UNFINISHED = ".unfinished"
-"""End of the name of a file that is being written."""
-_PREFIX = 50
-"""Characters of a file's name that its temporary file shows: names have an end."""
+UNFINISHED = ".unfinished"  # End of the name of a file that is being written.
+_PREFIX = 50  # Characters of a file's name that its temporary file shows: names have an end.
 _LONGEST = 200
 """Bytes of a file's name that comes from a document: file systems take 255, less when encrypted."""
-MAX_BYTES = 1 << 30
-"""Largest file, and largest unpacked ``.gz``, that is read: 1 GiB."""
+MAX_BYTES = 1 << 30  # Largest file, and largest unpacked ``.gz``, that is read: 1 GiB.
 
 
 def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES, *, pipe: bool = False) -> bytes:

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Seconds that pass at least between two calls of a progress callback.
-INTERVAL = 0.2
-
-#: Longer traces are thinned to every second bound-only entry.
-MAX_TRACE = 4096
+INTERVAL = 0.2  # Seconds that pass at least between two calls of a progress callback.
+MAX_TRACE = 4096  # Longer traces are thinned to every second bound-only entry.
 
 
 @dataclass(frozen=True)

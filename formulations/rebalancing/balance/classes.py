@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 #: Vectors of counts, and of these times migrations, up to which the programme is used.
 MAX_VECTORS, MAX_STATES = 50_000, 2_000_000
 
-#: Patterns over all nodes, and nodes, up to which it is.
-MAX_PATTERNS, MAX_NODES = 400_000, 64
+MAX_PATTERNS, MAX_NODES = 400_000, 64  # Patterns over all nodes, and nodes, up to which it is.
 
 
 @dataclass(frozen=True)
@@ -432,8 +431,7 @@ def advance(
 #: Rounds of bisection: classes, and the share of the time left that one attempt may take.
 ROUNDS = ((60, 0.08), (60, 0.25), (240, 0.3), (960, 0.5))
 
-#: Models beyond this many integers are not tried.
-MAX_INTEGERS = 60_000
+MAX_INTEGERS = 60_000  # Models beyond this many integers are not tried.
 
 #: The least seconds left that are worth an attempt, and the shortest one where there is time.
 LEAST, SHORTEST = 0.1, 1.5

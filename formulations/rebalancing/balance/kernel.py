@@ -33,11 +33,8 @@ from optim.kernels.place_rules import (
 from optim.kernels.place_rules import broken as rules_broken
 from optim.util.compiled import draw, helper, inlined, kernel
 
-#: What a search remembers from slice to slice, by index.
-BEST, STEP, FAILED, LEVEL = 0, 1, 2, 3
-
-#: The first step down, as a part of the best load distance.
-FIRST_STEP = 0.3
+BEST, STEP, FAILED, LEVEL = 0, 1, 2, 3  # What a search remembers from slice to slice, by index.
+FIRST_STEP = 0.3  # The first step down, as a part of the best load distance.
 
 
 @kernel(steps=lambda start, goals, levels: 0.6 * len(start) * (len(goals) + levels))
@@ -315,8 +312,7 @@ def drain(fixed, state, level):
             relocate(fixed, state, k, lowest)
 
 
-#: Stands for "no key group" in a swap, which then is a move.
-NOBODY = -1
+NOBODY = -1  # Stands for "no key group" in a swap, which then is a move.
 
 
 class Fixed(NamedTuple):
@@ -558,8 +554,7 @@ def unlink(state, k, node):
 #: Partners of a node that are looked at: so many of the lowest, and as many random ones.
 PARTNERS = 32
 
-#: Breaches below this part of a resource's mean use are rounding.
-TINY = 1e-9
+TINY = 1e-9  # Breaches below this part of a resource's mean use are rounding.
 
 
 @kernel

@@ -83,8 +83,7 @@ _NAMES = {
 
 _UNITS = {"cost": "cost", "switches": "count"}
 
-#: Levels that the search before the solver may fail at, one after the other.
-SEARCH_TRIES = 100
+SEARCH_TRIES = 100  # Levels that the search before the solver may fail at, one after the other.
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -380,14 +379,9 @@ MODELLED = 2.5e-6
 #: Solvers stop a little inside the gap: one that stops right at it may land outside by rounding.
 STOP_SHARE = 0.999
 
-#: Share of the remaining time for each level but the last.
-TIME_SHARE = 0.8
-
-#: Of the sum of all costs: what a solver's tolerance may hide of a plan's.
-COST_UNSEEN = 1e-9
-
-#: Levels of what a plan changes.
-CHANGES: tuple[Goal, ...] = ("cost", "switches")
+TIME_SHARE = 0.8  # Share of the remaining time for each level but the last.
+COST_UNSEEN = 1e-9  # Of the sum of all costs: what a solver's tolerance may hide of a plan's.
+CHANGES: tuple[Goal, ...] = ("cost", "switches")  # Levels of what a plan changes.
 
 
 def solve_balance(

@@ -385,11 +385,8 @@ def add_cuts(model: LinearModel, cuts: list[Cut], placing: Placing) -> None:
         )  # fmt: skip
 
 
-#: LP relaxations beyond this size take longer than they save.
-MOST_PRICED = 100_000
-
-#: An LP optimum is trusted up to this part of the budget.
-TRUST = 1e-5
+MOST_PRICED = 100_000  # LP relaxations beyond this size take longer than they save.
+TRUST = 1e-5  # An LP optimum is trusted up to this part of the budget.
 
 
 class Pruned(NamedTuple):

@@ -41,8 +41,7 @@ SMALL, LARGE = 3_000, 50_000
 #: Key groups of a node that are looked at in large problems: all pairs of two nodes' would be many.
 LOOK_AT = 25
 
-#: Key groups times levels between two looks at the clock.
-SLICE = 60_000
+SLICE = 60_000  # Key groups times levels between two looks at the clock.
 
 #: Key groups times nodes up to which a model is asked for a placement, and its nodes.
 MODELLED, MODEL_NODES = 20_000, 200
@@ -317,17 +316,10 @@ STAGES = (Stage(12, math.inf, 1.1), Stage(24, 1.25, 1.03), Stage(48, 1.1, 1.01))
 #: The first goal, as a part of the mean load, and the steps down from there.
 FIRST, STEP = 0.01, 0.4
 
-#: Key groups of a node that are looked at.
-GOAL_LOOK_AT = 512
-
-#: Nodes mended, or rounds filled, between two looks at the clock.
-GOAL_SLICE, ROUNDS = 256, 8
-
-#: Passes over the nodes above a goal.
-PASSES = 10
-
-#: The first goal is not below this part of the mean load.
-FLOOR = 1e-4
+GOAL_LOOK_AT = 512  # Key groups of a node that are looked at.
+GOAL_SLICE, ROUNDS = 256, 8  # Nodes mended, or rounds filled, between two looks at the clock.
+PASSES = 10  # Passes over the nodes above a goal.
+FLOOR = 1e-4  # The first goal is not below this part of the mean load.
 
 
 class GoalSearch:
@@ -456,8 +448,7 @@ def _renumbered(problem: BalanceProblem, order: Ints) -> BalanceProblem:
     )
 
 
-MOST_EXCHANGES = 5_000
-"""Exchanges made at most."""
+MOST_EXCHANGES = 5_000  # Exchanges made at most.
 
 
 def by_exchanges(problem: BalanceProblem) -> Ints | None:

@@ -21,17 +21,13 @@ from formulations.rebalancing.balance.kernel import breach_of, carry, link, may_
 from optim.kernels.place_rules import Guard, broken, enter, overdrawn, pays, relevant
 from optim.util.compiled import accepts, draw, helper, inlined, kernel, uniform
 
-#: Most key groups that one proposal moves, those sent home for the budget included.
-LONGEST = 24
+LONGEST = 24  # Most key groups that one proposal moves, those sent home for the budget included.
 
 #: Steps after which price and temperature are set anew, and totals counted from scratch.
 EVERY, RECOUNT = 256, 1 << 15
 
-#: Excess below this is rounding.
-NONE = 1e-9
-
-#: Key groups of a node that are looked at for an exchange.
-LOOK_AT = 64
+NONE = 1e-9  # Excess below this is rounding.
+LOOK_AT = 64  # Key groups of a node that are looked at for an exchange.
 
 
 @helper

@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 #: A small model more than the search solves: what it wins is no longer to be proven against.
 PROVING = (1_000, 14, 1e-3, 1_000)
 
-#: Share of the time left that the search may take; the rest is the solver's.
-SEARCH_SHARE = 0.5
+SEARCH_SHARE = 0.5  # Share of the time left that the search may take; the rest is the solver's.
 
 #: Key groups and pairs times nodes up to which the model comes before any search, and the share of
 #: the time left that it may take. With less than a second a solver may not even be loaded in time.
@@ -325,8 +324,7 @@ ROOT_PLACES = 30_000
 #: Share of the time for that, and the work it is granted.
 ROOT_SHARE, ROOT_OPTIONS = 0.8, {"mip_max_nodes": 200}
 
-#: There, plans this much (relative) below the known one are cut off.
-FLOOR = 1e-7
+FLOOR = 1e-7  # There, plans this much (relative) below the known one are cut off.
 
 
 @dataclass(frozen=True)

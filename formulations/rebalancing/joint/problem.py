@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 JointGoal = Literal["traffic", "left", "weighted"]
 
 
-#: Pairs with less than this share of the typical rate are no part of the backbone.
-WEAK = 0.1
+WEAK = 0.1  # Pairs with less than this share of the typical rate are no part of the backbone.
 
 
 @dataclass(frozen=True, eq=False)

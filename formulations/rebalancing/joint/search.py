@@ -40,8 +40,7 @@ SLICE, PAIRS = 50_000, 8
 #: Steps that are made whatever the clock says, some milliseconds: a busy machine takes no plan.
 SURE = 2_000
 
-#: Value of no placement: finite, since the kernel adds a part of it to it.
-NOTHING = -1e300
+NOTHING = -1e300  # Value of no placement: finite, since the kernel adds a part of it to it.
 
 #: Times that a round which ends outside the cap goes on for a third of its steps, cold and dear.
 TAILS = 2
@@ -240,14 +239,12 @@ LP_PLACES = 400_000
 #: Up to so many the relaxation of the whole comes at once; beyond, that of a pruned model first.
 SMALL_PLACES, MAX_PLACES = 30_000, 40_000_000
 
-#: Key groups of so many of the fullest nodes are offered so many of the emptiest ones.
-SPREAD = 4
+SPREAD = 4  # Key groups of so many of the fullest nodes are offered so many of the emptiest ones.
 
 #: (columns at least, columns for each one in the LP's solution, relative gap, nodes) of the models.
 KERNELS = ((600, 8, 0.05, 20), (1_000, 14, 0.01, 50))
 
-#: Rounds of annealing where there are no small models beside it.
-PLAIN_ROUNDS = 3
+PLAIN_ROUNDS = 3  # Rounds of annealing where there are no small models beside it.
 
 #: Steps for each task and node that a first round has, where these are fewer than asked for: of the
 #: few placements of a small problem all good ones are met.
@@ -268,8 +265,7 @@ LONGEST = 10.0
 #: the time left, and then annealing begins again from so many roundings of the relaxation.
 POOR, UNSURE, ROUNDINGS = 0.75, 0.7, 8
 
-#: Share of a pair's gain below which two values are the same.
-SAME = 1e-9
+SAME = 1e-9  # Share of a pair's gain below which two values are the same.
 
 
 @dataclass

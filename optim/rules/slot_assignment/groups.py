@@ -108,8 +108,7 @@ class Units:
                 yield i, units
 
 
-ROUNDING = 1e-12
-"""What sums in another order may differ by, relative: no bound is proven by less."""
+ROUNDING = 1e-12  # What sums in another order may differ by, relative: no bound is proven by less.
 _NAMED = 20
 _TASKS, _MEMBERS = "tasks", "apart"
 
@@ -358,8 +357,7 @@ def flow(
 # most of them first, within a number of trials.
 
 
-_TRIALS = 300
-"""Slot assignments that are tried at most."""
+_TRIALS = 300  # Slot assignments that are tried at most.
 _NAME = "max_workers_restarted"
 
 

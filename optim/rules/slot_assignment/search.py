@@ -499,8 +499,7 @@ def _counting(count: Numbers) -> Numbers:
     return np.asarray(np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count))
 
 
-_FLOW = 200
-"""Steps of search that one flow is counted as."""
+_FLOW = 200  # Steps of search that one flow is counted as.
 
 
 class _Partings(NamedTuple):
