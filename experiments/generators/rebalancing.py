@@ -225,21 +225,13 @@ _DECIMALS = 4
 
 @dataclass(frozen=True, eq=False)
 class KeyGroups:
-    """A rebalancing instance in the making.
+    """A rebalancing instance in the making."""
 
-    Attributes
-    ----------
-    load, home
-        (T,) load in points and current node.
-    operator
-        (T,) number of each key group's operator.
-    source, target, rate
-        (K,) directed traffic.
-    """
-
+    #: (T,) load in points and current node.
     load: Floats
     home: Integers
-    operator: Integers
+    operator: Integers  # (T,) number of each key group's operator.
+    #: (K,) directed traffic.
     source: Integers
     target: Integers
     rate: Floats

@@ -56,33 +56,19 @@ DEFAULT_POLICIES = ("albic", "flux", "static")
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """What a replay is run with.
+    """What a replay is run with."""
 
-    Attributes
-    ----------
-    policies
-        As `streamplace.policies.registry.read_policy` takes them.
-    costs
-        Of serialisation and migration.
-    scaling
-        The rule of scaling decisions.
-    budgets
-        Budgets over moves a period by their rule, in place of those of the periods.
-    time_limit
-        Seconds a plan; ``None`` for none, which alone repeats exactly.
-    seed
-        Of everything random.
-    guard
-        ``gain``, ``cool_down`` and ``confirm`` of `streamplace.policies.guard.Guarded`; ``None``:
-        every decision is carried out.
-    """
-
+    #: As `streamplace.policies.registry.read_policy` takes them.
     policies: tuple[str, ...] = DEFAULT_POLICIES
-    costs: CostModel = field(default_factory=CostModel)
-    scaling: ScalingChoice = field(default_factory=ScalingChoice)
+    costs: CostModel = field(default_factory=CostModel)  # Of serialisation and migration.
+    scaling: ScalingChoice = field(default_factory=ScalingChoice)  # The rule of scaling decisions.
+    #: Budgets over moves a period by their rule, in place of those of the periods.
     budgets: Mapping[str, Any] = field(default_factory=dict)
+    #: Seconds a plan; ``None`` for none, which alone repeats exactly.
     time_limit: float | None = None
-    seed: int = 0
+    seed: int = 0  # Of everything random.
+    #: ``gain``, ``cool_down`` and ``confirm`` of `streamplace.policies.guard.Guarded`; ``None``:
+    #: every decision is carried out.
     guard: Mapping[str, Any] | None = None
 
 
@@ -527,20 +513,11 @@ def _of_length(name: str, values: Any, length: int) -> list[Problem]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same for every policy of a replay.
+    """What is the same for every policy of a replay."""
 
-    Attributes
-    ----------
-    periods
-        The recording.
-    costs
-        Of serialisation and migration.
-    budgets
-        Budgets over moves of each period by their rule, in place of the recording's.
-    """
-
-    periods: Sequence[Instance]
-    costs: CostModel = field(default_factory=CostModel)
+    periods: Sequence[Instance]  # The recording.
+    costs: CostModel = field(default_factory=CostModel)  # Of serialisation and migration.
+    #: Budgets over moves of each period by their rule, in place of the recording's.
     budgets: Mapping[str, Any] = field(default_factory=dict)
 
     def limits(self, period: Instance) -> Limits:
@@ -550,22 +527,13 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a policy stands between two periods.
+    """Where a policy stands between two periods."""
 
-    Attributes
-    ----------
-    cluster, deployment
-        Nodes and what runs on them.
-    start_load
-        Mean load of a node right after start-up: the base of the load index.
-    memory
-        What the policy remembers.
-    """
-
+    #: Nodes and what runs on them.
     cluster: Cluster
     deployment: Deployment
-    start_load: float
-    memory: Memory = field(default_factory=dict)
+    start_load: float  # Mean load of a node right after start-up: the base of the load index.
+    memory: Memory = field(default_factory=dict)  # What the policy remembers.
 
 
 def first_state(setting: Setting, policy: Policy) -> State:

@@ -196,22 +196,14 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True)
 class Case:
-    """One problem that the contestants tried.
+    """One problem that the contestants tried."""
 
-    Attributes
-    ----------
-    problem
-        Its key: the hash of the instance's content, whatever it is called, followed by the ignored
-        limits where there are any.
-    instance
-        The instance's name; of equal instances all names, or how many.
-    levels
-        What distinguishes it from the other cases of the same name, one text per name in
-        `Labels.level_names`; empty where a name does not apply.
-    """
-
+    #: Its key: the hash of the instance's content, whatever it is called, followed by the ignored
+    #: limits where there are any.
     problem: str
-    instance: str
+    instance: str  # The instance's name; of equal instances all names, or how many.
+    #: What distinguishes it from the other cases of the same name, one text per name in
+    #: `Labels.level_names`; empty where a name does not apply.
     levels: tuple[str, ...]
 
     @property

@@ -524,45 +524,30 @@ class Runs:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two contestants on what both ran.
+    """Two contestants on what both ran."""
 
-    Attributes
-    ----------
-    first, second
-        Their names.
-    pairs
-        Runs of both on one case with one seed.
-    only_first, only_second, neither
-        Of these, where only one or none had a plan.
-    unmatched
-        Runs of either without one of the other.
-    by_case
-        Whether a unit is a case; else it is a case and a seed.
-    better, equal, worse
-        Units on which the first is better more often than worse, and so on; a plan is better than
-        none.
-    advantage, low, high
-        Mean over units of what the first is better by, where both have plans, and its 95 %
-        bootstrap interval.
-    sign, wilcoxon
-        Two-sided p of the sign test on `better` and `worse`, and of Wilcoxon's signed-rank test
-        on the advantages.
-    """
-
+    #: Their names.
     first: str
     second: str
-    pairs: int
+    pairs: int  # Runs of both on one case with one seed.
+    #: Of these, where only one or none had a plan.
     only_first: int
     only_second: int
     neither: int
-    unmatched: int
-    by_case: bool
+    unmatched: int  # Runs of either without one of the other.
+    by_case: bool  # Whether a unit is a case; else it is a case and a seed.
+    #: Units on which the first is better more often than worse, and so on; a plan is better than
+    #: none.
     better: int
     equal: int
     worse: int
+    #: Mean over units of what the first is better by, where both have plans, and its 95 % bootstrap
+    #: interval.
     advantage: float | None
     low: float | None
     high: float | None
+    #: Two-sided p of the sign test on `better` and `worse`, and of Wilcoxon's signed-rank test on
+    #: the advantages.
     sign: float | None
     wilcoxon: float | None
 

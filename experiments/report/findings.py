@@ -99,37 +99,25 @@ def _value(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class MetricFindings:
-    """What is known of one metric, over all contestants whose plans can be measured by it.
-
-    Attributes
-    ----------
-    sense
-        Whether more (``max``) or less (``min``) is better.
-    status
-        By problem: best bound, proven optimum, best known, and whose they are.
-    contestants, best
-        By contestant, and of the virtual best: means over cases, worst.
-    ratios, proof_ratios, num_measured, num_proved
-        For the performance profiles, and over how many cases they run.
-    sizes, buckets
-        Gap by number of tasks; whether sizes are put together between powers of two.
-    runs
-        Every run on a case that may have a plan.
-    """
+    """What is known of one metric, over all contestants whose plans can be measured by it."""
 
     name: str
-    sense: str
+    sense: str  # Whether more (``max``) or less (``min``) is better.
+    #: By problem: best bound, proven optimum, best known, and whose they are.
     status: dict[str, Record]
     cells: Cells
+    #: By contestant, and of the virtual best: means over cases, worst.
     contestants: dict[str, Record]
     best: Record
+    #: For the performance profiles, and over how many cases they run.
     ratios: Columns
     proof_ratios: Columns
     num_measured: int
     num_proved: int
+    #: Gap by number of tasks; whether sizes are put together between powers of two.
     sizes: Rows
     buckets: bool
-    runs: Columns
+    runs: Columns  # Every run on a case that may have a plan.
 
     @property
     def order(self) -> list[str]:
@@ -141,46 +129,24 @@ class MetricFindings:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the report says, as numbers.
-
-    Attributes
-    ----------
-    names
-        All contestants, sorted; their numbers in columns are places in it.
-    sweep
-        Counts, names, hosts and versions.
-    shift
-        What times are shifted by in geometric means, in s.
-    contestants
-        By name: what became of its runs, and its time.
-    infeasible
-        By problem: who proved that it has no plan.
-    metrics
-        What is known of every metric that can be shown; the first opens the report.
-    own_gaps, own_best
-        Gaps on the methods' own objectives, and the virtual best of each.
-    anytime
-        Gap over time.
-    failed, not_applicable, without_plan
-        Runs without an answer, and without a plan on cases that may have one.
-    chosen
-        Per case the run whose plan is explained.
-    """
+    """Everything that the report says, as numbers."""
 
     labels: Labels
-    names: list[str]
-    sweep: Record
-    shift: float
-    contestants: dict[str, Record]
-    infeasible: dict[str, list[str]]
+    names: list[str]  # All contestants, sorted; their numbers in columns are places in it.
+    sweep: Record  # Counts, names, hosts and versions.
+    shift: float  # What times are shifted by in geometric means, in s.
+    contestants: dict[str, Record]  # By name: what became of its runs, and its time.
+    infeasible: dict[str, list[str]]  # By problem: who proved that it has no plan.
+    #: What is known of every metric that can be shown; the first opens the report.
     metrics: tuple[MetricFindings, ...]
+    #: Gaps on the methods' own objectives, and the virtual best of each.
     own_gaps: Rows
     own_best: Rows
-    anytime: Rows
-    failed: Rows
-    without_plan: Rows
+    anytime: Rows  # Gap over time.
+    failed: Rows  # Runs without an answer.
+    without_plan: Rows  # Runs without a plan on cases that may have one.
     not_applicable: Rows
-    chosen: Rows
+    chosen: Rows  # Per case the run whose plan is explained.
 
 
 def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:

@@ -167,36 +167,23 @@ OTHER = "†"
 
 @dataclass(frozen=True)
 class MetricWords:
-    """How a metric is described.
+    """How a metric is described."""
 
-    Attributes
-    ----------
-    slug, title, text, heading
-        Name in file names; heading and introduction of its section; heading of its column.
-    value, kind
-        Which figure is shown, ``collocation_factor`` or the ``value`` itself, and what kind of
-        number that is.
-    same
-        Objectives that come to the same as optimising it.
-    relative
-        Whether plans are given as a share of the optimum, rather than by how much they are above
-        it, as a share of the figure's reference.
-    limit
-        Sign before a bound.
-    of_mean
-        What gaps are a share of, where they are not relative: ``of the mean load``.
-    """
-
+    #: Name in file names; heading and introduction of its section; heading of its column.
     slug: str
     title: str
     text: str
     heading: str
+    #: Which figure is shown, ``collocation_factor`` or the ``value`` itself, and what kind of
+    #: number that is.
     value: str
     kind: Kind
-    same: frozenset[str]
+    same: frozenset[str]  # Objectives that come to the same as optimising it.
+    #: Whether plans are given as a share of the optimum, rather than by how much they are above it,
+    #: as a share of the figure's reference.
     relative: bool
-    limit: str
-    of_mean: str
+    limit: str  # Sign before a bound.
+    of_mean: str  # What gaps are a share of, where they are not relative: ``of the mean load``.
 
 
 def _words(figure: Measure) -> MetricWords:

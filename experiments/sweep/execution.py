@@ -67,22 +67,14 @@ _BAR = 20
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """A moment of a sweep.
+    """A moment of a sweep."""
 
-    Attributes
-    ----------
-    done, failed, total
-        Runs stored so far by this sweep, those of them that failed, and those it has to do.
-    seconds
-        Since its first run could start.
-    news
-        Lines to write once: which runs failed since the moment before, and why.
-    """
-
+    #: Runs stored so far by this sweep, those of them that failed, and those it has to do.
     done: int
     failed: int
     total: int
-    seconds: float
+    seconds: float  # Since its first run could start.
+    #: Lines to write once: which runs failed since the moment before, and why.
     news: tuple[str, ...] = ()
 
 
@@ -116,30 +108,18 @@ def reporter(wanted: bool) -> Iterator[Callable[[SweepProgress], None]]:
 
 @dataclass(frozen=True)
 class SweepSummary:
-    """What a sweep did.
+    """What a sweep did."""
 
-    Attributes
-    ----------
-    total, done, skipped
-        Runs that the spec means; of these those of this call, and those that had a row before.
-    failed, outcomes
-        Of all runs of the spec, those whose row is no ``ok``; number of rows by outcome.
-    seconds
-        This call took, the start of Spark included.
-    path
-        Result folder, or its URI.
-    notes
-        What was left out and why.
-    """
-
+    #: Runs that the spec means; of these those of this call, and those that had a row before.
     total: int
     done: int
     skipped: int
+    #: Of all runs of the spec, those whose row is no ``ok``; number of rows by outcome.
     failed: int
     outcomes: Mapping[str, int]
-    seconds: float
-    path: Path | str
-    notes: tuple[str, ...] = ()
+    seconds: float  # This call took, the start of Spark included.
+    path: Path | str  # Result folder, or its URI.
+    notes: tuple[str, ...] = ()  # What was left out and why.
 
 
 def run_sweep(

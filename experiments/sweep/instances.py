@@ -32,34 +32,17 @@ _SUFFIXES = (".json", ".json.gz")
 
 @dataclass(frozen=True)
 class Prepared:
-    """An instance as runs need it.
+    """An instance as runs need it."""
 
-    Attributes
-    ----------
-    name
-        Unique in the sweep; of a varied one with what was varied.
-    base
-        Name of the instance that it was varied from, its own otherwise.
-    sha256, num_tasks, num_nodes
-        Of the instance.
-    base_sha256
-        Of the one that it was varied from, its own otherwise.
-    content
-        `content_hash`: equal instances have the same, whatever they are called.
-    packed
-        Its canonical JSON, compressed.
-    factors
-        How it was generated; empty for files.
-    """
-
-    name: str
-    base: str
+    name: str  # Unique in the sweep; of a varied one with what was varied.
+    base: str  # Name of the instance that it was varied from, its own otherwise.
     sha256: str
-    base_sha256: str
-    content: str
+    base_sha256: str  # Of the one that it was varied from, its own otherwise.
+    content: str  # `content_hash`: equal instances have the same, whatever they are called.
     num_tasks: int
     num_nodes: int
-    packed: bytes = field(repr=False)
+    packed: bytes = field(repr=False)  # Its canonical JSON, compressed.
+    #: How it was generated; empty for files.
     factors: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod

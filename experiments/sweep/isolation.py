@@ -554,26 +554,13 @@ _TIMES_KEPT = 6
 
 @dataclass(frozen=True)
 class Setting:
-    """What all tasks of a sweep share, besides the instances.
+    """What all tasks of a sweep share, besides the instances."""
 
-    Attributes
-    ----------
-    sweep
-        Its name.
-    runner
-        Dotted name of the function that does a run.
-    versions
-        What `own_versions` says on the driver, whose code it is that runs.
-    parts
-        Folder for finished batches; None where rows go through the driver.
-    stop
-        File whose presence makes workers store what they have and end; None without one.
-    """
-
-    sweep: str
-    runner: str
-    versions: str
-    parts: str | None = None
+    sweep: str  # Its name.
+    runner: str  # Dotted name of the function that does a run.
+    versions: str  # What `own_versions` says on the driver, whose code it is that runs.
+    parts: str | None = None  # Folder for finished batches; None where rows go through the driver.
+    #: File whose presence makes workers store what they have and end; None without one.
     stop: str | None = None
 
 

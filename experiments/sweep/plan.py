@@ -51,27 +51,17 @@ LABELLED = ("objective", "warm_start", "starts", "repair", "ignore", "start_brok
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, complete: what a worker needs and what its row says it was given.
+    """One run, complete: what a worker needs and what its row says it was given."""
 
-    Attributes
-    ----------
-    key
-        sha256 of all that decides its outcome: instance, method, options, settings.
-    label
-        What tables call its method.
-    factors
-        Everything that sets it apart, as texts.
-    """
-
-    key: str
+    key: str  # sha256 of all that decides its outcome: instance, method, options, settings.
     instance: Prepared
     method: str
-    label: str
+    label: str  # What tables call its method.
     family: str
     kind: str
     options: Mapping[str, Any]
     settings: Settings
-    factors: Mapping[str, str]
+    factors: Mapping[str, str]  # Everything that sets it apart, as texts.
 
     @property
     def timeout(self) -> float:
@@ -447,18 +437,10 @@ def expand(
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a sweep, each key once, in the order of the matrix.
+    """The runs of a sweep, each key once, in the order of the matrix."""
 
-    Attributes
-    ----------
-    runs
-        Method varies slowest as the spec has it; instances slowest of all.
-    notes
-        What was left out and why.
-    """
-
-    runs: tuple[Run, ...]
-    notes: tuple[str, ...]
+    runs: tuple[Run, ...]  # Method varies slowest as the spec has it; instances slowest of all.
+    notes: tuple[str, ...]  # What was left out and why.
 
 
 def plan_runs(spec: Spec, runner: str = DEFAULT_RUNNER) -> Plan:

@@ -137,25 +137,15 @@ SETTINGS = tuple(TYPES)
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """One value of the factor ``method``: its name, label, and what is given with it.
+    """One value of the factor ``method``: its name, label, and what is given with it."""
 
-    Attributes
-    ----------
-    method
-        Its registered name, ``FILE.py``, ``FILE.py:NAME`` or ``module:NAME``.
-    varied
-        Names of the options that were given as lists.
-    solvers
-        Which replace those of the matrix; None for its own choice.
-    settings
-        Others: time_limit, gap, warm_start, …
-    """
-
-    method: str
+    method: str  # Its registered name, ``FILE.py``, ``FILE.py:NAME`` or ``module:NAME``.
     label: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    varied: tuple[str, ...] = ()
+    varied: tuple[str, ...] = ()  # Names of the options that were given as lists.
+    #: Which replace those of the matrix; None for its own choice.
     solvers: tuple[str | None, ...] = ()
+    #: Others: time_limit, gap, warm_start, …
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def beside(self, base: Path) -> MethodEntry:
@@ -244,39 +234,24 @@ class Generate(BaseModel):
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked sweep.
-
-    Attributes
-    ----------
-    name, description
-        What it calls itself.
-    files, generators
-        Where its instances come from; globs are relative to `base`.
-    defaults
-        Settings of a run that no factor sets.
-    factors
-        Values of each factor of the matrix, in order; those of ``method`` are `MethodEntry`.
-    variations
-        Of the factors that vary the instances.
-    exclude, include
-        As in the file, values checked.
-    source
-        Name of the file, for messages.
-    document
-        The file's content, stored with the results.
-    """
+    """A checked sweep."""
 
     name: str
+    #: Values of each factor of the matrix, in order; those of ``method`` are `MethodEntry`.
     factors: Mapping[str, tuple[Any, ...]]
+    #: Where its instances come from; globs are relative to `base`.
     files: tuple[str, ...] = ()
     generators: tuple[Generate, ...] = ()
-    defaults: Settings = field(default_factory=Settings)
+    defaults: Settings = field(default_factory=Settings)  # Settings of a run that no factor sets.
+    #: Of the factors that vary the instances.
     variations: Mapping[str, Variation] = field(default_factory=dict)
+    #: As in the file, values checked.
     exclude: tuple[Mapping[str, Any], ...] = ()
     include: tuple[Mapping[str, Any], ...] = ()
     description: str = ""
     base: Path = field(default_factory=Path)
-    source: str = "sweep"
+    source: str = "sweep"  # Name of the file, for messages.
+    #: The file's content, stored with the results.
     document: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -550,22 +525,14 @@ _CAPACITIES = ("capacity", "slot_capacity")
 
 @dataclass(frozen=True)
 class Variation:
-    """One way to vary an instance.
+    """One way to vary an instance."""
 
-    Attributes
-    ----------
-    name, kind
-        Of the factor in the matrix; one of `KINDS`.
-    resource
-        Which one; None for the first of the instance, or where the value names it.
-    limit
-        Which limit a ``limit`` sets.
-    """
-
+    #: Of the factor in the matrix; one of `KINDS`.
     name: str
     kind: str
+    #: Which one; None for the first of the instance, or where the value names it.
     resource: str | None = None
-    limit: str | None = None
+    limit: str | None = None  # Which limit a ``limit`` sets.
 
     def apply(self, document: Mapping[str, Any], value: Any) -> dict[str, Any]:
         """Return the varied document; the one given stays as it is.

@@ -69,30 +69,14 @@ class Typed(NamedTuple):
 
 @dataclass(frozen=True)
 class Scope:
-    """What names mean.
+    """What names mean."""
 
-    Attributes
-    ----------
-    columns
-        SQL and type by the name in expressions.
-    known
-        Names that a message may suggest.
-    zone
-        Time zone of the parts of a moment.
-    source_zone
-        Time zone of moments without offset.
-    decimal
-        What stands before the fraction of a number in a text.
-    hint
-        What may be wrong where a column is not there; empty if nothing is known.
-    """
-
-    columns: Mapping[str, Typed]
-    known: Sequence[str]
-    zone: str
-    source_zone: str
-    decimal: str = "."
-    hint: str = ""
+    columns: Mapping[str, Typed]  # SQL and type by the name in expressions.
+    known: Sequence[str]  # Names that a message may suggest.
+    zone: str  # Time zone of the parts of a moment.
+    source_zone: str  # Time zone of moments without offset.
+    decimal: str = "."  # What stands before the fraction of a number in a text.
+    hint: str = ""  # What may be wrong where a column is not there; empty if nothing is known.
 
 
 # -- the allow-list --------------------------------------------------------------------------------
@@ -100,28 +84,15 @@ class Scope:
 
 @dataclass(frozen=True)
 class Function:
-    """A function that expressions may call.
+    """A function that expressions may call."""
 
-    Attributes
-    ----------
-    takes
-        Types of each argument; the last repeats where `repeats`.
-    gives
-        Type of the result; ``same``: the common type of the arguments.
-    sql
-        With ``{0}``, ``{1}``, … for arguments, ``{all}`` for all of them, and ``{zone}`` for the
-        time zone of the job.
-    least
-        Fewest arguments; as many as `takes` if not given.
-    repeats
-        Whether more arguments may follow.
-    """
-
-    takes: tuple[tuple[str, ...], ...]
-    gives: str
+    takes: tuple[tuple[str, ...], ...]  # Types of each argument; the last repeats where `repeats`.
+    gives: str  # Type of the result; ``same``: the common type of the arguments.
+    #: With ``{0}``, ``{1}``, … for arguments, ``{all}`` for all of them, and ``{zone}`` for the
+    #: time zone of the job.
     sql: str | Callable[..., str]
-    least: int | None = None
-    repeats: bool = False
+    least: int | None = None  # Fewest arguments; as many as `takes` if not given.
+    repeats: bool = False  # Whether more arguments may follow.
 
 
 def _one(types: tuple[str, ...], gives: str, sql: str) -> Function:

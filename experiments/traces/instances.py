@@ -502,29 +502,17 @@ class Period(NamedTuple):
 
 @dataclass(frozen=True)
 class Calendar:
-    """Which period a moment falls in.
+    """Which period a moment falls in."""
 
-    Attributes
-    ----------
-    length
-        Of a period.
-    zone
-        Time zone of calendar days.
-    start, end
-        Of the recording; ``None``: from the period of the first event to that of the last.
-    late
-        What becomes of an event that arrives after its period: ``keep``, ``drop`` or ``move`` into
-        the period in which it arrives.
-    lateness
-        Seconds after the end of a period in which its events are still taken.
-    """
-
-    length: Length
-    zone: str = "UTC"
+    length: Length  # Of a period.
+    zone: str = "UTC"  # Time zone of calendar days.
+    #: Of the recording; ``None``: from the period of the first event to that of the last.
     start: datetime | None = None
     end: datetime | None = None
+    #: What becomes of an event that arrives after its period: ``keep``, ``drop`` or ``move`` into
+    #: the period in which it arrives.
     late: str = "keep"
-    lateness: float = 0.0
+    lateness: float = 0.0  # Seconds after the end of a period in which its events are still taken.
 
     def bucket(self, moment: Column) -> Column:
         """Return the number of the period of moments, counted from `origin`."""

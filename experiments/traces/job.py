@@ -43,20 +43,12 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression and where it stands in the file.
-
-    Attributes
-    ----------
-    tree
-        As `experiments.traces.expressions.parse` gives it.
-    names
-        Columns that it reads.
-    """
+    """An expression and where it stands in the file."""
 
     where: str
     text: str
-    tree: Any
-    names: tuple[str, ...]
+    tree: Any  # As `experiments.traces.expressions.parse` gives it.
+    names: tuple[str, ...]  # Columns that it reads.
 
 
 def _parsed(value: Any) -> Expression:
@@ -211,57 +203,34 @@ Pair = Annotated[OneOrMany[Parsed], AfterValidator(_pair)]
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """Rows to be read.
-
-    Attributes
-    ----------
-    where
-        Where the description has them, for messages.
-    path
-        Local, ``package:name/file``, or anything Spark reads.
-    format
-        ``csv``, ``parquet`` or ``jsonl``; where it is not given, it follows from the path's ending.
-    columns
-        Declared types; of CSV without a header line all columns, in their order.
-    null
-        Text that stands for null in CSV.
-    delimiter, quote, escape
-        Of CSV; a quote within quotes is written with `escape` before it.
-    header
-        Whether files of CSV begin with the names of their columns.
-    decimal
-        What stands before the fraction of a number: ``.`` or ``,``.
-    read
-        ``format``, ``names`` (of columns, where no line names them) and ``options`` of Spark's
-        reader, by its names; options may stand beside these, too.
-    options
-        Of these, what Spark's reader gets as it stands.
-    zone
-        Time zone of moments without offset; where it is not given, that of the periods.
-    multiline
-        Whether quoted values of CSV may hold line breaks.
-    encoding
-        Of CSV and JSON, by Python's name of it.
-    """
+    """Rows to be read."""
 
     __pydantic_config__ = TABLE
-    where: Derived[str] = ""
-    path: Text
+    where: Derived[str] = ""  # Where the description has them, for messages.
+    path: Text  # Local, ``package:name/file``, or anything Spark reads.
+    #: ``csv``, ``parquet`` or ``jsonl``; where it is not given, it follows from the path's ending.
     format: Annotated[str, AfterValidator(_format)] = ""
+    #: Declared types; of CSV without a header line all columns, in their order.
     columns: Annotated[
         dict[str, Literal[TYPES]],  # type: ignore[valid-type]
         BeforeValidator(_columns),
     ] = field(default_factory=dict)
-    null: Annotated[str, Strict()] | None = None
+    null: Annotated[str, Strict()] | None = None  # Text that stands for null in CSV.
+    #: Of CSV; a quote within quotes is written with `escape` before it.
     delimiter: Annotated[str, Strict(), AfterValidator(_delimiter)] = ","
     quote: Annotated[str, Strict(), AfterValidator(_quote)] = '"'
     escape: Annotated[str, Strict(), AfterValidator(_quote)] = '"'
-    header: Flag = True
-    decimal: Literal[".", ","] = "."
+    header: Flag = True  # Whether files of CSV begin with the names of their columns.
+    decimal: Literal[".", ","] = "."  # What stands before the fraction of a number: ``.`` or ``,``.
+    #: ``format``, ``names`` (of columns, where no line names them) and ``options`` of Spark's
+    #: reader, by its names; options may stand beside these, too.
     read: dict[str, Any] = field(default_factory=dict)
+    #: Of these, what Spark's reader gets as it stands.
     options: Derived[dict[str, Any]] = field(default_factory=dict)
+    #: Time zone of moments without offset; where it is not given, that of the periods.
     zone: Annotated[Zone, Field(alias="timezone")] = ""
-    multiline: Flag = False
+    multiline: Flag = False  # Whether quoted values of CSV may hold line breaks.
+    #: Of CSV and JSON, by Python's name of it.
     encoding: Annotated[str, Strict(), AfterValidator(_encoding)] = UTF_8
 
     def __post_init__(self) -> None:
@@ -375,42 +344,22 @@ class Files:
 
 @dataclass(frozen=True, kw_only=True)
 class Join(Files):
-    """A table whose columns are looked up for every event: a left join.
-
-    Attributes
-    ----------
-    name
-        Columns are ``name.column`` in expressions.
-    on
-        Pairs: expression over the events, expression over the table.
-    """
+    """A table whose columns are looked up for every event: a left join."""
 
     __pydantic_config__ = TABLE
-    name: Derived[str] = ""
-    on: Many[Pair]
+    name: Derived[str] = ""  # Columns are ``name.column`` in expressions.
+    on: Many[Pair]  # Pairs: expression over the events, expression over the table.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Events(Files):
-    """A recording of events.
-
-    Attributes
-    ----------
-    name
-        What they are called.
-    time
-        When an event happened.
-    arrival
-        When it reached the system; ``None``: at once.
-    join
-        Tables looked up, by name.
-    """
+    """A recording of events."""
 
     __pydantic_config__ = TABLE
-    name: Derived[str] = ""
-    time: Parsed
-    arrival: Parsed | None = None
-    join: dict[Identifier, Join] = field(default_factory=dict)
+    name: Derived[str] = ""  # What they are called.
+    time: Parsed  # When an event happened.
+    arrival: Parsed | None = None  # When it reached the system; ``None``: at once.
+    join: dict[Identifier, Join] = field(default_factory=dict)  # Tables looked up, by name.
 
     @property
     def joins(self) -> tuple[Join, ...]:
@@ -445,38 +394,21 @@ def _written_out(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
-    """Where key groups are placed.
-
-    Attributes
-    ----------
-    nodes
-        Entries of the instance format; a number stands for so many equal ones.
-    capacity
-        Of nodes that have none of their own.
-    resource
-        What loads are measured in.
-    load_scale
-        Load per unit of cost and second.
-    utilisation
-        Instead: percent of all capacity that the mean load of the recording is to be.
-    placement
-        Where key groups are at first.
-    links, crossing_cost
-        Of the instance format.
-    limits
-        Of the instance format.
-    """
+    """Where key groups are placed."""
 
     __pydantic_config__ = TABLE
+    #: Entries of the instance format; a number stands for so many equal ones.
     nodes: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_written_out)]
-    capacity: Positive | None = None
-    resource: Text = "cpu"
-    load_scale: Positive | None = None
+    capacity: Positive | None = None  # Of nodes that have none of their own.
+    resource: Text = "cpu"  # What loads are measured in.
+    load_scale: Positive | None = None  # Load per unit of cost and second.
+    #: Instead: percent of all capacity that the mean load of the recording is to be.
     utilisation: Positive | None = None
-    placement: Text = "round-robin"
+    placement: Text = "round-robin"  # Where key groups are at first.
+    #: Of the instance format.
     links: tuple[dict[str, Any], ...] = ()
     crossing_cost: dict[str, Any] = field(default_factory=dict)
-    limits: Derived[dict[str, Any]] = field(default_factory=dict)
+    limits: Derived[dict[str, Any]] = field(default_factory=dict)  # Of the instance format.
 
     def __post_init__(self) -> None:
         given = {} if self.capacity is None else {"capacity": {self.resource: self.capacity}}
@@ -529,48 +461,27 @@ MAX_KEY_GROUPS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """What an operator does with the events of one recording.
-
-    Attributes
-    ----------
-    events
-        Name of the recording; the only one, where it is not given.
-    key
-        Its values are hashed to key groups.
-    cost
-        Of one event, any unit.
-    state
-        Of one key; ``None``: the operator keeps none here.
-    """
+    """What an operator does with the events of one recording."""
 
     __pydantic_config__ = TABLE
-    events: Text = ""
-    key: Parsed
-    cost: Parsed = field(default_factory=lambda: ONE)
-    state: Parsed | None = None
+    events: Text = ""  # Name of the recording; the only one, where it is not given.
+    key: Parsed  # Its values are hashed to key groups.
+    cost: Parsed = field(default_factory=lambda: ONE)  # Of one event, any unit.
+    state: Parsed | None = None  # Of one key; ``None``: the operator keeps none here.
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorSpec:
-    """An operator.
-
-    Attributes
-    ----------
-    id, key_groups
-        Its name and number of key groups.
-    null_key
-        ``drop``: events without key do not reach it; ``group``: null is a key like others.
-    input
-        One for each recording that reaches it.
-    events, key, cost, state
-        Instead: its only input.
-    """
+    """An operator."""
 
     __pydantic_config__ = TABLE
+    #: Its name and number of key groups.
     id: Text
     key_groups: Annotated[Whole, Field(ge=1, le=MAX_KEY_GROUPS)]
+    #: ``drop``: events without key do not reach it; ``group``: null is a key like others.
     null_key: Literal["drop", "group"] = "drop"
-    input: Many[Input] | None = None
+    input: Many[Input] | None = None  # One for each recording that reaches it.
+    #: Instead: its only input.
     events: Text = ""
     key: Parsed | None = None
     cost: Parsed | None = None
@@ -607,60 +518,33 @@ class OperatorSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """Traffic between two operators.
-
-    Attributes
-    ----------
-    source, target
-        Operators.
-    events
-        Recordings whose events travel on it; those that reach both, where it is not given.
-    rate
-        Amount that one event sends, any unit.
-    """
+    """Traffic between two operators."""
 
     __pydantic_config__ = TABLE
+    #: Operators.
     source: Annotated[Text, Field(alias="from")]
     target: Annotated[Text, Field(alias="to")]
+    #: Recordings whose events travel on it; those that reach both, where it is not given.
     events: OneOrMany[Text] = ()
-    rate: Parsed = field(default_factory=lambda: ONE)
+    rate: Parsed = field(default_factory=lambda: ONE)  # Amount that one event sends, any unit.
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job description, checked.
-
-    Attributes
-    ----------
-    name, description
-        About it.
-    calendar
-        Statistics periods.
-    events, operators, edges
-        As above.
-    cluster
-        ``None``: no instances can be made.
-    units
-        Of instances.
-    base
-        Folder that paths are relative to.
-    document
-        As in the file.
-    source
-        Name of the file.
-    """
+    """A job description, checked."""
 
     name: str
-    calendar: Calendar
+    calendar: Calendar  # Statistics periods.
+    #: As above.
     events: tuple[Events, ...]
     operators: tuple[OperatorSpec, ...]
     edges: tuple[Edge, ...]
-    cluster: ClusterSpec | None = None
+    cluster: ClusterSpec | None = None  # ``None``: no instances can be made.
     description: str = ""
-    units: Mapping[str, str] = field(default_factory=dict)
-    base: Path = field(default_factory=Path)
-    document: Mapping[str, Any] = field(default_factory=dict)
-    source: str = "job"
+    units: Mapping[str, str] = field(default_factory=dict)  # Of instances.
+    base: Path = field(default_factory=Path)  # Folder that paths are relative to.
+    document: Mapping[str, Any] = field(default_factory=dict)  # As in the file.
+    source: str = "job"  # Name of the file.
 
     @classmethod
     def from_dict(cls, document: Any, base: str | Path = ".", source: str = "job") -> Job:

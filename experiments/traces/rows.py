@@ -89,33 +89,18 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Rows:
-    """A frame whose columns stand under safe names.
+    """A frame whose columns stand under safe names."""
 
-    Attributes
-    ----------
-    frame
-        With the columns `BAD` and `FILE` besides.
-    columns
-        SQL and type by name in expressions.
-    known
-        Names that there are.
-    files, paths
-        Where they come from.
-    missed
-        By joined table: the column that says whether a row found nothing in it.
-    kept
-        Joined tables that Spark keeps.
-    numbers
-        Files by the number that stands for each in sums, where all have their own.
-    """
-
-    frame: DataFrame
-    columns: Mapping[str, Typed]
-    known: Sequence[str]
+    frame: DataFrame  # With the columns `BAD` and `FILE` besides.
+    columns: Mapping[str, Typed]  # SQL and type by name in expressions.
+    known: Sequence[str]  # Names that there are.
+    #: Where they come from.
     files: Files
     paths: Sequence[str]
+    #: By joined table: the column that says whether a row found nothing in it.
     missed: Mapping[str, str] = field(default_factory=dict)
-    kept: tuple[DataFrame, ...] = ()
+    kept: tuple[DataFrame, ...] = ()  # Joined tables that Spark keeps.
+    #: Files by the number that stands for each in sums, where all have their own.
     numbers: Mapping[int, str] = field(default_factory=dict)
 
     def compute(self, expression: Expression, zone: str) -> Typed:

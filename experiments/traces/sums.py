@@ -53,17 +53,10 @@ _FATES = ("fate", "bucket", "bad", "file")
 
 
 class Amount(NamedTuple):
-    """A cost, rate or state in millionths.
+    """A cost, rate or state in millionths."""
 
-    Attributes
-    ----------
-    expression
-        Where it comes from.
-    known, total, least, most
-        SQL over the sums: number of events that have it, sum, smallest, largest.
-    """
-
-    expression: Expression
+    expression: Expression  # Where it comes from.
+    #: SQL over the sums: number of events that have it, sum, smallest, largest.
     known: str
     total: str
     least: str
@@ -73,23 +66,15 @@ class Amount(NamedTuple):
 class Kind(NamedTuple):
     """What is reported of an operator, an edge or a looked-up table, and which of the sums count
     it.
-
-    Attributes
-    ----------
-    what, names
-        ``operator``, ``edge`` or ``lookup``, and which: an edge by both ends.
-    groups
-        Columns of key groups; of a table the one that shows that it lacks a row.
-    key
-        Column of the key, where there is state.
-    amount, state
-        Of cost or rate, and of state.
     """
 
+    #: ``operator``, ``edge`` or ``lookup``, and which: an edge by both ends.
     what: str
     names: tuple[str, ...]
+    #: Columns of key groups; of a table the one that shows that it lacks a row.
     groups: tuple[str, ...]
-    key: str = ""
+    key: str = ""  # Column of the key, where there is state.
+    #: Of cost or rate, and of state.
     amount: Amount | None = None
     state: Amount | None = None
 
@@ -106,30 +91,16 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Sums:
-    """A recording as sums.
+    """A recording as sums."""
 
-    Attributes
-    ----------
-    rows
-        As it was read.
-    kinds
-        What is reported of its events, beside what became of them.
-    lookups
-        For each joined table its rows, and those dropped for a key that stood twice.
-    sets
-        What the sums are grouped by; their number is the column ``part``.
-    latest
-        Column of the latest moment, or ``NULL``.
-    partial
-        Makes the sums of some events.
-    """
-
-    rows: Rows
-    kinds: Sequence[Kind]
+    rows: Rows  # As it was read.
+    kinds: Sequence[Kind]  # What is reported of its events, beside what became of them.
+    #: For each joined table its rows, and those dropped for a key that stood twice.
     lookups: Mapping[str, Mapping[str, int]]
+    #: What the sums are grouped by; their number is the column ``part``.
     sets: Sequence[tuple[str, ...]]
-    latest: str
-    partial: Callable[[Iterator[Any]], Iterator[Any]]
+    latest: str  # Column of the latest moment, or ``NULL``.
+    partial: Callable[[Iterator[Any]], Iterator[Any]]  # Makes the sums of some events.
 
     def where(self, kind: Kind) -> str:
         """Return SQL of which sums report a kind."""

@@ -88,24 +88,12 @@ _OWN = ("format", "period", "events", "operator", "edge")
 
 @dataclass
 class Feed:
-    """What a trace is to read.
+    """What a trace is to read."""
 
-    Attributes
-    ----------
-    older
-        Trace that it is added to.
-    files
-        That are new.
-    paths
-        As Spark is to read them.
-    following
-        How far a trace is that follows its recordings.
-    """
-
-    older: TraceFolder | None = None
-    files: Entries = field(default_factory=dict)
-    paths: dict[str, Paths] = field(default_factory=dict)
-    following: Following | None = None
+    older: TraceFolder | None = None  # Trace that it is added to.
+    files: Entries = field(default_factory=dict)  # That are new.
+    paths: dict[str, Paths] = field(default_factory=dict)  # As Spark is to read them.
+    following: Following | None = None  # How far a trace is that follows its recordings.
 
     def all_files(self) -> dict[str, tuple[FileEntry, ...]]:
         """Return the files of the older trace and the new ones."""
@@ -515,21 +503,12 @@ _POLL_SECONDS = 1
 
 @dataclass(frozen=True)
 class Planning:
-    """Where key groups are: at first, and from period to period.
+    """Where key groups are: at first, and from period to period."""
 
-    Attributes
-    ----------
-    placement
-        As `experiments.traces.instances.place` takes it.
-    carry
-        Method whose plan for a period is what the next one begins with; nothing moves without.
-    seed
-        Of methods.
-    """
-
-    placement: str
+    placement: str  # As `experiments.traces.instances.place` takes it.
+    #: Method whose plan for a period is what the next one begins with; nothing moves without.
     carry: str | None = None
-    seed: int = 0
+    seed: int = 0  # Of methods.
 
 
 def follow(

@@ -56,21 +56,11 @@ _ROWS = 25
 
 
 class Curve(NamedTuple):
-    """Checked plans with ever more moves, each better than those before.
+    """Checked plans with ever more moves, each better than those before."""
 
-    Attributes
-    ----------
-    by
-        ``moves`` or ``cost``: what is spent.
-    points
-        The plans.
-    knee
-        Position of the point after which more brings least.
-    """
-
-    by: str
-    points: list[Point]
-    knee: int | None
+    by: str  # ``moves`` or ``cost``: what is spent.
+    points: list[Point]  # The plans.
+    knee: int | None  # Position of the point after which more brings least.
 
     @property
     def values(self) -> list[float]:
@@ -95,23 +85,15 @@ def add_fewest(parser: argparse.ArgumentParser) -> None:
 
 
 class Fewest(NamedTuple):
-    """How many moves a share of the best objective takes.
+    """How many moves a share of the best objective takes."""
 
-    Attributes
-    ----------
-    within, best
-        The share, and the objective that it is of.
-    moves, at_least
-        Of the plan found, and what no plan can do with less.
-    by
-        What proved that, where it is proved.
-    """
-
+    #: The share, and the objective that it is of.
     within: float
     best: ObjectiveValue
+    #: Of the plan found, and what no plan can do with less.
     moves: int
     at_least: int
-    by: str
+    by: str  # What proved that, where it is proved.
 
     @property
     def proved(self) -> bool:
@@ -135,24 +117,14 @@ class Fewest(NamedTuple):
 
 @dataclass
 class Asking:
-    """How plans with fewer moves are asked for, beside a result.
+    """How plans with fewer moves are asked for, beside a result."""
 
-    Attributes
-    ----------
-    instance, result
-        What was solved, and what came out.
-    rate
-        Multiple of the current input that plans have to carry.
-    seconds
-        For all further solving.
-    seed, threads
-        As of the result.
-    """
-
+    #: What was solved, and what came out.
     instance: Instance
     result: Result
-    rate: float | None = None
-    seconds: float = FURTHER
+    rate: float | None = None  # Multiple of the current input that plans have to carry.
+    seconds: float = FURTHER  # For all further solving.
+    #: As of the result.
     seed: int = 0
     threads: int = 1
     began: float = field(default_factory=time.perf_counter)
@@ -306,27 +278,17 @@ def fewest_within(asking: Asking, share: float) -> tuple[Result, Fewest | None]:
 
 @dataclass
 class _Search:
-    """Between the plan of fewest moves that is known, and what is proved of all.
+    """Between the plan of fewest moves that is known, and what is proved of all."""
 
-    Attributes
-    ----------
-    asking
-        How plans are asked for.
-    best, worst
-        The objective reached, and what is still near enough.
-    least, plan
-        The plan of fewest moves, and the same as a plan where one holds slots.
-    low, by
-        What no plan can do with less, and what proved it.
-    """
-
-    asking: Asking
+    asking: Asking  # How plans are asked for.
+    #: The objective reached, and what is still near enough.
     best: ObjectiveValue
     worst: ObjectiveValue
+    #: What no plan can do with less, and what proved it.
     low: int = 0
     by: str = ""
     plan: Plan | None = None
-    least: Point = field(init=False)
+    least: Point = field(init=False)  # The plan of fewest moves; `plan` is the same with its slots.
 
     def begin(self) -> bool:
         """Take the best of the plans with some of the moves undone; whether there is one."""

@@ -46,34 +46,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class System(ABC):
-    """A running system.
-
-    Attributes
-    ----------
-    url
-        Its address.
-    options
-        Of the import.
-    limits
-        What a plan must keep.
-    timeout
-        Seconds of an answer.
-    wait
-        Seconds until all runs as planned; ``None``: 60, of Kafka no limit.
-    throttle
-        Of Kafka: bytes a second that a broker copies.
-    command
-        Carries plans out: the exported file comes after it. Empty: `carry_out` does.
-    """
+    """A running system."""
 
     name = ""
 
-    url: str
-    options: Sequence[tuple[str, str]] = ()
-    limits: Sequence[tuple[str, str]] = ()
-    timeout: float = 10.0
-    wait: float | None = None
-    throttle: int | None = None
+    url: str  # Its address.
+    options: Sequence[tuple[str, str]] = ()  # Of the import.
+    limits: Sequence[tuple[str, str]] = ()  # What a plan must keep.
+    timeout: float = 10.0  # Seconds of an answer.
+    wait: float | None = None  # Seconds until all runs as planned; ``None``: 60, of Kafka no limit.
+    throttle: int | None = None  # Of Kafka: bytes a second that a broker copies.
+    #: Carries plans out: the exported file comes after it. Empty: `carry_out` does.
     command: Sequence[str] = ()
     ledger: Ledger | None = field(default=None, init=False)
 
@@ -234,31 +217,16 @@ class Told:
 
 @dataclass
 class Loop:
-    """A policy on a running system.
+    """A policy on a running system."""
 
-    Attributes
-    ----------
-    system, policy
-        What runs, and what decides.
-    text
-        The policy as ``--policy`` has it: its state is not another's.
-    folder
-        Of the journal, the state and the lock.
-    apply
-        Whether plans are carried out.
-    ask
-        Asks the policy.
-    clock
-        Seconds.
-    """
-
+    #: What runs, and what decides.
     system: System
     policy: Guarded
-    text: str
-    folder: Path
-    apply: bool
-    ask: Ask
-    clock: Callable[[], float] = time.time
+    text: str  # The policy as ``--policy`` has it: its state is not another's.
+    folder: Path  # Of the journal, the state and the lock.
+    apply: bool  # Whether plans are carried out.
+    ask: Ask  # Asks the policy.
+    clock: Callable[[], float] = time.time  # Seconds.
 
     def __post_init__(self) -> None:
         key = hashlib.sha256(self.text.encode()).hexdigest()[:8]
@@ -418,25 +386,14 @@ def _on(instance: Instance, plan: Plan) -> Plan:
 
 @dataclass(frozen=True)
 class Begun:
-    """A change that was begun.
+    """A change that was begun."""
 
-    Attributes
-    ----------
-    at
-        When.
-    policy
-        That decided it.
-    plan, before
-        What is to run, and what ran; ``None`` where a task had no node.
-    state
-        What the policy is to be given once the change is carried out.
-    """
-
-    at: float
-    policy: str
+    at: float  # When.
+    policy: str  # That decided it.
+    #: What is to run, and what ran; ``None`` where a task had no node.
     plan: Plan
     before: Plan | None
-    state: dict[str, Any]
+    state: dict[str, Any]  # What the policy is to be given once the change is carried out.
 
 
 class Journal:

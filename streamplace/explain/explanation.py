@@ -72,52 +72,33 @@ _REMEDIES = 0.25
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why there is no plan, or what a plan's moves are worth and what binds it.
+    """Why there is no plan, or what a plan's moves are worth and what binds it."""
 
-    Attributes
-    ----------
-    feasible
-        Whether there is a plan; ``None`` where that was not decided in the time given.
-    conflicts
-        Minimal sets of rules that cannot hold together, no two of which share one.
-    relaxation
-        The smallest change of limits after which there is a plan: one remedy a conflict.
-    remedies
-        What else would help.
-    objective, evaluation
-        What moves are judged by, and the referee's figures of the plan.
-    moves
-        What undoing each move alone would cost.
-    binding
-        Rules that leave no room for more.
-    bound, bound_of, gap
-        What was proved of the objective, where the plan was solved for here.
-    carried, departs
-        Of a changed instance: the plan in it, and in what its solve differs from that of the case
-        as it is.
-    witness
-        (T,) a placement that keeps all rules, where the search for conflicts met one.
-    instance
-        What it is of.
-    """
-
+    #: Whether there is a plan; ``None`` where that was not decided in the time given.
     feasible: bool | None
+    #: Minimal sets of rules that cannot hold together, no two of which share one.
     conflicts: tuple[tuple[Clash, ...], ...] = ()
+    #: The smallest change of limits after which there is a plan: one remedy a conflict.
     relaxation: tuple[Remedy, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
+    remedies: tuple[Remedy, ...] = ()  # What else would help.
+    #: What moves are judged by, and the referee's figures of the plan.
     objective: Figure | None = None
     evaluation: Evaluation | None = None
-    moves: tuple[Worth, ...] = ()
-    binding: tuple[Bound, ...] = ()
+    moves: tuple[Worth, ...] = ()  # What undoing each move alone would cost.
+    binding: tuple[Bound, ...] = ()  # Rules that leave no room for more.
+    #: What was proved of the objective, where the plan was solved for here.
     bound: float | None = None
     bound_of: str | None = None
     gap: float | None = None
+    #: (T,) a placement that keeps all rules, where the search for conflicts met one.
     witness: Ints | None = None
+    #: Of a changed instance: the plan in it, and in what its solve differs from that of the case as
+    #: it is.
     carried: Carried | None = None
     departs: str = ""
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
-    instance: Instance | None = field(default=None, repr=False)
+    instance: Instance | None = field(default=None, repr=False)  # What it is of.
 
     def _repr_html_(self) -> str:
         words = {True: "feasible", False: "infeasible", None: "not decided in the time given"}
@@ -302,24 +283,16 @@ def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figu
 
 
 class Worth(NamedTuple):
-    """A move and what it brings.
+    """A move and what it brings."""
 
-    Attributes
-    ----------
-    task, source, target
-        Indices.
-    worth
-        By how much the objective is worse without this one move; below 0 where it is better
-        without. ``None`` where the objective has no value.
-    breaks
-        The rules that the plan breaks without it.
-    """
-
+    #: Indices.
     task: int
     source: int
     target: int
+    #: By how much the objective is worse without this one move; below 0 where it is better without.
+    #: ``None`` where the objective has no value.
     worth: float | None
-    breaks: tuple[str, ...]
+    breaks: tuple[str, ...]  # The rules that the plan breaks without it.
 
 
 def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Worth]:
@@ -347,25 +320,16 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
 
 @dataclass(frozen=True)
 class Bound:
-    """A rule that leaves no room for one unit, or one task, more.
+    """A rule that leaves no room for one unit, or one task, more."""
 
-    Attributes
-    ----------
-    rule, where
-        Which.
-    used, available
-        What the plan uses of what there is; of a least one, what it has and what it needs.
-    more, buys
-        By how much the limit was raised to solve again, and by how much the objective of the plan
-        found then is better; ``None`` where that was not tried.
-    slack
-        The room between the two.
-    """
-
+    #: Which.
     rule: str
     where: str
+    #: What the plan uses of what there is; of a least one, what it has and what it needs.
     used: float
     available: float
+    #: By how much the limit was raised to solve again, and by how much the objective of the plan
+    #: found then is better; ``None`` where that was not tried.
     more: float | None = None
     buys: float | None = None
 

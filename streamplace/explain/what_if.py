@@ -116,19 +116,12 @@ def the_case(args: argparse.Namespace, instance: Instance) -> Instance:
 
 
 class Carried(NamedTuple):
-    """A plan in a changed instance.
+    """A plan in a changed instance."""
 
-    Attributes
-    ----------
-    node, slot
-        (T,) indices; `slot` is ``None`` where the plan decides none, or tasks are placed anew.
-    anew
-        Tasks whose node is gone, and which have another.
-    """
-
+    #: (T,) indices; `slot` is ``None`` where the plan decides none, or tasks are placed anew.
     node: Ints
     slot: Ints | None
-    anew: tuple[int, ...] = ()
+    anew: tuple[int, ...] = ()  # Tasks whose node is gone, and which have another.
 
     def placed_anew(self, instance: Instance) -> dict[str, str]:
         """Name the tasks that are placed anew, and where."""
@@ -195,42 +188,24 @@ _UNBUDGETED = 0.3
 
 @dataclass(frozen=True)
 class Aim:
-    """What an instance is solved for.
+    """What an instance is solved for."""
 
-    Attributes
-    ----------
-    objective
-        Name of a figure.
-    method
-        What solves it: the first of several, where none is asked for.
-    asked
-        Whether the objective was asked for, so that no other will do.
-    """
-
-    objective: str
-    method: str
-    asked: bool = False
+    objective: str  # Name of a figure.
+    method: str  # What solves it: the first of several, where none is asked for.
+    asked: bool = False  # Whether the objective was asked for, so that no other will do.
 
 
 @dataclass(frozen=True)
 class Course:
-    """How a changed instance is solved.
+    """How a changed instance is solved."""
 
-    Attributes
-    ----------
-    method, objective, prefer
-        As `solve` takes them.
-    departs
-        What differs from the case as it is, and why; empty where nothing does.
-    unbudgeted
-        The method of the case as it is where budgets of moves are all that it does not keep: its
-        plan is the best where it keeps them by itself.
-    """
-
+    #: As `solve` takes them.
     method: str | None
     objective: str | None = None
     prefer: str | None = None
-    departs: str = ""
+    departs: str = ""  # What differs from the case as it is, and why; empty where nothing does.
+    #: The method of the case as it is where budgets of moves are all that it does not keep: its
+    #: plan is the best where it keeps them by itself.
     unbudgeted: str | None = None
 
 

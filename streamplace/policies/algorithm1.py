@@ -37,26 +37,15 @@ _LISTS = ("marked", "recalled", "released")
 
 @dataclass(frozen=True)
 class Algorithm1(Policy):
-    """Plans with a planner, and adds and removes nodes by a rule.
+    """Plans with a planner, and adds and removes nodes by a rule."""
 
-    Attributes
-    ----------
-    planner
-        Says what is to run on the nodes there are.
-    rule
-        Of nodes; a planner with which that makes no sense goes without.
-    costs
-        Of serialisation, which the loads that are planned with do not have where nothing crosses.
-    seed
-        Look n plans with seed + n.
-    plan_first
-        Whether the rule sees the planned loads, as in the paper, or those that run.
-    """
-
-    planner: Planner
+    planner: Planner  # Says what is to run on the nodes there are.
+    #: Of nodes; a planner with which that makes no sense goes without.
     rule: ScalingRule = field(default_factory=NoScaling)
+    #: Of serialisation, which the loads that are planned with do not have where nothing crosses.
     costs: CostModel = field(default_factory=CostModel)
-    seed: int = 0
+    seed: int = 0  # Look n plans with seed + n.
+    #: Whether the rule sees the planned loads, as in the paper, or those that run.
     plan_first: bool = True
 
     @property

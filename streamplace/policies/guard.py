@@ -35,24 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Guarded(Policy):
-    """A policy whose changes have to be worth it.
+    """A policy whose changes have to be worth it."""
 
-    Attributes
-    ----------
-    policy
-        That decides.
-    gain
-        Least improvement, as a share of what is.
-    cool_down
-        Seconds from one change to the next.
-    confirm
-        Looks in a row that want a change before one is made.
-    """
-
-    policy: Policy
-    gain: float = 0.1
-    cool_down: float = 3600.0
-    confirm: int = 1
+    policy: Policy  # That decides.
+    gain: float = 0.1  # Least improvement, as a share of what is.
+    cool_down: float = 3600.0  # Seconds from one change to the next.
+    confirm: int = 1  # Looks in a row that want a change before one is made.
 
     @property
     def period(self) -> float:  # type: ignore[override]

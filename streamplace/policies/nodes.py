@@ -22,21 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which nodes there are.
+    """Which nodes there are."""
 
-    Attributes
-    ----------
-    ids
-        Names of the nodes.
-    base
-        For each the node of the instance it is, or is a copy of.
-    leaving
-        Whether it is marked for removal.
-    """
-
-    ids: tuple[str, ...]
-    base: tuple[int, ...]
-    leaving: tuple[bool, ...]
+    ids: tuple[str, ...]  # Names of the nodes.
+    base: tuple[int, ...]  # For each the node of the instance it is, or is a copy of.
+    leaving: tuple[bool, ...]  # Whether it is marked for removal.
 
     @classmethod
     def of(cls, instance: Instance) -> Cluster:
@@ -174,20 +164,11 @@ def _links(instance: Instance, cluster: Cluster, base: NDArray[np.int64]) -> Lin
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """Where key groups run.
+    """Where key groups run."""
 
-    Attributes
-    ----------
-    places
-        (T, 2) node indices; twice the same where a key group is not split.
-    share
-        (T,) part of a key group's tuples that goes to its first place.
-    merge
-        (N,) load that merging partial states costs on each node, or ``None`` for none.
-    """
-
-    places: Integers
-    share: Floats
+    places: Integers  # (T, 2) node indices; twice the same where a key group is not split.
+    share: Floats  # (T,) part of a key group's tuples that goes to its first place.
+    #: (N,) load that merging partial states costs on each node, or ``None`` for none.
     merge: Floats | None = None
 
     @classmethod
@@ -228,18 +209,12 @@ class Deployment:
 
 @dataclass(frozen=True)
 class CostModel:
-    """What moving data costs, in units of the first resource.
+    """What moving data costs, in units of the first resource."""
 
-    Attributes
-    ----------
-    serialise, deserialise
-        Load per unit of rate that leaves a node, on the sender's side and the receiver's.
-    migration
-        Load per unit of migration cost, on both nodes, in the period of the move.
-    """
-
+    #: Load per unit of rate that leaves a node, on the sender's side and the receiver's.
     serialise: float = 0.0
     deserialise: float = 0.0
+    #: Load per unit of migration cost, on both nodes, in the period of the move.
     migration: float = 0.0
 
 

@@ -39,17 +39,10 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True)
 class _Parallelism(Policy):
-    """What both share.
+    """What both share."""
 
-    Attributes
-    ----------
-    headroom
-        Multiple of the current input that is to be carried after a change.
-    seed, time_limit
-        Of the search.
-    """
-
-    headroom: float = 1.2
+    headroom: float = 1.2  # Multiple of the current input that is to be carried after a change.
+    #: Of the search.
     seed: int = 0
     time_limit: float | None = None
 
@@ -103,14 +96,9 @@ class DS2(_Parallelism):
 
 @dataclass(frozen=True)
 class ScalePolicy(_Parallelism):
-    """Numbers of tasks, nodes and placement together.
+    """Numbers of tasks, nodes and placement together."""
 
-    Attributes
-    ----------
-    least, most
-        Multiples of the current input between which nothing is done.
-    """
-
+    #: Multiples of the current input between which nothing is done.
     least: float = 1.0
     most: float = 2.0
 
@@ -197,34 +185,18 @@ SCALE = PolicyFactory(
 
 @dataclass(frozen=True, eq=False)
 class ScalingView:
-    """What a rule decides on: the plan that would be deployed, not what runs.
+    """What a rule decides on: the plan that would be deployed, not what runs."""
 
-    Attributes
-    ----------
-    period
-        Number of the period.
-    since_change
-        Periods since nodes were last added or marked; a large number when they never were.
-    load
-        (N,) load of each node under the plan, first resource.
-    capacity
-        (N,) its capacity; ``inf`` where not given.
-    leaving, may_leave
-        (N,) marked already; may be marked (no key group is bound to it).
-    load_distance
-        Of the plan.
-    template_capacity
-        Capacity of a node that would be added.
-    """
-
-    period: int
+    period: int  # Number of the period.
+    #: Periods since nodes were last added or marked; a large number when they never were.
     since_change: int
-    load: Floats
-    capacity: Floats
+    load: Floats  # (N,) load of each node under the plan, first resource.
+    capacity: Floats  # (N,) its capacity; ``inf`` where not given.
+    #: (N,) marked already; may be marked (no key group is bound to it).
     leaving: Bools
     may_leave: Bools
-    load_distance: float
-    template_capacity: float
+    load_distance: float  # Of the plan.
+    template_capacity: float  # Capacity of a node that would be added.
 
 
 @dataclass(frozen=True)
@@ -259,29 +231,19 @@ class UtilisationThreshold:
     Above `upper`, marked nodes are recalled (largest first), then nodes are added, until the load
     is at most `target` of the capacity. Below `lower`, the nodes with least planned load are marked
     as long as the others stay at or below `target`.
-
-    Attributes
-    ----------
-    upper, lower, target
-        Utilisation of all staying nodes together.
-    min_nodes, max_nodes
-        Fewest and most staying nodes; ``None`` for any number.
-    cooldown
-        Periods after a change before nodes are marked.
-    max_load_distance
-        Nodes are not marked while the plan is less balanced than this; ``None`` to do so anyway.
-    full_load
-        Capacity of a node of weight 1 where it is not the instance's.
     """
 
+    #: Utilisation of all staying nodes together.
     upper: float = 0.8
     lower: float = 0.5
     target: float = 0.65
+    #: Fewest and most staying nodes; ``None`` for any number.
     min_nodes: int = 1
     max_nodes: int | None = None
-    cooldown: int = 2
+    cooldown: int = 2  # Periods after a change before nodes are marked.
+    #: Nodes are not marked while the plan is less balanced than this; ``None`` to do so anyway.
     max_load_distance: float | None = None
-    full_load: float | None = None
+    full_load: float | None = None  # Capacity of a node of weight 1 where it is not the instance's.
 
     def __call__(self, view: ScalingView) -> ScalingDecision:
         """Compare the utilisation with the thresholds; every node needs a capacity."""

@@ -66,18 +66,10 @@ def kept(instance: Instance, termination: str, note: str = "") -> Planned:
 
 
 class Planner(ABC):
-    """Says what is to run on the nodes there are.
+    """Says what is to run on the nodes there are."""
 
-    Attributes
-    ----------
-    scales
-        Whether adding and removing nodes makes sense with it.
-    period
-        Seconds that a period of a recording stands for.
-    """
-
-    scales: bool = False
-    period: float = 60.0
+    scales: bool = False  # Whether adding and removing nodes makes sense with it.
+    period: float = 60.0  # Seconds that a period of a recording stands for.
 
     def check(self, instance: Instance) -> None:
         """Refuse an instance that cannot be planned, before anything starts.
@@ -120,20 +112,12 @@ class ByMethod(Planner):
     """Plans with a registered method.
 
     Limits that the instance sets and the method does not honour are ignored: COLA knows no budget.
-
-    Attributes
-    ----------
-    method
-        Its name; ``None`` to choose by the instance, as `solve` does.
-    solve
-        ``objective``, ``solver``, ``time_limit`` and ``gap`` of each plan.
-    options
-        Of the method.
     """
 
-    method: str | None
+    method: str | None  # Its name; ``None`` to choose by the instance, as `solve` does.
+    #: ``objective``, ``solver``, ``time_limit`` and ``gap`` of each plan.
     solve: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # Of the method.
     scales: bool = True
 
     def check(self, instance: Instance) -> None:
@@ -166,15 +150,9 @@ class ByMethod(Planner):
 
 @dataclass(frozen=True)
 class Trigger(Planner):
-    """What planners share that have a method plan once something calls for it.
+    """What planners share that have a method plan once something calls for it."""
 
-    Attributes
-    ----------
-    planner
-        Makes the fresh plan.
-    """
-
-    planner: ByMethod
+    planner: ByMethod  # Makes the fresh plan.
 
     def check(self, instance: Instance) -> None:
         """Refuse an instance that the method cannot plan."""

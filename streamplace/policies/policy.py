@@ -207,21 +207,13 @@ def figures_of(evaluation: Evaluation | None) -> dict[str, Any] | None:
 
 
 class Registered(ABC):
-    """What an entry point of ``streamplace.policies``, or a file, holds: a policy, or its factory.
+    """What an entry point of ``streamplace.policies``, or a file, holds: a policy, or its maker."""
 
-    Attributes
-    ----------
-    name, summary
-        Its name and one line.
-    options
-        Typed, with defaults.
-    passes_on
-        Whether options it does not declare go on to a method that it plans with, as texts.
-    """
-
+    #: Its name and one line.
     name: str
     summary: str
-    options: tuple[Option, ...]
+    options: tuple[Option, ...]  # Typed, with defaults.
+    #: Whether options it does not declare go on to a method that it plans with, as texts.
     passes_on: bool
 
     @abstractmethod

@@ -76,21 +76,11 @@ class ChangeTrigger(Trigger):
 
 @dataclass(frozen=True)
 class RateTrigger(Trigger):
-    """Plans for rate where headroom is short.
+    """Plans for rate where headroom is short."""
 
-    Attributes
-    ----------
-    headroom
-        Multiple of the present rate that is enough.
-    gain
-        Least gain in that multiple, percent.
-    pause
-        Periods from one plan that is made to the next.
-    """
-
-    headroom: float = 1.2
-    gain: float = 10.0
-    pause: int = 3
+    headroom: float = 1.2  # Multiple of the present rate that is enough.
+    gain: float = 10.0  # Least gain in that multiple, percent.
+    pause: int = 3  # Periods from one plan that is made to the next.
 
     def check(self, instance: Instance) -> None:
         """Refuse an instance that the method cannot plan, or that no node and no link limits."""
@@ -166,14 +156,9 @@ seconds since the last schedule was made, and when the last look was."""
 
 @dataclass(frozen=True)
 class StormTrigger(Trigger):
-    """Reschedules on overload, or for less traffic between nodes.
+    """Reschedules on overload, or for less traffic between nodes."""
 
-    Attributes
-    ----------
-    window, gain, interval, period
-        X, R and P of the paper, and the seconds that a period lasts.
-    """
-
+    #: X, R and P of the paper, and the seconds that a period lasts.
     window: float = 60.0
     gain: float = 10.0
     interval: float = 180.0

@@ -40,29 +40,16 @@ _SPACES = "\u00a0\u202f"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes
-    ----------
-    key
-        Its name in CSV files.
-    label
-        Its heading.
-    kind
-        What it holds: ``count``; ``share`` (1 = 100 %, one decimal), ``gap`` (1 = 100 %, two
-        decimals), ``points`` (absolute, of a load distance), ``number``, ``duration`` (s),
-        ``chance`` (a p value), ``text``, or ``name`` (of a contestant, in the typewriter face).
-    help
-        What it means, in one sentence.
-    detail
-        Whether it is left out where space is short, as in a terminal.
-    """
-
-    key: str
-    label: str
+    key: str  # Its name in CSV files.
+    label: str  # Its heading.
+    #: What it holds: ``count``; ``share`` (1 = 100 %, one decimal), ``gap`` (1 = 100 %, two
+    #: decimals), ``points`` (absolute, of a load distance), ``number``, ``duration`` (s),
+    #: ``chance`` (a p value), ``text``, or ``name`` (of a contestant, in the typewriter face).
     kind: Kind = "text"
-    help: str = ""
-    detail: bool = False
+    help: str = ""  # What it means, in one sentence.
+    detail: bool = False  # Whether it is left out where space is short, as in a terminal.
 
     @property
     def numeric(self) -> bool:
@@ -71,24 +58,13 @@ class Column:
 
 
 class Cell(NamedTuple):
-    """A value with something to say about it.
+    """A value with something to say about it."""
 
-    Attributes
-    ----------
-    value
-        The value; ``None`` is unknown and stays blank.
-    note
-        A remark shown after it, such as a bound that is not met.
-    distance
-        Relative distance to the optimum, shown as a shade; ``None`` for no shade.
-    best
-        Whether it is set apart as the best of its row.
-    """
-
-    value: Value
-    note: str = ""
+    value: Value  # The value; ``None`` is unknown and stays blank.
+    note: str = ""  # A remark shown after it, such as a bound that is not met.
+    #: Relative distance to the optimum, shown as a shade; ``None`` for no shade.
     distance: float | None = None
-    best: bool = False
+    best: bool = False  # Whether it is set apart as the best of its row.
 
 
 def row(*values: Value | Cell) -> tuple[Cell, ...]:
@@ -105,34 +81,20 @@ def filled(
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns, with a caption that defines what is not plain.
+    """Rows under columns, with a caption that defines what is not plain."""
 
-    Attributes
-    ----------
-    key
-        Its name in file names.
-    title
-        Its heading.
-    columns, rows
-        What it holds; a row has one `Cell` per column.
-    caption
-        Definitions and remarks.
-    last_is_summary
-        Whether the last row sums up the others, such as the virtual best.
-    lead
-        Number of columns at the left that name the row; repeated where a table is split.
-    values
-        Gives the values of all rows, a column each (a list, or an array in which ``nan`` is
-        unknown), where `rows` has the first ones only.
-    """
-
-    key: str
-    title: str
+    key: str  # Its name in file names.
+    title: str  # Its heading.
+    #: What it holds; a row has one `Cell` per column.
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    caption: str = ""
+    caption: str = ""  # Definitions and remarks.
+    #: Whether the last row sums up the others, such as the virtual best.
     last_is_summary: bool = False
+    #: Number of columns at the left that name the row; repeated where a table is split.
     lead: int = 1
+    #: Gives the values of all rows, a column each (a list, or an array in which ``nan`` is
+    #: unknown), where `rows` has the first ones only.
     values: Callable[[], Sequence[Any]] | None = None
     num_more: int = 0
 
