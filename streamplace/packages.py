@@ -50,10 +50,7 @@ def missing_extra(error: ModuleNotFoundError) -> str | None:
 def claim(names: tuple[str, ...] = ALL) -> None:
     """Load packages of ours, so that no namesake stands in for them.
 
-    Raises
-    ------
-    ImportError
-        A namesake was loaded before.
+    Raises `ImportError`: a namesake was loaded before.
     """
     for name in names:
         loaded = sys.modules.get(name)

@@ -101,10 +101,7 @@ class Kind:
 def check_tasks(name: str, value: Any, tasks: int) -> None:
     """Refuse more tasks than an instance may hold, before they are made.
 
-    Raises
-    ------
-    InvalidInput
-        There are.
+    Raises `InvalidInput`: there are.
     """
     if tasks > MAX_TASKS:
         reason = f"gives {tasks:,} tasks, above {MAX_TASKS:,}"
@@ -114,10 +111,7 @@ def check_tasks(name: str, value: Any, tasks: int) -> None:
 def numbers(text: str, count: int, name: str, *, whole: bool = False) -> list[float]:
     """Read one number, or a comma-separated list of `count`; one number stands for all.
 
-    Raises
-    ------
-    InvalidInput
-        Not numbers above 0, or another count of them.
+    Raises `InvalidInput`: not numbers above 0, or another count of them.
     """
     try:
         values = [float(part) for part in text.split(",")]

@@ -73,10 +73,7 @@ def build_scale_in(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
 def num_key_groups(p: Mapping[str, Any]) -> int:
     """Return how many key groups there are on all nodes, which operators have in pairs.
 
-    Raises
-    ------
-    InvalidInput
-        Operators are odd in number, or more than key groups.
+    Raises `InvalidInput`: operators are odd in number, or more than key groups.
     """
     count: int = p["nodes"] * p["key_groups"]
     if p["operators"] % 2 or p["operators"] > count:
@@ -242,12 +239,7 @@ def even_key_groups(
 ) -> tuple[Floats, Integers]:
     """Return loads and homes of as many key groups on every node, loads ± `noise` percent.
 
-    Parameters
-    ----------
-    nodes, per_node
-        How many nodes, and key groups on each.
-    mean
-        Load of a node in points, before the noise.
+    `mean`: load of a node in points, before the noise.
     """
     load = mean / per_node * (1.0 + rng.uniform(-noise, noise, nodes * per_node) / 100.0)
     return load, np.repeat(np.arange(nodes), per_node)
@@ -266,14 +258,9 @@ def shift_nodes(
     Every changed key group takes a random part of the shift, between half and one and a half of an
     even one before they are scaled to the whole; none falls below `LEAST_LOAD`.
 
-    Parameters
-    ----------
-    load, home
-        (T,) before.
-    nodes, percent
-        Which nodes, and by how many percent of `mean` each.
-    mean
-        Load of a node in points.
+    `load`, `home`: (T,) before.
+    `nodes`, `percent`: which nodes, and by how many percent of `mean` each.
+    `mean`: load of a node in points.
     """
     shifted = load.copy()
     for node, change in zip(nodes.tolist(), percent.tolist(), strict=True):
@@ -301,14 +288,8 @@ def one_to_one_job(
     all receivers that are left (where none are, as of an odd number of key groups, to all). Key
     groups go to operators in turn. All traffic adds up to 100.
 
-    Parameters
-    ----------
-    key_groups, operators
-        How many; operators in even number.
-    one_to_one
-        Percent of the key groups with one partner.
-    outside
-        The others send out of the job instead, which is no traffic between key groups: then
+    `one_to_one`: percent of the key groups with one partner.
+    `outside`: the others send out of the job instead, which is no traffic between key groups: then
         there is nothing to collocate but the pairs.
     """
     operator = np.arange(key_groups) % operators
@@ -341,12 +322,7 @@ def one_to_one_pairs(
     Rates are lognormal (σ `SPREAD_OF_RATES`) and add up to 100. The operators have the key groups
     in turn.
 
-    Parameters
-    ----------
-    key_groups
-        How many.
-    one_to_one
-        Percent of the key groups with one partner.
+    `one_to_one`: percent of the key groups with one partner.
     """
     operator = np.arange(key_groups) % 2
     up = rng.permutation(np.flatnonzero(operator == 0))
@@ -368,18 +344,9 @@ def build_instance(
 ) -> Instance:
     """Put arrays into the tables of an instance; a million key groups need no million objects.
 
-    Parameters
-    ----------
-    name, origin
-        Of the instance.
-    groups
-        The key groups.
-    nodes
-        Entries of the document.
-    limits
-        Budget and the like; ``None`` values are left out.
-    **more
-        Further entries of the document, such as ``labels``.
+    `nodes`: entries of the document.
+    `limits`: budget and the like; ``None`` values are left out.
+    `**more`: further entries of the document, such as ``labels``.
     """
     count, operators = len(groups.load), int(groups.operator.max(initial=-1)) + 1
     bare = instance(

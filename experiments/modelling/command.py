@@ -93,10 +93,7 @@ def run(args: argparse.Namespace) -> int:
 def trials_of(text: str, args: argparse.Namespace) -> tuple[str, Sequence[Trial]]:
     """Return name and trials of a TASK.
 
-    Raises
-    ------
-    InvalidInput
-        It has neither form, names an unknown key, or what it names is not there.
+    Raises `InvalidInput`: it has neither form, names an unknown key, or what it names is not there.
     """
     colon, equals = text.find(":"), text.find("=")
     real = 0 < equals < colon

@@ -39,10 +39,7 @@ _SHOWN = 5
 def find_files(paths: Iterable[str | Path]) -> list[Path]:
     """Return the instance files of files and folders; a folder's by name, numbers in order.
 
-    Raises
-    ------
-    InvalidInput
-        A path does not exist, or a folder holds no instance.
+    Raises `InvalidInput`: a path does not exist, or a folder holds no instance.
     """
     found: list[Path] = []
     for given in paths:
@@ -112,10 +109,7 @@ def check_periods(periods: Sequence[Instance], names: Sequence[str]) -> None:
     All need the key groups, nodes and resources of the first, in the same order; the first needs
     the placement the replay starts from. Later placements are not read: the policy decides them.
 
-    Raises
-    ------
-    InvalidInput
-        With every problem.
+    Raises `InvalidInput`: with every problem.
     """
     if not periods:
         remedy = "name files or folders, or --day"

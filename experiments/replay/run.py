@@ -345,10 +345,8 @@ class ReplayFolder:
     def writing(self, record: Mapping[str, Any]) -> Iterator[None]:
         """Take the folder for a replay, alone, by all that decides on the rows but the policies.
 
-        Raises
-        ------
-        InvalidInput
-            The folder holds another replay, a damaged one, or something else, or is being written.
+        Raises `InvalidInput`: the folder holds another replay, a damaged one, or something else, or
+            is being written.
         """
         with self._store.writing(record):
             self._store.write(record)
@@ -357,10 +355,7 @@ class ReplayFolder:
     def load(self, policy: str) -> Progressed:
         """Return how far a policy is.
 
-        Raises
-        ------
-        InvalidInput
-            What is stored is damaged.
+        Raises `InvalidInput`: what is stored is damaged.
         """
         path = self._state_path(policy)
         if not path.is_file():
@@ -446,10 +441,7 @@ _STORED: TypeAdapter[dict[str, Any]] = TypeAdapter(
 def read_stored(content: Any, policy: str) -> tuple[list[dict[str, Any]], list[float], State]:
     """Return rows, seconds of planning and state of a policy.
 
-    Raises
-    ------
-    InvalidInput
-        With everything that is wrong.
+    Raises `InvalidInput`: with everything that is wrong.
     """
     if not isinstance(content, dict) or content.get("policy") != policy:
         raise_any([Problem("$", None, f"is no state of the policy {policy}")])
@@ -552,10 +544,7 @@ def first_state(setting: Setting, policy: Policy) -> State:
 def check_policy(setting: Setting, policy: Policy) -> None:
     """Refuse a policy that cannot plan the first period.
 
-    Raises
-    ------
-    InvalidInput
-        See the policy's `check`.
+    Raises `InvalidInput`: see the policy's `check`.
     """
     period = setting.periods[0]
     deployment = Deployment.whole(period.tasks.node)
@@ -567,24 +556,10 @@ def step(
 ) -> tuple[dict[str, Any], State]:
     """Let a policy decide on one period.
 
-    Parameters
-    ----------
-    setting, policy
-        What is replayed, and by whom.
-    number
-        Of the period.
-    state
-        After the period before.
-
-    Returns
-    -------
-    tuple
-        The period's row, and the state after it.
-
-    Raises
-    ------
-    InvalidInput
-        The policy changes numbers of tasks, of whose loads a recording knows nothing.
+    `state`: after the period before.
+    Returns the period's row, and the state after it.
+    Raises `InvalidInput`: the policy changes numbers of tasks, of whose loads a recording knows
+        nothing.
     """
     instance = _measured(setting, number, state.cluster, state.deployment)
     decision = decide(policy, state.memory, instance, number * policy.period)

@@ -217,17 +217,10 @@ def make_findings(
 ) -> Findings:
     """Grade the rows of a sweep and ask them everything.
 
-    Parameters
-    ----------
-    con
-        A database with at least one row, from `experiments.report.database.read_sweep`.
-    tell
-        Receives what is being done.
-
-    Raises
-    ------
-    experiments.report.findings.ContradictoryRuns
-        Runs contradict one another; nothing is reported from them.
+    `con`: a database with at least one row, from `experiments.report.database.read_sweep`.
+    `tell`: receives what is being done.
+    Raises `experiments.report.findings.ContradictoryRuns`: runs contradict one another; nothing is
+        reported from them.
     """
     tell("grading the runs against each other")
     labels = define_views(con)
@@ -554,10 +547,7 @@ _SUFFIXES = (".html", ".htm")
 def check_output(output: str | Path) -> Path:
     """Return where the page goes, before any work is done for it.
 
-    Raises
-    ------
-    InvalidInput
-        It does not end in ``.html``, is a folder, or lies in none.
+    Raises `InvalidInput`: it does not end in ``.html``, is a folder, or lies in none.
     """
     path = Path(output)
     if path.is_dir():
@@ -586,15 +576,8 @@ def tables_folder(output: Path) -> Path:
 def write_report(report: Report, output: Path) -> list[Path]:
     """Write all files, each whole or not at all; the page comes last.
 
-    Returns
-    -------
-    list of Path
-        The page, the Markdown file and the folder of CSV files.
-
-    Raises
-    ------
-    InvalidInput
-        A file cannot be written.
+    Returns the page, the Markdown file and the folder of CSV files.
+    Raises `InvalidInput`: a file cannot be written.
     """
     folder = tables_folder(output)
 
@@ -613,10 +596,7 @@ def write_report(report: Report, output: Path) -> list[Path]:
 def figures_folder(text: str | Path) -> Path:
     """Return the folder of figure files, before any work is done for it.
 
-    Raises
-    ------
-    InvalidInput
-        It cannot be made.
+    Raises `InvalidInput`: it cannot be made.
     """
     return _made(Path(text), "--figures", "choose another")
 

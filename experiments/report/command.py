@@ -46,12 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the report, write it and print its opening.
 
-    Raises
-    ------
-    InvalidInput
-        The folder is no result folder, or the output cannot be written.
-    experiments.report.findings.ContradictoryRuns
-        The runs contradict each other.
+    Raises `InvalidInput`: the folder is no result folder, or the output cannot be written.
+    Raises `experiments.report.findings.ContradictoryRuns`: the runs contradict each other.
     """
     from experiments.report.build import (
         check_output,

@@ -56,14 +56,8 @@ _UNUSED = frozenset(
 def ask(con: DuckDBPyConnection, text: str, **args: Any) -> Rows:
     """Run one query and return its rows as dictionaries; unknown is ``None``.
 
-    Parameters
-    ----------
-    con
-        The database.
-    text
-        The query; ``$name`` stands for a parameter.
-    args
-        Parameters; those that the query does not have are left out.
+    `text`: the query; ``$name`` stands for a parameter.
+    `args`: parameters; those that the query does not have are left out.
     """
     found = con.execute(text, _used(text, args))
     names = [column[0] for column in found.description or ()]
@@ -107,11 +101,8 @@ def distinct(expression: str, condition: str = "true") -> str:
 def check_folder(folder: str | Path) -> Path:
     """Return the folder if it holds rows that can be read.
 
-    Raises
-    ------
-    InvalidInput
-        It does not exist, is no result folder, holds no rows, or a file of it is not Parquet or
-        lacks columns.
+    Raises `InvalidInput`: it does not exist, is no result folder, holds no rows, or a file of it is
+        not Parquet or lacks columns.
     """
     path = Path(folder)
     if not path.exists():
@@ -153,10 +144,7 @@ def _check_file(path: Path) -> int:
 def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
     """Make the table ``sweep_rows``: each run once, with ``ignored`` in place of ``result``.
 
-    Raises
-    ------
-    InvalidInput
-        A file cannot be read, or what a row must have is null.
+    Raises `InvalidInput`: a file cannot be read, or what a row must have is null.
     """
     import duckdb
 
@@ -585,12 +573,8 @@ _OVER_CASES = ", ".join(
 def _cells(condition: str, mean: Callable[[str], str], texts: Callable[[str], str]) -> str:
     """Return SQL per metric, contestant and case: means over the seeds, gaps, bounds, time.
 
-    Parameters
-    ----------
-    condition
-        Which cells.
-    mean, texts
-        Give the SQL of the mean of an expression, and of the list of its values as a text.
+    `mean`, `texts`: give the SQL of the mean of an expression, and of the list of its values as a
+        text.
     """
     return f"""
 SELECT metric, contestant, problem, count(*) AS runs,

@@ -89,17 +89,10 @@ def profiles(
     best known on its case. A run among several on one case (its seeds) counts as its part of it,
     and a case without a ratio counts as not solved.
 
-    Parameters
-    ----------
-    ratios
-        Columns ``contestant``, ``ratio``, ``runs`` (how many have this ratio) and ``tries`` (how
-        many runs the contestant had on the case).
-    names
-        The contestants.
-    num_cases
-        Number of cases in the profile, the same for all contestants.
-    contestants
-        Whose profiles; all if not given.
+    `ratios`: columns ``contestant``, ``ratio``, ``runs`` (how many have this ratio) and ``tries``
+        (how many runs the contestant had on the case).
+    `num_cases`: number of cases in the profile, the same for all contestants.
+    `contestants`: whose profiles; all if not given.
     """
     if not num_cases:
         return []
@@ -555,14 +548,7 @@ class Pair:
 def runs_of(rows: Columns, names: list[str], value: str) -> Runs:
     """Return the values of every contestant's runs; of runs that were repeated the first.
 
-    Parameters
-    ----------
-    rows
-        From ``runs`` of `experiments.report.database.OF_METRIC`.
-    names
-        The contestants.
-    value
-        Column of the value.
+    `rows`: from ``runs`` of `experiments.report.database.OF_METRIC`.
     """
     who, case = (rows[name].astype(np.int64) for name in ("contestant", "problem"))
     _, seed = np.unique(rows["seed"], return_inverse=True)

@@ -46,12 +46,8 @@ _TIME_SPAN = 1e8
 class Cells:
     """What became of each contestant on each case: columns with a row a pair, found by number.
 
-    Parameters
-    ----------
-    columns
-        From `experiments.report.database.OF_METRIC`.
-    contestants, problems
-        What their numbers stand for.
+    `columns`: from `experiments.report.database.OF_METRIC`.
+    `contestants`, `problems`: what their numbers stand for.
     """
 
     def __init__(
@@ -215,12 +211,8 @@ def ranking(rows: Rows, cases: Mapping[str, int]) -> dict[str, tuple[float, str]
     A case without a plan counts as the widest gap there is, so that failing on the hard cases
     does not lead the table. Only the order follows from this; no gap is shown for such a case.
 
-    Parameters
-    ----------
-    rows
-        ``contestant``, ``gap_known``, ``worst_gap_known`` and ``num_gap_known``.
-    cases
-        By contestant, the number of cases that it could have solved.
+    `rows`: ``contestant``, ``gap_known``, ``worst_gap_known`` and ``num_gap_known``.
+    `cases`: by contestant, the number of cases that it could have solved.
     """
     widest = max((item["worst_gap_known"] or 0.0 for item in rows), default=0.0)
     ranks = {}
@@ -405,10 +397,7 @@ def grade(con: DuckDBPyConnection) -> None:
     (`Figure.tolerance`); proven optima may not differ by more; a problem proven
     infeasible may have no feasible plan; and a proven optimum meets its own bound.
 
-    Raises
-    ------
-    ContradictoryRuns
-        Something of this is broken; names the runs.
+    Raises `ContradictoryRuns`: something of this is broken; names the runs.
     """
     found = contradictions(con)
     if found:

@@ -257,12 +257,8 @@ def _long_table(
 ) -> Table:
     """Return a table of which only the first rows are made of cells.
 
-    Parameters
-    ----------
-    values
-        Gives the values of the first so many rows, by column.
-    count
-        Number of all rows.
+    `values`: gives the values of the first so many rows, by column.
+    `count`: number of all rows.
     """
     first = (column.tolist() if isinstance(column, np.ndarray) else column
              for column in values(MOST_ROWS))  # fmt: skip
@@ -284,12 +280,8 @@ def _matrix(
 ) -> Table:
     """Return a table of cases × contestants with one figure of each cell.
 
-    Parameters
-    ----------
-    cell
-        Column of `Cells`.
-    words
-        End of the key, title, caption.
+    `cell`: column of `Cells`.
+    `words`: end of the key, title, caption.
     """
     cases = [c for c in findings.labels.cases if c.problem not in findings.infeasible]
     places = metric.cells.places(metric.order, [case.problem for case in cases])

@@ -49,12 +49,8 @@ _MISSING = re.compile(
 def connector_remedy(told: str, uri: str) -> str | None:
     """Return what to do where an error says that there is no connector for a URI, else None.
 
-    Parameters
-    ----------
-    told
-        What Spark or Hadoop said.
-    uri
-        What was to be read or written.
+    `told`: what Spark or Hadoop said.
+    `uri`: what was to be read or written.
     """
     scheme = _SCHEME.match(uri)
     if scheme is None or not _MISSING.search(told):
@@ -138,10 +134,7 @@ def output_at(output: str | Path, master: str = "local[1]", **session: Any) -> I
 def publish(spark: SparkSession, uri: str, copy: Path) -> None:
     """Put a working copy of `output_at` in its place while the work on it goes on.
 
-    Raises
-    ------
-    InvalidInput
-        As of `Place.put`.
+    Raises `InvalidInput`: as of `Place.put`.
     """
     place = Place(spark, uri)
     place.put(copy)
@@ -209,15 +202,8 @@ def place_for_spark(spark: SparkSession, uri: str) -> Place | None:
     Spark moves what its tasks have written from folder to folder. Hadoop's FTP renames only within
     one: what goes there is written into the working copy, which is put there as a whole.
 
-    Returns
-    -------
-    Place or None
-        ``None`` for the working copy.
-
-    Raises
-    ------
-    InvalidInput
-        Workers of a cluster would have to write into a working copy.
+    Returns ``None`` for the working copy.
+    Raises `InvalidInput`: workers of a cluster would have to write into a working copy.
     """
     if not uri.lower().startswith("ftp:"):
         return Place(spark, uri)
@@ -231,13 +217,9 @@ def place_for_spark(spark: SparkSession, uri: str) -> Place | None:
 class Place:
     """A file or folder that Hadoop, fsspec or Arrow reaches.
 
-    Parameters
-    ----------
-    by
-        Session, whose settings ``spark.hadoop.…`` are those of the file system; or a file system
+    `by`: session, whose settings ``spark.hadoop.…`` are those of the file system; or a file system
         as fsspec has them.
-    uri
-        As Hadoop takes it: what follows the scheme stands for itself.
+    `uri`: as Hadoop takes it: what follows the scheme stands for itself.
     """
 
     def __init__(self, by: Any, uri: str) -> None:
@@ -288,10 +270,8 @@ class Place:
 
         Where files can be renamed at once, as in Hadoop's file systems, beside it first.
 
-        Raises
-        ------
-        InvalidInput
-            It cannot be written, or did not arrive whole; what was there is still there.
+        Raises `InvalidInput`: it cannot be written, or did not arrive whole; what was there is
+            still there.
         """
         wanted = _local_sizes(local)
         if not wanted:

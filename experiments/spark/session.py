@@ -53,11 +53,8 @@ _METADATA_FILES = ("METADATA", "entry_points.txt")
 def build_zip(folder: Path | None = None) -> Path:
     """Write the zip and return its path; its name carries the hash of its content.
 
-    Parameters
-    ----------
-    folder
-        Where to put it; if not given, a fresh temporary folder that goes with this process, since
-        Spark serves the file for as long as the session lives.
+    `folder`: where to put it; if not given, a fresh temporary folder that goes with this process,
+        since Spark serves the file for as long as the session lives.
     """
     content = zip_content()
     digest = hashlib.sha256(content).hexdigest()[:12]
@@ -315,14 +312,9 @@ def settings(
 ) -> dict[str, str]:
     """Return the Spark configuration of a session; `config` is laid over it and wins.
 
-    Parameters
-    ----------
-    master
-        Spark master; a local one gets :data:`TASK_FAILURES` attempts a task.
-    task_cpus
-        Cores that one task, and so one run, occupies.
-    quick
-        Start the JVM quickly; False for jobs in which the JVM itself computes for minutes.
+    `master`: Spark master; a local one gets :data:`TASK_FAILURES` attempts a task.
+    `task_cpus`: cores that one task, and so one run, occupies.
+    `quick`: start the JVM quickly; False for jobs in which the JVM itself computes for minutes.
     """
     local = _LOCAL.fullmatch(master)
     if local is not None and local.group("failures") is None:
@@ -359,12 +351,8 @@ def _start_context(
 
     What the JVM says goes to a file that vanishes with it, and is shown only if it fails to start.
 
-    Raises
-    ------
-    InvalidInput
-        The master is malformed, or no Java runtime was found.
-    SparkFailed
-        Spark did not start.
+    Raises `InvalidInput`: the master is malformed, or no Java runtime was found.
+    Raises `SparkFailed`: Spark did not start.
     """
     check_master(master, task_cpus)
     check_reachable(master)

@@ -55,10 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for and return the exit code.
 
-    Raises
-    ------
-    StreamplaceError
-        As `experiments.sweep.run_sweep`.
+    Raises `StreamplaceError`: as `experiments.sweep.run_sweep`.
     """
     from experiments.sweep.plan import plan_runs
     from experiments.sweep.spec import load_spec

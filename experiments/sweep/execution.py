@@ -308,17 +308,8 @@ class Spreader:
     ) -> None:
         """Do all runs; returns when their rows are stored.
 
-        Parameters
-        ----------
-        seconds
-            Estimate of each.
-
-        Raises
-        ------
-        SparkFailed
-            Spark gave up; what was stored stays.
-        KeyboardInterrupt
-            Interrupted; workers stored what they had finished.
+        Raises `SparkFailed`: Spark gave up; what was stored stays.
+        Raises `KeyboardInterrupt`: interrupted; workers stored what they had finished.
         """
         most = _COLLECTED_CHUNK_SECONDS if self._collect else MAX_CHUNK_SECONDS
         chunks = make_chunks(seconds, self._slots, MIN_CHUNK_SECONDS, most)
@@ -501,10 +492,7 @@ _EXACT_SECONDS_PER_CELL = 1e-4  # a guess for task × node models; runs soon rep
 class Estimator:
     """Estimates the seconds of runs.
 
-    Parameters
-    ----------
-    rows
-        Rows of earlier runs: of the same method on the same instance counts most, then of the
+    `rows`: rows of earlier runs: of the same method on the same instance counts most, then of the
         same method on any.
     """
 
@@ -550,19 +538,9 @@ def make_chunks(
     Large chunks first and small ones last keep all slots busy to the end, even where estimates
     are wrong, and still make few of them (guided self-scheduling).
 
-    Parameters
-    ----------
-    seconds
-        Estimate of each run.
-    slots
-        Runs at a time.
-    least, most
-        Bounds on a chunk's estimated seconds; one run may be longer.
-
-    Returns
-    -------
-    list of list of int
-        Indices of the runs; every run in exactly one chunk.
+    `slots`: runs at a time.
+    `least`, `most`: bounds on a chunk's estimated seconds; one run may be longer.
+    Returns indices of the runs; every run in exactly one chunk.
     """
     order = sorted(range(len(seconds)), key=lambda i: (-seconds[i], i))  # ties by place
     left = sum(seconds)

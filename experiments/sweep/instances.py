@@ -114,10 +114,7 @@ def count_generated(generators: Sequence[Generate]) -> int:
 def load_instances(spec: Spec, files: Sequence[Path], notes: list[str]) -> list[Prepared]:
     """Read and make all instances; what was left out is added to `notes`.
 
-    Raises
-    ------
-    InvalidInput
-        With every problem of every file and generator entry.
+    Raises `InvalidInput`: with every problem of every file and generator entry.
     """
     from optim.format.instance import Instance
 
@@ -192,10 +189,7 @@ def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepa
 def vary(base: Prepared, variations: Sequence[tuple[Variation, Any]]) -> Prepared:
     """Return an instance after variations; its name states them.
 
-    Raises
-    ------
-    InvalidInput
-        It cannot be varied so.
+    Raises `InvalidInput`: it cannot be varied so.
     """
     if not variations:
         return base

@@ -99,12 +99,9 @@ class Answer:
 class IsolatedCaller:
     """Keeps the warm child and calls a function of one argument in it.
 
-    Parameters
-    ----------
-    function
-        Called in the child with the payload; what it keeps in globals survives between calls.
-    should_stop
-        Asked several times a second while a call is under way; True gives the call up.
+    `function`: called in the child with the payload; what it keeps in globals survives between
+        calls.
+    `should_stop`: asked several times a second while a call is under way; True gives the call up.
     """
 
     def __init__(
@@ -125,20 +122,12 @@ class IsolatedCaller:
     def call(self, payload: Any, timeout: float, memory_limit: int | None = None) -> Answer:
         """Call the function and wait for its answer.
 
-        Parameters
-        ----------
-        payload
-            Argument; must pickle.
-        timeout
-            Seconds after which the child and all that it started are killed; those in which it
-            compiles do not count.
-        memory_limit
-            Resident bytes of the child and all that it started, at which they are killed.
-
-        Raises
-        ------
-        Stopped
-            `should_stop` said so.
+        `payload`: argument; must pickle.
+        `timeout`: seconds after which the child and all that it started are killed; those in which
+            it compiles do not count.
+        `memory_limit`: resident bytes of the child and all that it started, at which they are
+            killed.
+        Raises `Stopped`: `should_stop` said so.
         """
         self.prepare()
         assert self._child is not None
@@ -524,10 +513,7 @@ def reap(child: int, seconds: float = 2 * _KILL_SECONDS) -> None:
 def wait_for_exit(pid: int, lifeline: int) -> int | None:
     """Wait until the child `pid` ends, or until the other end of `lifeline` is closed.
 
-    Returns
-    -------
-    int or None
-        The child's exit code (negative: the signal that killed it), or None for the lifeline.
+    Returns the child's exit code (negative: the signal that killed it), or None for the lifeline.
     """
     watched = [lifeline]
     pidfd: int | None = None
@@ -571,10 +557,8 @@ Chunk = tuple[bytes, dict[str, bytes]]
 def pack_chunk(runs: Sequence[Run], carried: Collection[str] = ()) -> Chunk:
     """Write the runs of a chunk small enough to ship a million of them.
 
-    Parameters
-    ----------
-    carried
-        Sha256 of instances that go with their chunks; workers get all others once, by broadcast.
+    `carried`: sha256 of instances that go with their chunks; workers get all others once, by
+        broadcast.
     """
     known = {r.instance.sha256: r.instance for r in runs if r.instance.sha256 in carried}
     entries = [
@@ -598,19 +582,11 @@ def run_partition(
 ) -> Iterator[int]:
     """Do all runs of a partition.
 
-    Parameters
-    ----------
-    documents
-        Broadcast mapping of sha256 to the compressed JSON of instances that no chunk carries.
-    keep
-        Takes finished rows where they cannot be written from here.
-    chunks
-        As `pack_chunk` writes them.
-
-    Yields
-    ------
-    int
-        Number of rows of each chunk.
+    `documents`: broadcast mapping of sha256 to the compressed JSON of instances that no chunk
+        carries.
+    `keep`: takes finished rows where they cannot be written from here.
+    `chunks`: as `pack_chunk` writes them.
+    Yields number of rows of each chunk.
     """
     for packed, carried in chunks:
         runs = json.loads(zlib.decompress(packed))
@@ -763,10 +739,7 @@ def handle(call: Call) -> dict[str, Any]:
 def find_runner(name: str) -> Callable[[bytes, dict[str, Any]], Mapping[str, Any]]:
     """Import the function that a dotted name ``module:function`` names.
 
-    Raises
-    ------
-    InvalidInput
-        There is none.
+    Raises `InvalidInput`: there is none.
     """
     found = loaded(name, "runner", "write module:function")
     if not callable(found):

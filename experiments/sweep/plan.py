@@ -198,10 +198,7 @@ def _content_of(reference: str) -> str:
 def look_up(name: str) -> Method:
     """Return a method from the registry.
 
-    Raises
-    ------
-    InvalidInput
-        There is none of that name, or its module does not import.
+    Raises `InvalidInput`: there is none of that name, or its module does not import.
     """
     from optim.methods.registry import get_method
 
@@ -215,12 +212,7 @@ def look_up(name: str) -> Method:
 def label_of(entry: MethodEntry, card: Card, options: Mapping[str, Any], shown: Any) -> str:
     """Return what tables call a run's method: its name or label, and what sets it apart.
 
-    Parameters
-    ----------
-    options
-        All options of the run.
-    shown
-        Further settings to show, those of `LABELLED` that vary in the sweep.
+    `shown`: further settings to show, those of `LABELLED` that vary in the sweep.
     """
     if entry.label is None:
         told = {k: v for k, v in options.items() if k not in card.defaults or card.defaults[k] != v}
@@ -236,10 +228,7 @@ class RegistryChecks:
 
     With a runner of one's own, methods mean what that runner makes of them: nothing is looked up.
 
-    Attributes
-    ----------
-    cards
-        What is known of each method, by name.
+    `cards`: what is known of each method, by name.
     """
 
     def __init__(self, spec: Spec, problems: list[Problem], runner: str) -> None:
@@ -379,21 +368,14 @@ def expand(
 ) -> list[Combination]:
     """Return all combinations, in the order of the factors and of their values.
 
-    Parameters
-    ----------
-    factors
-        Values of each factor; the last one varies fastest.
-    exclude
-        A combination goes when it matches *all* keys of an entry.
-    include
-        An entry's pairs are added to every combination of the product none of whose original
+    `factors`: values of each factor; the last one varies fastest.
+    `exclude`: a combination goes when it matches *all* keys of an entry.
+    `include`: an entry's pairs are added to every combination of the product none of whose original
         values it would overwrite (values added by an earlier entry may be). An entry that can be
         added to none becomes a combination of its own, to which later entries are not added.
-    matches
-        (key, value held, value wanted) -> bool.
-    narrow
-        What becomes of a combination of the product before anything else: combinations that may
-        lack factors or hold other values, or none. An entry that names a factor which a
+    `matches`: (key, value held, value wanted) -> bool.
+    `narrow`: what becomes of a combination of the product before anything else: combinations that
+        may lack factors or hold other values, or none. An entry that names a factor which a
         combination lacks does not match it.
 
     References

@@ -99,10 +99,7 @@ def spark_schema() -> StructType:
 def complete_row(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with every column, each of its type; what is absent or not finite is None.
 
-    Raises
-    ------
-    ValueError, TypeError
-        A column is unknown, of another type, or required and absent.
+    Raises `ValueError, TypeError`: a column is unknown, of another type, or required and absent.
     """
     unknown = sorted(set(values) - set(COLUMNS))
     if unknown:
@@ -170,18 +167,11 @@ _KEPT_INSTANCES = 4
 def run(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
     """Solve an instance and return what came of it.
 
-    Parameters
-    ----------
-    document
-        The instance's JSON.
-    arguments
-        Keyword arguments of `optim.solve`, and `certificate`: prove the bound, if there is one,
-        whatever that costs (up to a minute, or twice the solve); else only where it costs little.
-
-    Returns
-    -------
-    dict
-        Columns of `experiments.sweep.row`.
+    `document`: the instance's JSON.
+    `arguments`: keyword arguments of `optim.solve`, and `certificate`: prove the bound, if there is
+        one, whatever that costs (up to a minute, or twice the solve); else only where it costs
+        little.
+    Returns columns of `experiments.sweep.row`.
     """
     from optim import solve
     from optim.certificates.grade import affordable, claims, insisted

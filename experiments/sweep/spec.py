@@ -258,17 +258,9 @@ class Spec:
     def from_dict(cls, document: Any, base: str | Path = ".", source: str = "sweep") -> Spec:
         """Check the content of a sweep file.
 
-        Parameters
-        ----------
-        document
-            As TOML gives it.
-        base
-            Folder that file globs are relative to.
-
-        Raises
-        ------
-        InvalidInput
-            With everything that is wrong with it.
+        `document`: as TOML gives it.
+        `base`: folder that file globs are relative to.
+        Raises `InvalidInput`: with everything that is wrong with it.
         """
         given = document if isinstance(document, dict) else {}
         problems: list[Problem] = []
@@ -537,17 +529,11 @@ class Variation:
     def apply(self, document: Mapping[str, Any], value: Any) -> dict[str, Any]:
         """Return the varied document; the one given stays as it is.
 
-        Parameters
-        ----------
-        document
-            A valid instance document, as `Instance.to_dict` gives it.
-        value
-            The share, the factor (or a mapping of resource to factor), the limit, or the changes.
-
-        Raises
-        ------
-        InvalidInput
-            The instance cannot be varied so: the resource is unknown, or a node has no capacity.
+        `document`: a valid instance document, as `Instance.to_dict` gives it.
+        `value`: the share, the factor (or a mapping of resource to factor), the limit, or the
+            changes.
+        Raises `InvalidInput`: the instance cannot be varied so: the resource is unknown, or a node
+            has no capacity.
         """
         match self.kind:
             case "load_share":
@@ -581,10 +567,7 @@ def apply_all(
 def scale_capacity(document: Mapping[str, Any], factors: Mapping[str, float]) -> dict[str, Any]:
     """Multiply the capacities of resources on all nodes, those of their slots along with them.
 
-    Raises
-    ------
-    InvalidInput
-        The instance has no such resource.
+    Raises `InvalidInput`: the instance has no such resource.
     """
     for resource in factors:
         _check_resource(document, resource)

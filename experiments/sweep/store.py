@@ -135,10 +135,8 @@ class ResultFolder:
     def writing(self, name: str) -> Iterator[ResultFolder]:
         """Create the folder if need be, and keep other sweeps out while the block runs.
 
-        Raises
-        ------
-        InvalidInput
-            It is something else, holds another sweep, is being written, or cannot be.
+        Raises `InvalidInput`: it is something else, holds another sweep, is being written, or
+            cannot be.
         """
         with self._store.writing({"name": name}):
             self._set_damaged_aside()
@@ -147,10 +145,7 @@ class ResultFolder:
     def marker(self) -> dict[str, Any]:
         """Return what ``sweep.json`` holds.
 
-        Raises
-        ------
-        InvalidInput
-            The folder is no result folder.
+        Raises `InvalidInput`: the folder is no result folder.
         """
         remedy = "name one that `sweep -o` made"
         return Store(self.path, "sweep", MARKER, FORMAT, "result folder", remedy).read()
@@ -209,10 +204,7 @@ def failed_rows(part: PartName) -> list[dict[str, Any]]:
 def check_file(path: Path) -> None:
     """Refuse a file with rows of which some cannot be read.
 
-    Raises
-    ------
-    InvalidInput
-        It is truncated, overwritten, or no table of rows.
+    Raises `InvalidInput`: it is truncated, overwritten, or no table of rows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -263,16 +255,8 @@ def latest_query(
 ) -> str:
     """Return SQL for the rows that count, of each key the one that started last.
 
-    Parameters
-    ----------
-    con
-        The database that is to be asked.
-    files
-        With rows; what they lack of `NEWER_COLUMNS` is unknown.
-    columns
-        Which ones.
-    further
-        SQL of further columns, from those stored.
+    `files`: with rows; what they lack of `NEWER_COLUMNS` is unknown.
+    `further`: SQL of further columns, from those stored.
     """
     table = parquet_source(files, _PLACES)
     stored = {row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}

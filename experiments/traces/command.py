@@ -80,10 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Trace, and write instances where they are asked for.
 
-    Raises
-    ------
-    StreamplaceError
-        As `experiments.traces.trace.run_trace` and `experiments.traces.instances.instances`.
+    Raises `StreamplaceError`: as `experiments.traces.trace.run_trace` and
+        `experiments.traces.instances.instances`.
     """
     from experiments.spark.remote import is_remote, output_at
     from experiments.spark.session import TRACE_SETTINGS

@@ -41,12 +41,7 @@ _WORDS = ("null", "true", "false")
 class ExpressionFault(ValueError):
     """An expression that is refused.
 
-    Parameters
-    ----------
-    reason, remedy
-        As in `optim.errors.Problem`.
-    part
-        Text of what is wrong.
+    `part`: text of what is wrong.
     """
 
     def __init__(self, reason: str, remedy: str = "", part: str = "") -> None:
@@ -279,15 +274,12 @@ _FORMS = "columns, numbers, 'texts', + - * / || = < > AND OR NOT IN LIKE CASE CA
 def parse(text: str) -> Any:
     """Return the tree of an expression, each part of which is in the allow-list.
 
+    Raises `ExpressionFault`: it is no expression of Spark SQL, or a part is not allowed.
+
     Examples
     --------
     >>> column_names(parse("cost * 2 + `so`.size"))
     ('cost', 'so.size')
-
-    Raises
-    ------
-    ExpressionFault
-        It is no expression of Spark SQL, or a part is not allowed.
     """
     from sqlglot import exp
     from sqlglot.errors import ParseError, TokenError
@@ -396,10 +388,7 @@ def _column(part: Any) -> str | None:
 def compiled(tree: Any, scope: Scope) -> Typed:
     """Return the SQL of an expression that `parse` gave, and its type.
 
-    Raises
-    ------
-    ExpressionFault
-        There is no such column, or a type does not fit.
+    Raises `ExpressionFault`: there is no such column, or a type does not fit.
     """
     return _Compiler(scope).value(tree)
 

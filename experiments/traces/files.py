@@ -70,17 +70,8 @@ class Found:
     def paths(self, scratch: Path, wanted: Collection[str] | None = None) -> Paths:
         """Return what Spark is to read, zips unpacked.
 
-        Parameters
-        ----------
-        scratch
-            Where archives are unpacked.
-        wanted
-            Paths of the files to read; all if not given.
-
-        Raises
-        ------
-        InvalidInput
-            An archive cannot be unpacked.
+        `wanted`: paths of the files to read; all if not given.
+        Raises `InvalidInput`: an archive cannot be unpacked.
         """
         if not self.local:
             if wanted is None:
@@ -116,22 +107,11 @@ def entry_of(path: Path) -> FileEntry:
 def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = False) -> Found:
     """Return where the files are that a job description names.
 
-    Parameters
-    ----------
-    files
-        From the job description.
-    base
-        Folder that its paths are relative to.
-    path
-        In place of the description's, relative to the working folder.
-    may_come
-        A folder or a pattern may have no files yet, or some that are still being written; what
-        Spark will pass over is not refused.
-
-    Raises
-    ------
-    InvalidInput
-        A local file is missing, or a package is not installed.
+    `base`: folder that its paths are relative to.
+    `path`: in place of the description's, relative to the working folder.
+    `may_come`: a folder or a pattern may have no files yet, or some that are still being written;
+        what Spark will pass over is not refused.
+    Raises `InvalidInput`: a local file is missing, or a package is not installed.
     """
     text = files.path if path is None else path
     if text.startswith(_PACKAGE):
@@ -293,27 +273,12 @@ def unpack(
 ) -> list[Path]:
     """Unpack the files of an archive under names of our own.
 
-    Parameters
-    ----------
-    archive
-        The zip.
-    folder
-        Where to; made if it is not there.
-    ending
-        Of the names given, such as ``.csv``.
-    max_unpacked
-        Bytes in all.
-
-    Returns
-    -------
-    list
-        The files, in the order of their names in the archive.
-
-    Raises
-    ------
-    InvalidInput
-        The archive is missing, damaged, empty, encrypted, names a path outside itself, or unpacks
-        to too much; nothing is left behind.
+    `folder`: where to; made if it is not there.
+    `ending`: of the names given, such as ``.csv``.
+    `max_unpacked`: bytes in all.
+    Returns the files, in the order of their names in the archive.
+    Raises `InvalidInput`: the archive is missing, damaged, empty, encrypted, names a path outside
+        itself, or unpacks to too much; nothing is left behind.
     """
     written: list[Path] = []
     try:
@@ -401,12 +366,7 @@ def nano_columns(
 ) -> dict[str, str]:
     """Return which columns are moments in nanoseconds: ``nanos``, or ``nanos_ntz`` without zone.
 
-    Parameters
-    ----------
-    scanned
-        Files that Spark reads.
-    names
-        Columns that are whole numbers to Spark.
+    `names`: columns that are whole numbers to Spark.
     """
     if not names or not scanned:
         return {}
@@ -427,10 +387,7 @@ def nano_columns(
 def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> None:
     """Refuse local files whose columns are not those of the first: Spark takes these for all.
 
-    Parameters
-    ----------
-    names
-        Columns that are used, or fields inside them.
+    `names`: columns that are used, or fields inside them.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -472,20 +429,10 @@ _MOST_TOLD = 20
 def unread(name: str, entries: Sequence[FileEntry], older: Manifest | None) -> list[FileEntry]:
     """Return the files of a recording that an older trace has not read.
 
-    Parameters
-    ----------
-    name
-        Of the recording, or of a table looked up for it: ``clicks.users``.
-    entries
-        Files that are there.
-    older
-        What the older trace says of itself.
-
-    Raises
-    ------
-    InvalidInput
-        A file is not as it was, or a table looked up has other files: the events that were read
-        before would have to be looked up in it anew.
+    `name`: of the recording, or of a table looked up for it: ``clicks.users``.
+    `older`: what the older trace says of itself.
+    Raises `InvalidInput`: a file is not as it was, or a table looked up has other files: the events
+        that were read before would have to be looked up in it anew.
     """
     if older is None:
         return list(entries)
@@ -506,10 +453,7 @@ def unread(name: str, entries: Sequence[FileEntry], older: Manifest | None) -> l
 def remote_entries(session: SparkSession, files: Files, paths: Sequence[str]) -> list[FileEntry]:
     """Return the files that Spark finds where they are not local.
 
-    Raises
-    ------
-    InvalidInput
-        There is nothing, or Spark cannot reach it.
+    Raises `InvalidInput`: there is nothing, or Spark cannot reach it.
     """
     try:
         return listed(session, paths, recursiveFileLookup=True)
@@ -528,17 +472,10 @@ def check_scanned(
 ) -> None:
     """Refuse files that are listed and that Spark passes over, or the other way round.
 
-    Parameters
-    ----------
-    located
-        The options with which Spark reads them.
-    entries
-        Files that are listed.
-    read
-        Files in which Spark found rows. Spark is asked for the files that it scans only where
+    `located`: the options with which Spark reads them.
+    `read`: files in which Spark found rows. Spark is asked for the files that it scans only where
         there was none in a listed one.
-    whole
-        Whether these are all that is to be read.
+    `whole`: whether these are all that is to be read.
     """
     expected = {_plain(entry.path): entry.bytes for entry in entries}
     found = set(read)
@@ -607,10 +544,7 @@ _JAVA_NAMES = {
 def charset(session: SparkSession, files: Files) -> str:
     """Return Java's name of the encoding of some files.
 
-    Raises
-    ------
-    InvalidInput
-        It has none.
+    Raises `InvalidInput`: it has none.
     """
     name = files.encoding
     known: Any = session._jvm.java.nio.charset.Charset  # type: ignore[union-attr]

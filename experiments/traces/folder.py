@@ -151,10 +151,7 @@ class Manifest:
     def read(cls, path: Path) -> Manifest:
         """Read and check a file.
 
-        Raises
-        ------
-        InvalidInput
-            It is missing, of something else, or damaged.
+        Raises `InvalidInput`: it is missing, of something else, or damaged.
         """
         remedy = "make one with `streamplace trace JOB.toml -o DIR`"
         content = store_of(path.parent, argument="trace", remedy=remedy).read()
@@ -204,13 +201,8 @@ class TablesLost(StreamplaceError):
 class TraceFolder:
     """A finished trace, or one in the making.
 
-    Parameters
-    ----------
-    path
-        The folder.
-    place
-        Where the trace goes in the end, if this is its working copy: Spark writes sums there, since
-        its workers may see no other.
+    `place`: where the trace goes in the end, if this is its working copy: Spark writes sums there,
+        since its workers may see no other.
     """
 
     def __init__(self, path: str | Path, place: Place | None = None) -> None:
@@ -222,10 +214,7 @@ class TraceFolder:
     def create(cls, path: str | Path) -> TraceFolder:
         """Take a folder for a new trace; an older one stays until `finish`.
 
-        Raises
-        ------
-        InvalidInput
-            The folder holds something else, is being written, or cannot be.
+        Raises `InvalidInput`: the folder holds something else, is being written, or cannot be.
         """
         folder = cls(path)
         store = store_of(folder.path)
@@ -241,10 +230,7 @@ class TraceFolder:
     def open(cls, path: str | Path) -> TraceFolder:
         """Take a finished trace.
 
-        Raises
-        ------
-        InvalidInput
-            There is none, or it is not as it was written.
+        Raises `InvalidInput`: there is none, or it is not as it was written.
         """
         folder = cls(path)
         folder._settle()
@@ -283,15 +269,8 @@ class TraceFolder:
         Instances of an older trace are removed. Until the new trace is whole, and says so, the
         older one stands; after that an interrupted change is completed by whoever looks next.
 
-        Parameters
-        ----------
-        wanted
-            Tables that were to be written.
-
-        Raises
-        ------
-        TablesLost
-            One of them is not there.
+        `wanted`: tables that were to be written.
+        Raises `TablesLost`: one of them is not there.
         """
         new = self.path / _NEW
         files = {name: new / f"{name}.parquet" for name in TABLES}
@@ -364,10 +343,7 @@ class TraceFolder:
     def table(self, name: str, first: int | None = None, last: int | None = None) -> pa.Table:
         """Return a table, or its rows of some periods, sorted.
 
-        Raises
-        ------
-        InvalidInput
-            The table cannot be read.
+        Raises `InvalidInput`: the table cannot be read.
         """
         if name in self.manifest.rows:
             return read_table(self.table_path(name), first, last)
@@ -453,10 +429,7 @@ def check_table(path: Path, name: str, rows: int) -> None:
 def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
     """Return the rows of some periods, sorted.
 
-    Raises
-    ------
-    InvalidInput
-        The table cannot be read.
+    Raises `InvalidInput`: the table cannot be read.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -57,24 +57,13 @@ def check_method(name: str) -> None:
 def place(maker: InstanceMaker, name: str, period: int, seed: int = 0) -> Integers:
     """Return (T,) node indices.
 
-    Parameters
-    ----------
-    maker
-        Of the trace.
-    name
-        ``round-robin``: key group i of every operator on node i modulo the staying nodes.
+    `name`: ``round-robin``: key group i of every operator on node i modulo the staying nodes.
         ``worst``: the same number of key groups of every operator on every node, with as little
         traffic within nodes as an operator can have towards those before it, over the whole
         recording. Otherwise a method, which solves `period`.
-    period
-        That a method solves.
-    seed
-        Of the method.
-
-    Raises
-    ------
-    InvalidInput
-        There is no such placement, the method cannot take the instance, or it finds no plan.
+    `period`: that a method solves.
+    Raises `InvalidInput`: there is no such placement, the method cannot take the instance, or it
+        finds no plan.
     """
     check_placement(name)
     stays = np.flatnonzero(~maker.nodes.nodes.leaving)
@@ -113,21 +102,14 @@ def instances(
 ) -> Iterator[Instance]:
     """Give the instances of consecutive periods with the placement each begins with.
 
-    Parameters
-    ----------
-    maker
-        Of the trace; where `carry` is given, from its first period on.
-    periods
-        Which, in order.
-    placement
-        At the beginning of the first of them; with `carry`, of the first one of the trace.
-    carry
-        A method that plans every period; its plan is what the next one begins with. An empty
+    `maker`: of the trace; where `carry` is given, from its first period on.
+    `periods`: which, in order.
+    `placement`: at the beginning of the first of them; with `carry`, of the first one of the trace.
+    `carry`: a method that plans every period; its plan is what the next one begins with. An empty
         period, or one without plan, changes nothing. ``None``: nothing is ever moved.
-    seed
-        Period p plans with seed + p.
-    unplanned
-        Takes the periods that `carry` had no plan for, and why; empty ones are not among them.
+    `seed`: period p plans with seed + p.
+    `unplanned`: takes the periods that `carry` had no plan for, and why; empty ones are not among
+        them.
     """
     wanted = set(periods)
     first = 0 if carry else min(wanted)
@@ -186,17 +168,9 @@ _ENDLESS = 6
 class InstanceMaker:
     """Makes instances of some periods of a trace; their tables are read once.
 
-    Parameters
-    ----------
-    trace
-        Finished.
-    first, last
-        Periods that will be asked for; all if not given.
-
-    Raises
-    ------
-    InvalidInput
-        The job description has no ``[cluster]``, or there are no such periods.
+    `trace`: finished.
+    `first`, `last`: periods that will be asked for; all if not given.
+    Raises `InvalidInput`: the job description has no ``[cluster]``, or there are no such periods.
     """
 
     def __init__(self, trace: TraceFolder, first: int = 0, last: int | None = None) -> None:
@@ -229,12 +203,8 @@ class InstanceMaker:
     def instance(self, period: int, node: Any = None) -> Instance:
         """Return the instance of a period.
 
-        Parameters
-        ----------
-        period
-            Its number in the trace.
-        node
-            (T,) current node of each key group, in the order of operators; none if not given.
+        `period`: its number in the trace.
+        `node`: (T,) current node of each key group, in the order of operators; none if not given.
         """
         entry = self.trace.manifest.periods[period]
         bare = self.nodes
@@ -366,10 +336,7 @@ def load_scale(trace: TraceFolder) -> float:
     With ``cluster.utilisation`` it is such that the mean load over the recording, empty periods
     included, is that percentage of the capacity of all nodes.
 
-    Raises
-    ------
-    InvalidInput
-        The recording has no cost that could be scaled.
+    Raises `InvalidInput`: the recording has no cost that could be scaled.
     """
     cluster = trace.job.cluster
     if cluster is None or cluster.utilisation is None:
@@ -386,10 +353,7 @@ def load_scale(trace: TraceFolder) -> float:
 def read_range(text: str) -> tuple[int, int] | None:
     """Read ``17`` or ``3-9`` as the first and the last period; ``None`` for ``all``.
 
-    Raises
-    ------
-    InvalidInput
-        It is none of these.
+    Raises `InvalidInput`: it is none of these.
     """
     if text == "all":
         return None
@@ -406,10 +370,7 @@ def read_range(text: str) -> tuple[int, int] | None:
 def period_range(text: str, count: int) -> Sequence[int]:
     """Return the periods that ``all``, ``17`` or ``3-9`` mean.
 
-    Raises
-    ------
-    InvalidInput
-        It is none of these, or no such periods exist.
+    Raises `InvalidInput`: it is none of these, or no such periods exist.
     """
     found = read_range(text)
     if found is None:
@@ -458,10 +419,7 @@ class Length:
     def parse(cls, text: str) -> Length:
         """Read ``15 min``, ``1 h``, ``1 day``, ``1 week``, ``1 month`` and the like.
 
-        Raises
-        ------
-        ValueError
-            With the reason.
+        Raises `ValueError`: with the reason.
         """
         match = _LENGTH.fullmatch(text.strip())
         unit = "" if match is None else match[2].lower()
@@ -542,10 +500,7 @@ class Calendar:
     def period(self, bucket: int, number: int) -> Period:
         """Return a period by its bucket; it ends where the recording does, if that comes first.
 
-        Raises
-        ------
-        OverflowError
-            It lies outside the years 1 to 9999.
+        Raises `OverflowError`: it lies outside the years 1 to 9999.
         """
         start, end = self._begin(bucket), self._begin(bucket + 1)
         if self.end is not None:

@@ -550,10 +550,7 @@ class Job:
     def from_dict(cls, document: Any, base: str | Path = ".", source: str = "job") -> Job:
         """Check the content of a description.
 
-        Raises
-        ------
-        InvalidInput
-            With everything that is wrong with it.
+        Raises `InvalidInput`: with everything that is wrong with it.
         """
         problems: list[Problem] = []
         table = check_toml(_JOB, document, problems)
@@ -596,10 +593,8 @@ class Job:
     def with_paths(self, paths: Mapping[str, str]) -> Job:
         """Return the job with other files for its recordings; their endings give their formats.
 
-        Raises
-        ------
-        InvalidInput
-            The description has options that the format of such a file has no use for.
+        Raises `InvalidInput`: the description has options that the format of such a file has no use
+            for.
         """
         changed = []
         for events in self.events:

@@ -106,10 +106,7 @@ class Rows:
     def compute(self, expression: Expression, zone: str) -> Typed:
         """Return the SQL of an expression over these rows, and its type.
 
-        Raises
-        ------
-        InvalidInput
-            It names no column of theirs, or mixes types.
+        Raises `InvalidInput`: it names no column of theirs, or mixes types.
         """
         scope = Scope(
             self.columns, self.known, zone, self.files.zone, self.files.decimal,
@@ -240,10 +237,7 @@ def bad_rows(rows: DataFrame, bad: str, weight: str) -> list[tuple[str, int]]:
 def check_bad(rows: Rows, session: SparkSession, found: Sequence[tuple[str, int]]) -> None:
     """Refuse wrong rows, values that are not of their declared type, bytes that are no text.
 
-    Parameters
-    ----------
-    found
-        As `bad_rows` gives them.
+    `found`: as `bad_rows` gives them.
     """
     files = rows.files
     bads = [_Bad.of(first, count) for first, count in found]
@@ -428,10 +422,7 @@ def _torn(files: Files) -> str:
 def _place_of(text: str, files: Files, file: str, *, whole: bool = True) -> str:
     """Return a file, and the number of the first line like a text if it is local.
 
-    Parameters
-    ----------
-    whole
-        Whether the text is a line, or the beginning of one, and not a value in it.
+    `whole`: whether the text is a line, or the beginning of one, and not a value in it.
     """
     if whole and not files.wide:
         for path in local_files([f"file://{file}"] if file.startswith("/") else []):
@@ -747,17 +738,10 @@ def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, i
     Rows of the table with the same key become one, the least by its columns in order; rows without
     key are left out.
 
-    Returns
-    -------
-    tuple
-        The rows with the table's columns as ``name.column``; how many rows the table has; how
+    Returns the rows with the table's columns as ``name.column``; how many rows the table has; how
         many of these were dropped for having the key of another.
-
-    Raises
-    ------
-    InvalidInput
-        The keys cannot be computed or are not of one type, or a value of the table is not of its
-        declared type.
+    Raises `InvalidInput`: the keys cannot be computed or are not of one type, or a value of the
+        table is not of its declared type.
     """
     pairs = [(rows.compute(a, zone), table.compute(b, zone)) for a, b in join.on]
     _check_alike(join, [(a.kind, b.kind) for a, b in pairs])

@@ -133,24 +133,11 @@ def sum_up(
     asked (grouping sets), so that a hot key, or null, leaves the task as one row. The sums of all
     tasks are put together by `experiments.traces.sums`.
 
-    Parameters
-    ----------
-    session
-        With UTC as its time zone.
-    job, events
-        The description, and which of its recordings.
-    paths
-        What Spark is to read: of ``clicks``, and of the tables looked up as ``clicks.users``.
-    uri
-        Of the sums.
-    open_from
-        First bucket that still takes events, where periods are closed one after another; moments
-        are then stored as ``moment``, so that the latest can be determined.
-
-    Raises
-    ------
-    InvalidInput
-        Columns and expressions do not fit together.
+    `session`: with UTC as its time zone.
+    `paths`: what Spark is to read: of ``clicks``, and of the tables looked up as ``clicks.users``.
+    `open_from`: first bucket that still takes events, where periods are closed one after another;
+        moments are then stored as ``moment``, so that the latest can be determined.
+    Raises `InvalidInput`: columns and expressions do not fit together.
     """
     wanted = [e for e in (events.time, events.arrival) if e]
     for spec in job.operators:
@@ -397,12 +384,7 @@ _KEY = (*_GROUP, "key")
 class Tables:
     """Answers questions about the sums of recordings, and writes the tables of a trace.
 
-    Parameters
-    ----------
-    job
-        The description.
-    scratch
-        Folder for what does not fit into memory.
+    `scratch`: folder for what does not fit into memory.
     """
 
     def __init__(self, job: Job, scratch: Path) -> None:
@@ -462,10 +444,7 @@ class Tables:
     def write(self, name: str, path: Path) -> bool:
         """Write one of `experiments.traces.folder.TABLES`; False where the job has none.
 
-        Raises
-        ------
-        TablesLost
-            Memory or disks do not hold it.
+        Raises `TablesLost`: memory or disks do not hold it.
         """
         query = getattr(self, f"_{name}")()
         if query is not None:
@@ -562,18 +541,13 @@ class Tables:
     def judge(self, session: SparkSession) -> dict[str, Any]:
         """Count what became of the events of the last recording; refuse values that cannot be.
 
-        Returns
-        -------
-        dict
-            ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), the
-            ``latest`` moment in microseconds, where it is stored, the events of all ``files``, and
-            for every operator the events without key, cost and state, for every edge those without
-            rate; for every joined table its rows, those dropped, and the events without a match.
-
-        Raises
-        ------
-        InvalidInput
-            A value is not of its declared type, or a cost, rate or state is negative.
+        Returns ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None),
+            the ``latest`` moment in microseconds, where it is stored, the events of all ``files``,
+            and for every operator the events without key, cost and state, for every edge those
+            without rate; for every joined table its rows, those dropped, and the events without a
+            match.
+        Raises `InvalidInput`: a value is not of its declared type, or a cost, rate or state is
+            negative.
         """
         sums, table = self.recordings[-1], f"sums{len(self.recordings) - 1}"
         rows = self._ask(

@@ -120,12 +120,8 @@ class Feed:
     ) -> Following | None:
         """Return how far a trace is after these files.
 
-        Parameters
-        ----------
-        periods
-            All of it.
-        latest
-            By recording that was read: its latest event, in microseconds since 1970.
+        `periods`: all of it.
+        `latest`: by recording that was read: its latest event, in microseconds since 1970.
         """
         told = self.following
         if told is None:
@@ -295,10 +291,7 @@ def run_trace(
 def ready(job: Job, master: str, paths: Mapping[str, str] | None) -> tuple[Job, Mapping[str, str]]:
     """Return a job with other paths for its recordings, and these.
 
-    Raises
-    ------
-    InvalidInput
-        The master is none, or there is no such recording.
+    Raises `InvalidInput`: the master is none, or there is no such recording.
     """
     check_master(master)
     given = dict(paths or {})
@@ -342,10 +335,7 @@ Places = dict[str, Found]
 def find_all(job: Job, given: Mapping[str, str], *, may_come: bool = False) -> Places:
     """Return where all files are that a job description names.
 
-    Raises
-    ------
-    InvalidInput
-        With everything that is missing.
+    Raises `InvalidInput`: with everything that is missing.
     """
     found: Places = {}
     problems: list[Problem] = []
@@ -391,10 +381,7 @@ def add(
 ) -> TraceFolder:
     """Trace what a feed holds, together with the sums of its older trace.
 
-    Raises
-    ------
-    InvalidInput, SparkFailed
-        As `run_trace`.
+    Raises `InvalidInput, SparkFailed`: as `run_trace`.
     """
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")

@@ -125,10 +125,7 @@ _NAMED = 3
 def suspicions(instance: Instance) -> list[Problem]:
     """Look for what a person would want to be asked about.
 
-    Returns
-    -------
-    list of Problem
-        Path, value, reason and what to look at; empty when nothing is odd.
+    Returns path, value, reason and what to look at; empty when nothing is odd.
     """
     checks = (_resources, _nodes, _tasks, _traffic, _sets, _current, _limits, _models)
     return [problem for check in checks for problem in check(instance)]

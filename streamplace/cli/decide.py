@@ -107,10 +107,7 @@ def run(args: argparse.Namespace) -> int:
 def step(policy: Policy, state: dict[str, Any], instance: Instance, now: float) -> Decision:
     """Ask a policy for what a plan can hold.
 
-    Raises
-    ------
-    InvalidInput
-        It splits key groups.
+    Raises `InvalidInput`: it splits key groups.
     """
     decision = decide(policy, state, instance, now)
     planned = decision.planned

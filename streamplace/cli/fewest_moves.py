@@ -187,10 +187,7 @@ class Asking:
     def budgeted(self, moves: int, seconds: float, *, exact: bool = False) -> Result | None:
         """Return the best plan with so many moves, for the same objective; ``None`` for no method.
 
-        Parameters
-        ----------
-        exact
-            Whether an exact method is to have all the time, where there is one.
+        `exact`: whether an exact method is to have all the time, where there is one.
         """
         # leaving nodes stay empty: moves are saved elsewhere
         limited = moving_at_most(self.emptied, moves)
@@ -244,17 +241,8 @@ def fewest_within(asking: Asking, share: float) -> tuple[Result, Fewest | None]:
     Moves are left out one by one; an exact method is asked for the fewest directly, where the
     objective can be written as a limit; what that leaves open is closed by budgets, halved.
 
-    Parameters
-    ----------
-    asking
-        The result, and how others are asked for.
-    share
-        Of the best objective.
-
-    Raises
-    ------
-    InvalidInput
-        No task has a current node, so that there are no moves.
+    `share`: of the best objective.
+    Raises `InvalidInput`: no task has a current node, so that there are no moves.
     """
     check_moves(asking.instance, "--fewest-moves-within", f"{100 * share:g}%")
     result = asking.result
@@ -375,10 +363,7 @@ class _Search:
 def check_moves(instance: Instance, flag: str, value: str) -> None:
     """Refuse to count moves where no task is anywhere now.
 
-    Raises
-    ------
-    InvalidInput
-        That is so.
+    Raises `InvalidInput`: that is so.
     """
     if instance.tasks.node.max(initial=-1) < 0:
         remedy = "give tasks their present `node`"
@@ -416,10 +401,7 @@ def curve_of(asking: Asking, by: str) -> Curve:
     The highest rate is asked for with fewer moves, too: a rate is held by its bottleneck, so
     that undoing single moves of the best plan reports little.
 
-    Raises
-    ------
-    InvalidInput
-        There are no moves, as no task has a current node.
+    Raises `InvalidInput`: there are no moves, as no task has a current node.
     """
     check_moves(asking.instance, "--curve", by)
     points = asking.points()

@@ -424,10 +424,7 @@ def certified(args: argparse.Namespace, instance: Instance, result: Result, busy
 def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result:
     """Solve again with another solver, or another exact method where the method has one only.
 
-    Raises
-    ------
-    SolverError
-        A plan of one is better than the bound of the other.
+    Raises `SolverError`: a plan of one is better than the bound of the other.
     """
     again = None
     if result.objective is not None:

@@ -86,12 +86,8 @@ def tell_verdict(
 ) -> int:
     """Report whether a cluster is as planned, and return the exit status.
 
-    Parameters
-    ----------
-    verdict
-        ``None`` where nothing was submitted.
-    work
-        Of a submission: what `--json` reports beside the verdict.
+    `verdict`: ``None`` where nothing was submitted.
+    `work`: of a submission: what `--json` reports beside the verdict.
     """
     if args.json:
         found = None if verdict is None else verdict.to_dict()

@@ -112,10 +112,7 @@ def _solve(name: str) -> tuple[bool, float, bool]:
 
     With traffic and limits other kernels are used, and some for a single objective.
 
-    Returns
-    -------
-    tuple
-        Whether any suits it, the seconds, and whether what was compiled is there for others.
+    Returns whether any suits it, the seconds, and whether what was compiled is there for others.
     """
     from optim.methods.registry import get_method
     from optim.util import compiled, progress

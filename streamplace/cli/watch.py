@@ -86,10 +86,8 @@ def run(args: argparse.Namespace) -> int:
 def watch(args: argparse.Namespace, system: System) -> int:
     """Look at a system every so many seconds; a look that fails is reported, the next one is made.
 
-    Raises
-    ------
-    InvalidInput
-        The first look fails, plans cannot be carried out, or another controller is there.
+    Raises `InvalidInput`: the first look fails, plans cannot be carried out, or another controller
+        is there.
     """
     command = [] if args.apply is None else shlex.split(args.apply)
     if args.apply and not command:

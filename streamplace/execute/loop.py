@@ -63,10 +63,7 @@ class System(ABC):
     def look(self) -> Instance:
         """Import what runs.
 
-        Raises
-        ------
-        InvalidInput
-            It cannot be.
+        Raises `InvalidInput`: it cannot be.
         """
         made = import_instance(
             self.name, [self.url], self.options, limits=self.limits, timeout=self.timeout
@@ -83,10 +80,7 @@ class System(ABC):
     def apply(self, instance: Instance, plan: Plan) -> str | None:
         """Carry a plan out; return what is not as planned at the end, ``None`` where all is.
 
-        Raises
-        ------
-        InvalidInput
-            It does not fit the system as it is now; nothing was changed.
+        Raises `InvalidInput`: it does not fit the system as it is now; nothing was changed.
         """
         exported = export_plan(self.name, instance, plan)
         with tempfile.TemporaryDirectory(prefix=f"streamplace-{self.name}-") as folder:
@@ -110,10 +104,7 @@ class System(ABC):
     def check_apply(self) -> None:
         """Refuse to begin where plans cannot be carried out.
 
-        Raises
-        ------
-        InvalidInput
-            They cannot.
+        Raises `InvalidInput`: they cannot.
         """
         return
 
@@ -237,10 +228,7 @@ class Loop:
     def alone(self) -> Iterator[None]:
         """Keep every other controller from this folder.
 
-        Raises
-        ------
-        InvalidInput
-            One has it, or the folder cannot be made.
+        Raises `InvalidInput`: one has it, or the folder cannot be made.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -256,10 +244,7 @@ class Loop:
     def look(self) -> Told:
         """Look once, decide, and carry out.
 
-        Raises
-        ------
-        InvalidInput
-            The look failed, or the policy: nothing was decided or changed.
+        Raises `InvalidInput`: the look failed, or the policy: nothing was decided or changed.
         """
         state = self._state()
         instance = self.system.look()
@@ -308,10 +293,7 @@ class Loop:
     def recover(self) -> str | None:
         """Find a change that was begun and not ended, and finish or revert it; say what was done.
 
-        Raises
-        ------
-        InvalidInput
-            The look failed, or the change can be neither finished nor reverted.
+        Raises `InvalidInput`: the look failed, or the change can be neither finished nor reverted.
         """
         begun = self._journal.open_change()
         if begun is None:
@@ -423,10 +405,7 @@ class Journal:
     def open_change(self) -> Begun | None:
         """Return the change that has no end.
 
-        Raises
-        ------
-        InvalidInput
-            The file, or the journal, is damaged.
+        Raises `InvalidInput`: the file, or the journal, is damaged.
         """
         if not self._change.exists():
             return None

@@ -172,10 +172,7 @@ class Explanation:
 def why_infeasible(instance: Instance, seconds: float) -> Explanation:
     """Find out whether an instance has a plan; where it has none, why and what would help.
 
-    Parameters
-    ----------
-    seconds
-        For all of it; where there is a plan a good part of it is left.
+    `seconds`: for all of it; where there is a plan a good part of it is left.
     """
     warm_up()
     began = time.perf_counter()
@@ -211,15 +208,7 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
 def why_no_plan(
     instance: Instance, result: Result, asked: Settings
 ) -> tuple[Result, Explanation | None]:
-    """Return a result with the rules that clash, and what would help, as found within a second.
-
-    Parameters
-    ----------
-    instance, asked
-        What was solved, and how.
-    result
-        That there is no plan.
-    """
+    """Return a result with the rules that clash, and what would help, as found within a second."""
     solved = without_plan(instance, result, asked)
     if solved is None or (asked.target_rate is not None and clashes_of_threads(solved)):
         return result, None  # the reasons state it at the rate
@@ -241,16 +230,11 @@ def why_plan(
 ) -> Explanation:
     """Say what each move of a plan is worth and what binds.
 
-    Parameters
-    ----------
-    method
-        What made the plan; moves are judged by what it optimises, unless an `objective` is named.
-    node
-        (T,) node indices.
-    slot
-        (T,) slots, where the plan decides them.
-    worths
-        Whether moves are judged, each with as many steps as there are tasks.
+    `method`: what made the plan; moves are judged by what it optimises, unless an `objective` is
+        named.
+    `node`: (T,) node indices.
+    `slot`: (T,) slots, where the plan decides them.
+    `worths`: whether moves are judged, each with as many steps as there are tasks.
     """
     began = time.perf_counter()
     evaluation = evaluate_indices(instance, node, slot)
@@ -440,12 +424,8 @@ def priced(
     What it buys is the objective of a plan that was found, and judged by the referee, with that
     limit raised, against the plan's; 0 where none better was found, which proves nothing.
 
-    Parameters
-    ----------
-    result
-        Of the plan: solved again is by the same method and seed.
-    seconds
-        For all of it.
+    `result`: of the plan: solved again is by the same method and seed.
+    `seconds`: for all of it.
     """
     assert found.objective is not None
     assert found.evaluation is not None

@@ -228,21 +228,11 @@ def course_of(changed: Instance, aim_: Aim, method: str | None, asked: Settings)
 
     Where options or a solver go with the method that was asked for, no other will do.
 
-    Parameters
-    ----------
-    changed
-        The instance after the changes.
-    aim_
-        Of the case as it is.
-    method
-        The method that was asked for; ``None`` or `PORTFOLIO` where none was.
-    asked
-        As `solve` takes it.
-
-    Raises
-    ------
-    InvalidInput
-        No method suits that may be taken; `UnsuitableMethod`, a kind of it, with the reasons.
+    `aim_`: of the case as it is.
+    `method`: the method that was asked for; ``None`` or `PORTFOLIO` where none was.
+    `asked`: as `solve` takes it.
+    Raises `InvalidInput`: no method suits that may be taken; `UnsuitableMethod`, a kind of it, with
+        the reasons.
     """
     bound = bool(asked.options) or asked.solver is not None
     relaxed = asked_of(changed, asked.ignore, asked.target_rate)
@@ -310,19 +300,9 @@ def solve_pinned(
 ) -> Result:
     """Solve a changed instance for the aim of the case as it is.
 
-    Parameters
-    ----------
-    changed
-        The instance after the changes.
-    aim_
-        Of the case as it is (`aim_of`); ``None`` to solve it as any instance.
-    method, asked
-        As `solve` takes them.
-
-    Returns
-    -------
-    Result
-        Its `departs` says where method or objective had to be another.
+    `aim_`: of the case as it is (`aim_of`); ``None`` to solve it as any instance.
+    `method`, `asked`: as `solve` takes them.
+    Returns its `departs` says where method or objective had to be another.
     """
     if aim_ is None:
         return solve(changed, method, asked)

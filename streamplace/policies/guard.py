@@ -143,12 +143,8 @@ _MOST = 64 << 20
 class StateFile:
     """The state of a policy.
 
-    Parameters
-    ----------
-    path
-        The file; it is made by the first `save`.
-    policy
-        As ``--policy`` has it, with what else decides on the meaning of the state.
+    `path`: the file; it is made by the first `save`.
+    `policy`: as ``--policy`` has it, with what else decides on the meaning of the state.
     """
 
     def __init__(self, path: str | Path, policy: str) -> None:
@@ -158,10 +154,7 @@ class StateFile:
     def held(self) -> Iterator[None]:
         """Keep every other controller from the state.
 
-        Raises
-        ------
-        InvalidInput
-            One has it.
+        Raises `InvalidInput`: one has it.
         """
         if self.path.is_dir():
             raise InvalidInput(Problem("--state", str(self.path), "is a folder", "name a file"))
@@ -176,10 +169,7 @@ class StateFile:
     def load(self) -> State:
         """Return the state; ``{}`` where there is no file.
 
-        Raises
-        ------
-        InvalidInput
-            The file is no state, or that of another policy.
+        Raises `InvalidInput`: the file is no state, or that of another policy.
         """
         if not self.path.exists():
             return {}

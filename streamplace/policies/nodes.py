@@ -73,20 +73,11 @@ def on_cluster(
     Added nodes are like the one they are copies of: its capacity and background, and a task allowed
     there is allowed on them. Links keep the nodes they list.
 
-    Parameters
-    ----------
-    instance
-        As recorded, or as it was before its nodes changed.
-    cluster
-        The nodes.
-    load
-        (T, R) measured loads.
-    node
-        (T,) current place, index in the cluster.
-    limits
-        With the budgets that hold.
-    slot
-        (T,) current slot; none where left out.
+    `instance`: as recorded, or as it was before its nodes changed.
+    `load`: (T, R) measured loads.
+    `node`: (T,) current place, index in the cluster.
+    `limits`: with the budgets that hold.
+    `slot`: (T,) current slot; none where left out.
     """
     base = np.array(cluster.base, dtype=np.int64)
     slot = np.full(len(node), -1, dtype=np.int32) if slot is None else slot
@@ -281,12 +272,8 @@ def collocated_traffic(instance: Instance, deployment: Deployment) -> float:
 def node_loads(instance: Instance, deployment: Deployment, costs: CostModel) -> Floats:
     """(N,) load of the first resource: background, key groups, serialisation and merging.
 
-    Parameters
-    ----------
-    instance
-        With the loads of the key groups as they are without serialisation.
-    deployment, costs
-        What runs where, and what crossing traffic costs.
+    `instance`: with the loads of the key groups as they are without serialisation.
+    `deployment`, `costs`: what runs where, and what crossing traffic costs.
     """
     parts = deployment.shares * instance.tasks.load[:, :1]
     parts += crossing_load(instance, deployment, costs)

@@ -38,10 +38,7 @@ def attempt(
 ) -> tuple[Result | None, str]:
     """Solve without the limits that the method ignores: its result, or none, and why no plan.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        It was interrupted.
+    Raises `KeyboardInterrupt`: it was interrupted.
     """
     from optim.methods.solve import solve
 
@@ -74,10 +71,7 @@ class Planner(ABC):
     def check(self, instance: Instance) -> None:
         """Refuse an instance that cannot be planned, before anything starts.
 
-        Raises
-        ------
-        UnsuitableMethod, InvalidInput
-            It lacks what the method cannot do without.
+        Raises `UnsuitableMethod, InvalidInput`: it lacks what the method cannot do without.
         """
         return
 
@@ -85,12 +79,8 @@ class Planner(ABC):
     def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Plan for measured loads.
 
-        Parameters
-        ----------
-        memory
-            What the last call left.
-        seed, now
-            Of everything random; seconds.
+        `memory`: what the last call left.
+        `seed`, `now`: of everything random; seconds.
         """
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
@@ -172,13 +162,10 @@ class Trigger(Planner):
     ) -> Planned:
         """Make a fresh plan, and take it if it is worth it.
 
-        Parameters
-        ----------
-        judge
-            Says of a fresh deployment whether it is taken, and why.
-        memory, otherwise
-            What is remembered where it is carried out, and where it is not taken. A plan that is
-            taken and held back from outside is asked for again: all is as before then.
+        `judge`: says of a fresh deployment whether it is taken, and why.
+        `memory`, `otherwise`: what is remembered where it is carried out, and where it is not
+            taken. A plan that is taken and held back from outside is asked for again: all is as
+            before then.
         """
         fresh = self.planner.plan(instance, {}, seed, 0.0)
         if fresh.deployment is None:

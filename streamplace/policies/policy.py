@@ -181,10 +181,7 @@ class Decision:
 def judged(instance: Instance, plan: Plan | None = None) -> Evaluation | None:
     """Return the referee's verdict on a plan, or on what runs; ``None`` where a task has no node.
 
-    Raises
-    ------
-    InvalidInput
-        The plan is of another instance.
+    Raises `InvalidInput`: the plan is of another instance.
     """
     if plan is None:
         if (instance.tasks.node < 0).any():
@@ -220,14 +217,7 @@ class Registered(ABC):
     def make(self, options: Mapping[str, Any], seed: int, time_limit: float | None) -> Any:
         """Return a `Policy`, or a planner that `Algorithm1` asks.
 
-        Parameters
-        ----------
-        options
-            Typed values.
-        seed
-            Of everything random.
-        time_limit
-            Seconds of a plan.
+        `time_limit`: seconds of a plan.
         """
 
 
@@ -303,10 +293,7 @@ def remembered(
 ) -> Any:
     """Return a number of a policy's memory; the default for none, and for null.
 
-    Raises
-    ------
-    InvalidInput
-        What stands there is none.
+    Raises `InvalidInput`: what stands there is none.
     """
     value = memory.get(name)
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):

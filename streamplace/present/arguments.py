@@ -27,10 +27,7 @@ T = TypeVar("T", Instance, Plan)
 def load_instance(name: str) -> Instance:
     """Read and validate an instance from a file, or from standard input for ``-``.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, or its content cannot be taken.
+    Raises `InvalidInput`: the file cannot be read, or its content cannot be taken.
     """
     return _loaded(Instance, name)
 
@@ -38,10 +35,7 @@ def load_instance(name: str) -> Instance:
 def load_plan(name: str) -> Plan:
     """Read a plan from a file, or from standard input for ``-``.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, or its content cannot be taken.
+    Raises `InvalidInput`: the file cannot be read, or its content cannot be taken.
     """
     return _loaded(Plan, name)
 
@@ -173,13 +167,8 @@ def declare(
 ) -> argparse.Action:
     """Add an argument.
 
-    Parameters
-    ----------
-    name
-        As the help shows it: ``-o, --output FILE``, ``--quiet``, or ``PLAN`` for a positional one.
-        An option of which neither a value nor choices nor an action is named is a switch.
-    help, type, default, more
-        As argparse has them.
+    `name`: as the help shows it: ``-o, --output FILE``, ``--quiet``, or ``PLAN`` for a positional
+        one. An option of which neither a value nor choices nor an action is named is a switch.
     """
     # flags end with the first word without a comma; what follows is the metavar
     flags, metavar = re.fullmatch(r"(.*?[^,])(?: (.*))?", name).groups()  # type: ignore[union-attr]
@@ -238,10 +227,7 @@ def add_option(parser: argparse.ArgumentParser, what: str, name: str = "--option
 def one_document(as_json: bool, output: object) -> None:
     """Refuse ``--json`` where the document itself goes to standard output.
 
-    Raises
-    ------
-    InvalidInput
-        Both are asked for.
+    Raises `InvalidInput`: both are asked for.
     """
     if as_json and not output:
         raise InvalidInput(

@@ -82,11 +82,8 @@ class Style:
 def styles(contestants: Iterable[tuple[str, str]]) -> dict[str, Style]:
     """Give every contestant a style: the colour of its method, dashes and a marker a variant.
 
-    Parameters
-    ----------
-    contestants
-        Pairs of contestant and method; of methods without a colour of their own, and of those
-        whose colour another one has, the first get what is left.
+    `contestants`: pairs of contestant and method; of methods without a colour of their own, and of
+        those whose colour another one has, the first get what is left.
     """
     pairs = list(contestants)
     methods = list(dict.fromkeys(method for _, method in pairs))
@@ -122,14 +119,8 @@ def canvas(
 ) -> Iterator[tuple[Figure, Any]]:
     """Give a figure with axes one below the other; a list of them where there are several.
 
-    Parameters
-    ----------
-    panels
-        How many.
-    title
-        Above them.
-    size
-        Width and height in inches of 72 px; if not given, what so many panels need.
+    `title`: above them.
+    `size`: width and height in inches of 72 px; if not given, what so many panels need.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -59,10 +59,7 @@ def write_stdout(text: str) -> None:
 def write_document(output: str | None, text: str) -> None:
     """Write a document to a file, or to standard output for ``-``; without a name nowhere.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be written.
+    Raises `InvalidInput`: the file cannot be written.
     """
     from optim.util.files import write_atomic
 

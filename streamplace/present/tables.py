@@ -593,16 +593,9 @@ class ProgressLine:
     On a terminal one line is rewritten; elsewhere lines get sparser as time goes on, so that a
     log of an hour has some twenty.
 
-    Parameters
-    ----------
-    objective, unit
-        What is being found, and its unit with a space before it, or nothing.
-    reference
-        What its gap is in percent of, where it is (`Figure.gap`).
-    stream
-        Where to write; standard error if not given.
-    hint
-        Said once when a run that has a plan takes long; nothing if empty.
+    `objective`, `unit`: what is being found, and its unit with a space before it, or nothing.
+    `reference`: what its gap is in percent of, where it is (`Figure.gap`).
+    `hint`: said once when a run that has a plan takes long; nothing if empty.
     """
 
     def __init__(
