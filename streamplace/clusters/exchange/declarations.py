@@ -365,21 +365,25 @@ def _costs(text: str) -> dict[str, float]:
     return {"out": values[0], "in": values[-1]}
 
 
-def weigh(nodes: Sequence[dict[str, Any]], resource: str, ledger: Ledger) -> None:
+def weigh(
+    nodes: Sequence[dict[str, Any]], tasks: Sequence[dict[str, Any]], resource: str, ledger: Ledger
+) -> None:
     """Give nodes of unequal capacity a ``weight``, so that an even plan fills them alike.
 
     Nothing is done where capacities are equal, or one that stays has none: a share of nothing known
-    would be a guess.
+    would be a guess. Tasks that load nothing with it are warned of: then nothing can be balanced.
 
     Parameters
     ----------
-    nodes
+    nodes, tasks
         Of a document that is being made.
     resource
         The balanced one.
     ledger
         Takes the reading.
     """
+    if not any(task["load"].get(resource) for task in tasks):
+        ledger.warn(f"no task has any {resource}: every placement is as even as any other")
     told = [node.get("capacity", {}).get(resource) for node in nodes]
     known = [own for own, node in zip(told, nodes, strict=True) if not node.get("leaving")]
     # weight = capacity / largest capacity of a node that stays

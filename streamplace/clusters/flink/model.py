@@ -414,7 +414,7 @@ def build_document(
         for m in managers
     ]
     ledger.check()
-    weigh(nodes, resources[0], ledger)
+    weigh(nodes, tasks, resources[0], ledger)
     return {
         "format": INSTANCE_FORMAT,
         "name": ("flink " + " ".join(sorted(job.name for job in jobs)))[:200],
@@ -594,6 +594,9 @@ def _node(
         ledger.warn(f"{manager.id} reports no cores: its CPU is unbounded ({remedy})")
     capacity = {**({"cpu": cores} if cores else {}), **({} if room is None else {"slot": room})}
     entry = {"id": manager.id, "capacity": capacity, **hosts.describe(manager)}
+    if manager.blocked is True:
+        entry["leaving"] = True
+        ledger.warn(f"{manager.id} is blocked: Flink gives it no subtasks: leaving")
     return {**entry, "background": {"cpu": background}} if background else entry
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 UNUSED = words(
     """
     accumulated-busy-time accumulated-idle-time aggregated application-id assignedTasks attempt
-    blocked caching dataPort description duration end-time endpoint exchange freeMemory freeSlots
+    caching dataPort description duration end-time endpoint exchange freeMemory freeSlots
     hardware isStoppable jid jmxPort job-configuration job-type jobType last-modification
     lastHeartbeat local_strategy location managedMemory maxParallelism memoryConfiguration metrics
     name networkMemory now num operator operator_strategy optimizer_properties
@@ -322,6 +322,7 @@ class TaskManager(_Page):
     freeResource: _Resource | None = None
     hardware: _Resource | None = None
     cpuCores: MaybeNumber = None
+    blocked: Any = False
 
     @property
     def configured(self) -> float | None:

@@ -54,12 +54,13 @@ def document_of(
     ]
     resources = _resources(cluster, operation, balance, asked)
     nodes = _nodes(cluster, asked, operation, resources, ledger)
-    weigh(nodes, resources[0], ledger)
     if sum(len(r.allowed or ()) for a in asked for r in a.replicas) > MOST_ALLOWED:
         reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
         raise InvalidInput(Problem("topics.txt", len(asked), reason, "take --option topics=…"))
     _note(cluster, asked, operation, ledger)
     leadership = operation.mode in LEADING_MODES
+    tasks = [task for a in asked for task in _tasks(cluster, a, resources, leadership)]
+    weigh(nodes, tasks, resources[0], ledger)
     driven = [r for r in resources if r not in ("disk", COUNT, LEADERS)]
     return {
         "format": INSTANCE_FORMAT,
@@ -72,7 +73,7 @@ def document_of(
         **({"rate_driven": driven} if driven else {}),
         "nodes": nodes,
         "operators": [{"id": topic} for topic in sorted({a.partition.topic for a in asked})],
-        "tasks": [task for a in asked for task in _tasks(cluster, a, resources, leadership)],
+        "tasks": tasks,
         "sets": [] if leadership else _sets(cluster, asked),
     }
 

@@ -90,7 +90,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         supervisors, topologies = cluster.read(request.options["topology"])
     ledger.check()
     wanted = request.options["topology"]
-    there = listed(sorted({topology.name for topology in topologies}), 5)
+    there = listed(sorted({f"{t.name} ({t.status or 'ACTIVE'})" for t in topologies}), 5)
     topologies = _chosen(topologies, wanted, ledger)
     # names become the ids of topologies, so that each may be there once
     names: dict[str, str] = {}
@@ -102,7 +102,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if not topologies:
         what = f"topology {wanted!r}" if wanted else "page of an active topology (spouts and bolts)"
         remedy = "save /api/v1/topology/ID too, or import from nimbus://HOST:PORT while it runs"
-        if wanted and there:
+        if there:
             remedy = f"there is {there}; to take another one, {remedy}"
         ledger.problem("SOURCE", None, f"holds no {what}", remedy)
     if not supervisors:

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from streamplace.clusters.storm.pages import Supervisor, Topology
 
 
+_FULL = 2.0
+"""Capacity from which on a warning is due; 1 is all the time, which samples exceed a little."""
 _MEMORY, _CPU = 128.0, 10.0
 """What Storm takes a component to need that says nothing: MB, percent of a core."""
 FIRST_PORT = 6700
@@ -257,16 +259,19 @@ def build_document(
             traffic += _pairs(topology, edge, ends)
         sets += sets_of(topology, prefix, ledger)
     _note_loads(topologies, cpu, ledger)
+    _warn_of_odd(topologies, streams, ledger)
     resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
     if cpu != "process":
         ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
+    nodes = _nodes(supervisors, topologies, ports, resources, ledger)
+    weigh(nodes, tasks, resources[0], ledger)
     return {
         "format": INSTANCE_FORMAT,
         "name": "storm " + " ".join(sorted(t.name for t in topologies))[:200],
         "units": {"cpu": "percent of a core", "memory": "MB", "rate": "tuples/s"},
         "labels": {"system": "storm"},
         "resources": resources,
-        "nodes": _nodes(supervisors, topologies, ports, resources, ledger),
+        "nodes": nodes,
         "topologies": [_numbers(topology, ledger) for topology in topologies],
         "operators": operators,
         "tasks": tasks,
@@ -330,6 +335,21 @@ def _note_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
     if silent.total():
         names = listed(sorted(+silent), 5)
         ledger.warn(f"no CPU figure for {silent.total()} executors ({names}): counted as 0")
+
+
+def _warn_of_odd(topologies: list[Topology], streams: list[dict[str, Any]], ledger: Ledger) -> None:
+    """Warn of streams that stand still, of executors without a worker, and of odd capacities."""
+    if streams and not any(stream["rate"] for stream in streams):
+        ledger.warn("nothing flows: loads and rates are those of standing still; import again")
+    parts = [part for topology in topologies for part in topology.components.values()]
+    reported = [(p, e) for p in parts for e in p.executors if not e.name.startswith("#")]
+    if lost := [p.name + e.name for p, e in reported if e.host is None]:
+        ledger.warn(f"{listed(lost, 5)} has no worker now: where it is is not known")
+    if odd := [f"{p.name}{e.name} {e.busy:g}" for p, e in reported if (e.busy or 0.0) > _FULL]:
+        ledger.warn(
+            f"a thread is busy at most all the time, and capacity is {listed(odd, 5)}: its figures "
+            "are of another time or unit (--option cpu=requested takes what components request)"
+        )
 
 
 def _pairs(topology: Topology, edge: Edge, ends: list[str]) -> list[list[Any]]:
@@ -455,8 +475,13 @@ def _nodes(
             "capacity": {r: offered[r] for r in resources if offered[r]},
             **_slots(ports[host]),
         }
+        if supervisor.blacklisted is True:
+            entry["leaving"] = True
+            ledger.warn(f"{host} is blacklisted: Storm gives it no workers: leaving")
         if not supervisor.cpu:
             ledger.warn(f"{host} reports no totalCpu: its CPU is unbounded")
+        if not supervisor.memory and "memory" in resources:
+            ledger.warn(f"{host} reports no totalMem: its memory is unbounded")
         used = {"cpu": supervisor.used_cpu, "memory": supervisor.used_memory}
         background = {}
         for r, (what, noun) in enumerate((("cpu", "CPU"), ("memory", "memory"))):
@@ -475,7 +500,6 @@ def _nodes(
     for host in (host for host in ports if host not in supervisors):
         ledger.warn(f"executors run on {host}, which the supervisor summary lacks: leaving")
         entries.append({"id": host, "leaving": True, **_slots(ports[host])})
-    weigh(entries, resources[0], ledger)
     return entries
 
 

@@ -506,7 +506,7 @@ class Live:
             host=told.supervisor_id if self.by_supervisor else told.host,
             slots=told.num_workers, slots_used=told.num_used_workers, used_cpu=told.used_cpu,
             cpu=offers.get("cpu.pcore.percent"), memory=offers.get("memory.mb"),
-            used_memory=told.used_mem,
+            used_memory=told.used_mem, blacklisted=bool(told.blacklisted),
         )  # fmt: skip
         if len(ports) == told.num_workers:
             made.ports = ports

@@ -44,7 +44,7 @@ UNUSED = words(
     :bolt :capacity :latency :link :sani-stream :stats :transferred :type :uptime_secs acked
     ackedLatency activeControllers assignedCpu assignedGenericResources assignedMemOffHeap
     assignedMemOnHeap assignedRegularOffHeapMemLimit assignedSharedOffHeapMemory
-    assignedSharedOnHeapMemory assignedTotalMem availCpu availGenericResources availMem blacklisted
+    assignedSharedOnHeapMemory assignedTotalMem availCpu availGenericResources availMem
     bolts boltStats bytesRead completeLatency componentErrors componentNumTasks componentType
     debug debug-exception-count emitted encodedBoltId encodedComponentId
     encodedExecutorId encodedId encodedSpoutId encodedTopologyId error errorHost errorLapsedSecs
@@ -311,17 +311,20 @@ class Supervisor(_Page):
     cpu: MaybeNumber = _spelt("totalCpu", "totalCPU")
     memory: MaybeNumber = _spelt("totalMem", "totalMemory")
     used_memory: MaybeNumber = _spelt("usedMem", "usedMemory")
+    blacklisted: Any = False
     ports: list[int] | None = filled()
 
     def with_another(self, other: Supervisor) -> Supervisor:
         """Return both as one; what only one of them offers is not known."""
         # fields alone: a page has more of a supervisor, texts among it
-        names = type(self).model_fields.keys() - {"host", "ports"}
+        names = type(self).model_fields.keys() - {"host", "ports", "blacklisted"}
         offers = {name: [getattr(self, name), getattr(other, name)] for name in names}
         for name in ("slots_used", "used_cpu", "used_memory"):
             offers[name] = [x or 0 for x in offers[name]]
         both = {name: None if None in two else sum(two) for name, two in offers.items()}
-        return self.model_copy(update=both | {"ports": None})
+        # Storm's list is of hosts
+        shut = self.blacklisted is True or other.blacklisted is True
+        return self.model_copy(update=both | {"ports": None, "blacklisted": shut})
 
 
 class Supervisors(_Page):

@@ -35,6 +35,7 @@ class Fake:
     """
 
     hosts: tuple[str, ...] = ("h1", "h2", "h3")
+    shut: tuple[str, ...] = ()
     slots: int = 2
     at: dict[str, tuple[str, int]] = field(default_factory=dict)
     scheduler: str = "streamplace.PlanScheduler"
@@ -65,6 +66,7 @@ class Fake:
             TYPES.SupervisorSummary(
                 host=host, uptime_secs=1, num_workers=self.slots, supervisor_id=f"id-{host}",
                 num_used_workers=sum(place == host for place, _ in used),
+                blacklisted=host in self.shut,
                 total_resources={"cpu.pcore.percent": 400.0, "memory.mb": 4096.0},
             )
             for host in self.hosts

@@ -19,6 +19,7 @@ from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange.sources import Imported, export_plan, import_instance
 from streamplace.clusters.flink.model import NO_PRICE
+from tests.streamplace.clusters import systems
 
 JOB = "ab" * 16
 LIFE = 1000.0
@@ -728,3 +729,11 @@ def test_now_is_the_sum_of_what_runs(
         assert not instance.tasks.load[dead].any()
         u, v, rate = instance.pairs
         assert not set(dead) & {*u[rate > 0].tolist(), *v[rate > 0].tolist()}
+
+
+def test_a_blocked_task_manager_gets_nothing(saved: Callable[..., str]) -> None:
+    documents = systems.flink()
+    documents["taskmanagers"]["taskmanagers"][1]["blocked"] = True
+    made = import_instance("flink", [saved(documents)])
+    assert made.instance.nodes.leaving.tolist() == [False, True]
+    assert any("is blocked: Flink gives it no subtasks" in text for text in made.ledger.warnings)

@@ -106,6 +106,12 @@ def test_ports_of_idle_slots(fake: Fake, url: str) -> None:
     assert labels == {"h1": "6700,+1", "h2": "6700,6701", "h3": "+1,+2"}
 
 
+def test_blacklisted_hosts_are_leaving(fake: Fake, url: str) -> None:
+    fake.shut = fake.hosts[:1]
+    nodes = imported(url).nodes
+    assert [nodes.ids[n] for n in nodes.leaving.nonzero()[0]] == list(fake.hosts[:1])
+
+
 def test_nodes_may_be_supervisors(url: str) -> None:
     instance = imported(url, ("node", "supervisor"))
     assert instance.nodes.ids == ("id-h1", "id-h2", "id-h3")

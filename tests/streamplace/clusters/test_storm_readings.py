@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -488,3 +489,43 @@ def test_rates_are_those_of_the_executors(
         {("in[1-1]", f"out[{k + 2}-{k + 2}]"): times * rate for k, (rate, _) in enumerate(bolts)}
     )
     assert instance.tasks.load[1:, 0].tolist() == pytest.approx([rate / 10 for rate, _ in bolts])
+
+
+def supervisor(documents: dict[str, Any], **more: Any) -> None:
+    documents["supervisor/summary"]["supervisors"][1] |= more
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda d: supervisor(d, blacklisted=True), "s2 is blacklisted: Storm gives it no workers"),
+        (
+            lambda d: supervisor(d, totalMem="NaN"),
+            "s2 reports no totalMem: its memory is unbounded",
+        ),
+        (
+            lambda d: d[f"{BASE}/component/out"]["executorStats"][0].update(host=None, port=None),
+            r"out\[2-2\] has no worker now",
+        ),
+        (
+            lambda d: d[f"{BASE}/component/out"]["executorStats"][0].update(capacity="35.000"),
+            r"busy at most all the time, and capacity is out\[2-2\] 35",
+        ),
+        (
+            lambda d: d[f"{BASE}/component/out"]["inputStats"][0].update(executed=0),
+            "nothing flows: loads and rates are those of standing still",
+        ),
+    ],
+)
+def test_what_changes_the_answer_is_used_or_warned_of(
+    change: Callable[[dict[str, Any]], Any], told: str, saved: Callable[..., str]
+) -> None:
+    bolt = executor(2, "s2", executed=600, capacity="0.500")
+    documents = pages([executor(1)], [bolt], 600)
+    documents[BASE]["bolts"][0]["requestedMemOnHeap"] = 128.0
+    before = import_instance("storm", [saved(documents)])
+    change(documents)
+    made = import_instance("storm", [saved(documents)])
+    (said,) = set(made.ledger.warnings) - set(before.ledger.warnings)
+    assert re.search(told, said)
+    assert made.instance.nodes.leaving.tolist() == [False, "blacklisted" in told]

@@ -196,3 +196,15 @@ def test_leaders_are_evened_without_copies_where_that_is_enough(
     assert result.evaluation is not None
     assert result.evaluation.load_distance == 0
     assert result.evaluation.migration_cost == 0
+
+
+def test_nothing_to_balance_is_said(tmp_path: Path) -> None:
+    """Topics without a byte, or without a rate: every plan is as even as any other."""
+    partitions = {"t-0": Line([1, 2], size=0), "t-1": Line([2, 1], size=0)}
+    folder = write_folder(tmp_path / "k", partitions)
+    made = import_instance("kafka", [str(folder)])
+    assert any(
+        "no task has any disk: every placement is as even" in x for x in made.ledger.warnings
+    )
+    counted = import_instance("kafka", [str(folder)], [("balance", "replicas")])
+    assert not any("no task has any" in text for text in counted.ledger.warnings)
