@@ -64,6 +64,7 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     if p["background"] >= p["utilisation"]:
         reason = f"leaves nothing to place at utilisation {p['utilisation']}"
         raise InvalidInput(Problem("background", p["background"], reason, "lower it"))
+    # a draw takes time in proportion to its operators
     draws = max(_LEAST_REDRAWS, min(_REDRAWS, _WORK // p["operators"]))
     for _ in range(draws):
         drawn = _draw(rng, name, p)
@@ -87,6 +88,7 @@ def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance
     background = _CAPACITY * rng.uniform(0, 2 * p["background"], nodes)
     streams = _streams(rng, count)
     rate = _rates(count, streams)
+    # loads of the operators differ up to fourfold, and come to the use asked for
     weight = rng.uniform(0.4, 1.6, count)
     demand = p["utilisation"] * _CAPACITY * nodes - background.sum()
     load = np.maximum(demand, 1.0) * weight / weight.sum()
@@ -130,8 +132,10 @@ def _streams(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
     streams = []
     for source in range(count - 1):
         later = np.arange(source + 1, count)
+        # only later operators are fed: the query has no cycle
         fan_out = min(int(rng.integers(1, 4)), len(later))
         for target in np.sort(rng.choice(later, size=fan_out, replace=False)):
+            # selectivities sum up to at most 1: an operator sends no more tuples than it receives
             share, size = float(rng.uniform(0.3, 1.0) / fan_out), float(rng.uniform(100, 1000))
             ends = {"from": f"o{source}", "to": f"o{target}", "_from": source}
             streams.append({**ends, "selectivity": share, "tuple_bytes": size})

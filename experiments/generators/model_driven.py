@@ -96,6 +96,7 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     operators = [{"id": f"t{i}", "model": kind} for i, kind in enumerate(kinds)]
     streams = []
     for i in range(1, p["tasks"]):
+        # selectivities 1 / count: each task receives about the input rate
         near = min(i, 20)
         count = min(near, int(rng.integers(1, p["fan_in"] + 1)))
         senders = sorted(i - 1 - rng.choice(near, count, replace=False))
@@ -110,6 +111,7 @@ def _build(name: str, edges: str, origin: str, p: Mapping[str, Any]) -> Instance
     operators = [{"id": ids[t], "model": _TASK[t[0]]} for t in letters]
     streams = [{"from": ids[a], "to": ids[b], "selectivity": 1.0} for a, b in pairs]
     if p["ends"]:
+        # the source feeds tasks that nothing flows into, the sink takes what flows nowhere
         fed, feeding = {b for _, b in pairs}, {a for a, _ in pairs}
         first = [ids[t] for t in letters if t not in fed]
         last = [ids[t] for t in letters if t not in feeding]

@@ -56,6 +56,7 @@ def build_scale_in(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
         raise InvalidInput(Problem("leaving", leaving, reason, "take fewer, or more nodes"))
     load, home = _cluster_loads(rng, p)
     chosen = rng.permutation(nodes)[: leaving + overloaded]
+    # scaled to the load of an overloaded node, the shares of its key groups kept
     for node in chosen[leaving:].tolist():
         here = home == node
         load[here] *= OVERLOADED / load[here].sum()
@@ -93,6 +94,7 @@ def build_joint(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> In
     check_tasks("key_groups", p["key_groups"], count)
     several = math.ceil(count / p["operators"] * (1 - p["one_to_one"] / 100.0))
     several *= p["rest"] == "pairs"
+    # key groups without one partner send to all of the other operator: that many pairs each
     pairs = p["operators"] // 2 * several**2
     if pairs > MAX_PAIRS:
         reason = f"gives about {pairs:,} pairs of key groups that talk, above {MAX_PAIRS:,}"
@@ -118,6 +120,7 @@ def _cluster_loads(rng: np.random.Generator, p: Mapping[str, Any]) -> tuple[Floa
     check_tasks("key_groups", p["key_groups"], p["nodes"] * p["key_groups"])
     load, home = even_key_groups(rng, p["nodes"], p["key_groups"], p["mean"], p["noise"])
     nodes = rng.choice(p["nodes"], _num_shifted(p), replace=False)
+    # half of the shifted nodes go down, the others up
     percent = np.where(np.arange(len(nodes)) < len(nodes) // 2, -p["varies"], p["varies"])
     return shift_nodes(rng, load, home, nodes, percent, p["mean"]), home
 
@@ -268,6 +271,7 @@ def shift_nodes(
         if not len(members):
             continue
         half = rng.choice(members, max(1, len(members) // 2), replace=False)
+        # percent of the mean load, in random parts on half of the key groups of the node
         part = rng.uniform(0.5, 1.5, len(half))
         moved = shifted[half] + change / 100.0 * mean * part / part.sum()
         shifted[half] = np.maximum(LEAST_LOAD, moved)
@@ -309,6 +313,7 @@ def one_to_one_job(
         targets += [down[:single], np.tile(rest, len(up) - single)]
         rates += [out[:single], np.repeat(out[single:] / len(rest), len(rest))]
     source, target, rate = (np.concatenate(part) for part in (sources, targets, rates))
+    # sorted pairs: the same traffic is the same instance, however it was drawn
     order = np.lexsort((target, source))
     rate = rate[order] * (100.0 / max(1e-300, rate.sum()))
     return operator, source[order], target[order], rate
@@ -355,6 +360,7 @@ def build_instance(
         limits={key: value for key, value in limits.items() if value is not None}, **more,
     )  # fmt: skip
     order = np.argsort(groups.operator, kind="stable")
+    # members of each operator, numbered in the order of the key groups (CSR)
     start = np.searchsorted(groups.operator[order], np.arange(operators + 1))
     member = np.empty(count, dtype=np.int32)
     member[order] = np.arange(count) - np.repeat(start[:-1], np.diff(start))

@@ -50,6 +50,7 @@ class _Job:
     def stream(self, a: str, b: str, send: Floats, receive: Floats, rate: float) -> None:
         """Add a stream whose senders and receivers have shares of its rate."""
         self.streams.append({"from": a, "to": b, "rate": round(rate, 6)})
+        # even streams need no entries: the format shares them out itself
         if np.ptp(send) == 0 and np.ptp(receive) == 0:
             return
         for i, x in enumerate(send.tolist()):
@@ -59,6 +60,7 @@ class _Job:
     def instance(self, name: str, origin: str, p: Mapping[str, Any], speeds: Floats) -> Instance:
         """Return the instance on nodes of these speeds, in all `utilisation` percent busy."""
         whole = self.load * 100.0 / p["utilisation"]
+        # no node is too small for the largest executor
         capacity = np.maximum(speeds / speeds.sum() * whole, self.largest)
         nodes = [
             {"id": f"n{i}", "capacity": {"cpu": round(c, 6)}, "slots": p["slots"]}
@@ -75,11 +77,13 @@ def _shares(rng: np.random.Generator, count: int, grouping: str, skew: float) ->
     """(count,) parts of a stream that its receivers get: equal, or by Zipf's law in any order."""
     if grouping == "shuffle":
         return np.full(count, 1.0 / count)
+    # Zipf's law: the k-th of the keys has weight k^−skew
     weight = np.arange(1, count + 1, dtype=np.float64) ** -skew
     return rng.permutation(weight / weight.sum())
 
 
 def _check_slots(p: Mapping[str, Any], executors: int) -> None:
+    # a topology has no more workers than executors
     needed = p["topologies"] * min(p["workers"], executors)
     if needed > p["nodes"] * p["slots"]:
         reason = f"is too few: {needed} workers need slots, {p['nodes']} nodes have {p['slots']}"
@@ -124,6 +128,7 @@ def build_cluster(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
     _check_slots(p, fewest)
     for t in range(p["topologies"]):
         count = p["components"]
+        # each component has one executor; the rest fall on them by chance
         sizes = 1 + rng.multinomial(p["executors"] - count, np.full(count, 1.0 / count))
         rate, out = np.zeros(count), [np.zeros(0)] * count
         feeders: list[list[int]] = [[]]

@@ -50,6 +50,7 @@ def community_pairs(rng: np.random.Generator, p: Mapping[str, Any]) -> Pairs:
     start = np.searchsorted(member[by_community], np.arange(member.max() + 2))
     first = rng.integers(0, tasks, round(tasks * p["degree"] / 2))
     size = np.diff(start)[member[first]]
+    # a uniform member of the community of the first task
     near = by_community[start[member[first]] + (rng.random(len(first)) * size).astype(np.int64)]
     far = rng.integers(0, tasks, len(first))
     return first, np.where(rng.random(len(first)) < p["inside"], near, far)
@@ -60,6 +61,7 @@ def geometric_pairs(rng: np.random.Generator, p: Mapping[str, Any]) -> Pairs:
     from scipy.spatial import cKDTree
 
     points = rng.random((p["tasks"], 2))
+    # mean number of points in a disc of this radius: tasks · π · r² = degree
     radius = np.sqrt(p["degree"] / (np.pi * p["tasks"]))
     found = cKDTree(points).query_pairs(radius, output_type="ndarray")
     return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64)
@@ -92,6 +94,7 @@ def check_ranges(p: Mapping[str, Any]) -> None:
 def _distinct(u: NDArray[np.int64], v: NDArray[np.int64], tasks: int) -> Pairs:
     """Drop pairs of a task with itself and second drawings of a pair."""
     low, high = np.minimum(u, v), np.maximum(u, v)
+    # one number for each unordered pair, so that unique() finds second drawings
     key = np.unique((low * tasks + high)[low != high])
     return key // tasks, key % tasks
 
@@ -106,6 +109,7 @@ def instance_of(
     """Put arrays into the tables of an instance that has only nodes."""
     resources = ["cpu", *(f"r{i}" for i in range(1, load.shape[1]))]
     share = rng.uniform(1 - p["unequal"], 1 + p["unequal"], p["nodes"])
+    # (N, R) load of each node if it were dealt out by size
     fair = np.outer(share / share.sum(), load.sum(axis=0))
     capacity = np.ceil(fair * p["slack"] * 1000) / 1000
     least = np.floor(fair * p.get("floor", 0.0) * 1000) / 1000

@@ -131,6 +131,7 @@ class _Slot:
         count = max(1, int(rate * seconds))
         rng = np.random.default_rng([seed, threads])
         self.arrivals = np.arange(count) / rate
+        # work of a tuple on the core: cpu · (1 + contention · (threads − 1))
         dearer = 1.0 + task.contention * (threads - 1)
         self.work = _times(rng, task.cpu * dearer, task.spread, count)
         self.waits = _times(rng, task.wait, task.spread, count)
@@ -170,6 +171,7 @@ class _Slot:
 
     def _advance(self, now: float, warm_up: float) -> None:
         """Add up core time, and threads times the time they hold a tuple."""
+        # time before the end of the warm-up does not count
         passed = max(0.0, now - max(self.clock, warm_up))
         self.worked += passed * self.core_busy
         self.held += passed * (self.threads - self.idle)
@@ -181,6 +183,7 @@ class _Slot:
             tuple_ = self.waiting.popleft()
             self.idle -= 1
             begin = max(now, self.outside_free)
+            # the outside starts one tuple each 1 / outside_rate seconds, in order of arrival
             self.outside_free = begin + 1.0 / self.task.outside_rate
             self._at(begin + float(self.waits[tuple_]), _ANSWERED, tuple_)
         if not self.core_busy and self.for_core:
@@ -195,6 +198,7 @@ class _Slot:
 def _times(rng: np.random.Generator, mean: float, spread: float, count: int) -> np.ndarray:
     if spread == 0 or mean == 0:
         return np.full(count, mean)
+    # gamma of this mean: its coefficient of variation is 1 / √shape
     shape = 1.0 / spread**2
     return rng.gamma(shape, mean / shape, count)
 
@@ -265,6 +269,7 @@ class _Running:
             for worker in self.workers:
                 worker.join()
         wall = time.perf_counter() - self.began
+        # processor time of the workers: of the process without that of the feeding thread
         own = (time.process_time() - busy) - (time.thread_time() - feeding)
         grown = max(0, _resident_bytes() - memory)
         if self.failed:
@@ -351,6 +356,7 @@ class TrialResult:
         steep, spread = slope(x, y), float(((x - x.mean()) ** 2).sum())
         if spread == 0:
             return math.inf
+        # standard error of a slope: √(Σ residual² / (n − 2) / Σ (x − mean)²)
         off = y - y.mean() - steep * (x - x.mean())
         return steep - 2.0 * math.sqrt(float((off**2).sum()) / (count - 2) / spread)
 
@@ -422,6 +428,7 @@ def model_task(
         if point is not None:
             points.append(point)
         peaks.append((float(threads), 0.0 if point is None else point.rate))
+        # Algorithm 1: more threads are tried while the peak rates of the window rise
         last = peaks[-window:]
         if len(last) == window and slope(*zip(*last, strict=True)) <= least_rise:
             break
@@ -444,6 +451,7 @@ def _peak(
     while rate <= max_rate:
         results = [trial(threads, rate) for trial in trials]
         stable = [result for result in results if result.growth() <= most]
+        # one noisy trial of several does not end the search
         if 2 * len(stable) <= len(trials):
             break
         cpu = float(np.mean([result.cpu for result in stable]))

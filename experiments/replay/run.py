@@ -570,6 +570,7 @@ def step(
         raise InvalidInput(Problem("--policy", None, reason, remedy))
     cluster, new_index = _without(state.cluster, decision.release)
     before = state.deployment.moved_to(new_index)
+    # what the plan of the last period meets in this one: nodes released now are gone
     met, _ = _met(setting, policy, number, cluster, before)
     grown = _scaled(cluster, decision)
     after = _deployed(decision, instance, grown, before)
@@ -626,6 +627,7 @@ def _deployed(
         return before
     names = (decision.instance or instance).nodes.ids
     after = decision.deployment(instance)
+    # the decision may be on an instance with nodes in another order
     if names == cluster.ids:
         return after
     index = {name: n for n, name in enumerate(cluster.ids)}
@@ -686,6 +688,7 @@ def _scores(
 ) -> dict[str, Any]:
     """Score a deployment on the period it was planned on."""
     instance = _recorded(setting, number, cluster, before)
+    # a split key group that only swaps its two nodes has not moved
     moved = np.sort(before.places, axis=1) != np.sort(after.places, axis=1)
     moving = np.flatnonzero(moved.any(axis=1))
     loads = node_loads(instance, after, setting.costs)
@@ -699,6 +702,7 @@ def _scores(
         "total_load": float(loads.sum()),
         "migrations": len(moving),
         "migration_cost": float(instance.tasks.migration_cost[moving].sum()),
+        # spent on moves against each limit, beyond rounding
         "over_budget": any(amount > most * (1 + 1e-9) for amount, most in spent),
     }
 
@@ -713,6 +717,7 @@ def _moving_load(
     amount = costs.migration * instance.tasks.migration_cost[moving]
     old, new = before.places[moving], after.places[moving]
     for mine, others in ((old, new), (new, old)):
+        # (moves, 2) places that the other deployment does not have
         changed = (mine[:, :, None] != others[:, None, :]).all(axis=2)
         changed[:, 1] &= mine[:, 1] != mine[:, 0]  # a whole key group has its node twice
         for place in (0, 1):

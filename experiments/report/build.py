@@ -124,6 +124,7 @@ def _state(findings: Findings, metric: MetricFindings) -> str:
     proved = sum(row["optimum"] is not None for row in rows)
     if not proved:
         return f"No run ended at an optimal {name}."
+    # cases proved infeasible count as cases, not as proved
     many = f"all {cases}" if proved == cases > 1 else f"{proved} of {cases}"
     certified = sum(row["certified"] for row in rows)
     word = "proved by certificates" if certified == proved else f"certificates prove {certified}"
@@ -143,6 +144,7 @@ def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
     """Say which exact method found most, and in what time."""
     counts = {n: int((metric.cells.values(n, "proved") > 0).sum()) for n in metric.order}
     times = {name: findings.contestants[name]["seconds"] for name in counts}
+    # most optima first; of equal ones the fastest, then by name
     best = min(
         counts, key=lambda name: (-counts[name], times[name] is None, times[name] or 0.0, name)
     )
@@ -321,6 +323,7 @@ def _part(
 
     instance = without_limits(given, [name for name in record["ignored"].split(", ") if name])
     if not record["has_plan"]:
+        # no case takes what the others of the report need
         left = min(SECONDS, ends - time.perf_counter())
         return _conflicts(title, number, instance, left, proven=record["none_exists"])
     if not instance.num_tasks or not plans.get(record["run_key"]):
@@ -336,6 +339,7 @@ def _plan(
 
     node = Plan(instance.name, assignment).node_indices(instance)
     moved = int(((instance.tasks.node != node) & (instance.tasks.node >= 0)).sum())
+    # each move undone is measured on the whole plan: moves × tasks steps
     few = moved * instance.num_tasks <= _MOST_WORK
     found = why_plan(instance, record["method"], node, record["objective_name"], worths=few)
     assert found.objective is not None

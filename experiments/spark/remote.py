@@ -126,6 +126,7 @@ def output_at(output: str | Path, master: str = "local[1]", **session: Any) -> I
         place = Place(spark, uri)
         place.settle()
         _take_up(place, folder)
+        # what an earlier command left half renamed is put in order before its state is compared
         yield folder / _COPY  # where the block fails, the next call goes on with the copy
         place.put(folder / _COPY)
         _clear(folder)
@@ -190,6 +191,7 @@ def files_at(text: str | Path, master: str = "local[1]") -> Iterator[Path]:
         local = Path(made) / str(text).rstrip("/").rpartition("/")[2]
         yield local
         with place_at(str(text), master) as place:
+            # the output last: whoever finds it finds what it names
             for path in sorted(Path(made).iterdir(), key=lambda path: (path == local, path)):
                 beside = place.beside(path.name)
                 beside.settle()
@@ -245,6 +247,7 @@ class Place:
             return
         with self._told("cannot be put in order"):
             if self._fs.exists(self._old):
+                # cut off between the two renames: the new one, if it is there, is whole
                 if not self._fs.exists(self.target):
                     whole = self.new if self._fs.exists(self.new) else self._old
                     self._fs.mv(whole, self.target)
@@ -286,6 +289,7 @@ class Place:
                 self._fs.put_file(str(local / name), path)
             if not self._renames:
                 return
+            # sizes as listed there: an upload may end early without an error
             if {name: size for name, (size, _) in self._files(self.new).items()} != wanted:
                 self._fs.rm(self.new)
                 reason = "did not take everything that was written"
@@ -314,6 +318,7 @@ class Place:
     def _files(self, path: str) -> dict[str, list[Any]]:
         """Return size and time of each file, by its path below one; the file itself is empty."""
         found = self._fs.find(path, detail=True)
+        # names are told with the path that was asked for, as the file system writes it
         start = len(self._fs._strip_protocol(path))
         return {
             name[start:].lstrip("/"): [info["size"], info.get("mtime")]
@@ -451,6 +456,7 @@ def _take_up(place: Place, folder: Path) -> None:
     copy, base = folder / _COPY, folder / _BASE
     now = place.state()
     if copy.exists():
+        # the copy was made from what is there now: its new rows belong to it
         if base.is_file() and json.loads(base.read_text()) == now:
             logger.info("%s: going on with %s", place.uri, copy)
             return

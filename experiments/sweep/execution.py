@@ -339,6 +339,7 @@ class Spreader:
         """Run the Spark job; called in a thread of its own."""
         known = {run.instance.sha256: run.instance.packed for run in runs}
         within = [[runs[i] for i in chunk] for chunk in chunks]
+        # instances that few chunks need travel with these, the others by broadcast
         carried = _carried(within, known, self._slots)
         packed = [pack_chunk(chunk, carried) for chunk in within]
         shared = {sha256: text for sha256, text in known.items() if sha256 not in carried}
@@ -542,6 +543,7 @@ def make_chunks(
     `least`, `most`: bounds on a chunk's estimated seconds; one run may be longer.
     Returns indices of the runs; every run in exactly one chunk.
     """
+    # longest runs first: a long one at the end would keep one slot busy alone
     order = sorted(range(len(seconds)), key=lambda i: (-seconds[i], i))  # ties by place
     left = sum(seconds)
     chunks: list[list[int]] = []

@@ -131,6 +131,7 @@ def run_key(
     }
     if runner != DEFAULT_RUNNER:
         content["runner"] = runner
+    # canonical: the same question is the same text, in whatever order it was asked
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -402,6 +403,7 @@ def expand(
     for entry in include:
         fits = False
         for combination, keys in zip(combinations, own, strict=True):
+            # an entry adds factors that are lacking, and overwrites none of the product
             if all(
                 key in keys and matches(key, combination[key], value)
                 for key, value in entry.items()
@@ -474,6 +476,7 @@ class _Planner:
         unique: dict[str, Run] = {}
         for combination in combinations:
             for run in self._runs(combination, by_name):
+                # equal keys are one run: the first label stays
                 first = unique.setdefault(run.key, run)
                 if first.label != run.label:
                     self.merged[run.label, first.label] += 1
@@ -599,6 +602,7 @@ class _Planner:
             if starts == "none" and card.kind == "exact" and note not in self.again:
                 self.again.append(note)
             chosen["starts"] = "own"
+        # one objective: the factor would make equal runs under different keys
         if not card.chooses_objective and "objective" not in entry.settings:
             chosen["objective"] = None
         settings = dataclasses.replace(self.spec.defaults, **chosen)

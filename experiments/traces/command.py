@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.spark.session import TRACE_SETTINGS
 
     _check(args)
+    # periods without a plan of `--carry`, by number
     unplanned: dict[int, str] = {}
     session: dict[str, Any] = {
         "quick": False,
@@ -186,11 +187,13 @@ def _instances(
     from optim.util.files import file_name
 
     periods = period_range(args.instances, len(trace.manifest.periods))
+    # with --carry each placement follows from all periods before it
     maker = InstanceMaker(trace, 0 if args.carry else periods[0], periods[-1])
     placement = args.placement or maker.cluster.placement
     folder = trace.path / INSTANCES
     written: list[Path] = []
     for instance in instances(maker, periods, placement, args.carry, args.seed or 0, unplanned):
+        # older instances go only when the first new one is made: a refusal leaves them
         if not written:
             trace.remove_instances()
             folder.mkdir(exist_ok=True)
