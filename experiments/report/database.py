@@ -41,8 +41,11 @@ MEASURES = tuple(
 _REMEDY = "remove the file and run the sweep again; it resumes what is missing"
 _SHOWN = 8
 
-_IGNORED = "CASE WHEN json_valid(result) THEN CAST(result -> '$.ignored' AS VARCHAR[]) END"
-"""Which limits a run ignores: all that is needed of the whole result."""
+_IGNORED = (
+    """CASE WHEN NOT contains(result, '"ignored":[]') AND json_valid(result) """
+    "THEN CAST(result -> '$.ignored' AS VARCHAR[]) END"
+)
+"""Which limits a run ignores: all that is needed of its result, which is parsed where any are."""
 
 _UNUSED = frozenset(
     name
@@ -442,15 +445,21 @@ def define_views(con: DuckDBPyConnection) -> Labels:
     sizes = ", ".join(f"{name} := max({name})" for name in SIZES)
     con.execute(
         f"CREATE TABLE runs AS WITH of_problem AS (SELECT problem, struct_pack({sizes}) AS sizes "
-        "FROM runs_read GROUP BY problem), "
-        "places AS (SELECT run_key, row_number() OVER (ORDER BY run_key) AS place, "
-        "count(*) OVER (PARTITION BY contestant, problem) = 1 AS alone FROM runs_read) "
-        "SELECT r.* REPLACE (CAST(problem AS problem_name) AS problem, "
+        f"FROM (SELECT CAST(problem AS problem_name) AS problem, {', '.join(SIZES)} "
+        "FROM runs_read) GROUP BY problem), "
+        "places AS (SELECT rowid AS line, row_number() OVER (ORDER BY run_key) AS place, "
+        "count(*) OVER (PARTITION BY contestant, problem) = 1 AS alone "
+        "FROM (SELECT rowid, run_key, CAST(problem AS problem_name) AS problem, "
+        "CAST(contestant AS contestant_name) AS contestant FROM runs_read)) "
+        "SELECT r.* REPLACE (CAST(r.problem AS problem_name) AS problem, "
         "CAST(contestant AS contestant_name) AS contestant), sizes, place, alone "
-        "FROM runs_read r JOIN of_problem USING (problem) JOIN places USING (run_key)"
+        "FROM runs_read r JOIN places ON places.line = r.rowid "
+        "JOIN of_problem ON of_problem.problem = CAST(r.problem AS problem_name)"
     )
     con.execute("DROP TABLE runs_read")
-    return read_labels(con, of_case)
+    labels = read_labels(con, of_case)
+    con.execute("ALTER TABLE runs DROP COLUMN factors")  # the widest, and asked for names only
+    return labels
 
 
 def define_graded(con: DuckDBPyConnection) -> None:
@@ -560,7 +569,7 @@ FROM (SELECT *, least(seconds, list_min([e.seconds for e in trace])) AS first_se
 _GAPS = ("gap_bound", "gap_optimum", "gap_known")
 
 
-def _per_case(mean: Callable[[str], str] = mean) -> str:
+def _per_case(mean: Callable[[str], str]) -> str:
     return ", ".join(f"{mean(gap)} AS {gap}, max({gap}) AS worst_{gap}" for gap in _GAPS)
 
 
@@ -568,6 +577,17 @@ _OVER_CASES = ", ".join(
     f"{mean(gap)} AS {gap}, max(worst_{gap}) AS worst_{gap}, count({gap}) AS num_{gap}"
     for gap in _GAPS
 )
+
+
+def _own(condition: str, mean: Callable[[str], str]) -> str:
+    """Return SQL per objective, contestant and case: gaps, counts of plans."""
+    return f"""
+SELECT objective_name, contestant, problem, {_per_case(mean)},
+  count(*) AS runs, {_count("has_plan", "plans")},
+  {_count("verdict = 'proved optimal'", "proved")}, {_count("is_best", "best")}
+FROM compared WHERE NOT none_exists AND verdict <> 'not applicable' AND {condition}
+GROUP BY objective_name, contestant, problem
+"""
 
 
 def _cells(condition: str, mean: Callable[[str], str], texts: Callable[[str], str]) -> str:
@@ -752,12 +772,7 @@ SELECT problem, infeasible_by FROM infeasible_problems ORDER BY problem
 """,
     # per objective and contestant: the three gaps, mean over cases and worst run
     "own_gaps": f"""
-WITH per_case AS (
-  SELECT objective_name, contestant, problem, {_per_case()},
-    count(*) AS runs, {_count("has_plan", "plans")},
-    {_count("verdict = 'proved optimal'", "proved")}, {_count("is_best", "best")}
-  FROM compared WHERE NOT none_exists AND verdict <> 'not applicable'
-  GROUP BY objective_name, contestant, problem)
+WITH per_case AS ({_own("alone", "max({})".format)} UNION ALL {_own("NOT alone", mean)})
 SELECT objective_name, contestant, {_OVER_CASES}, count(*) AS cases,
   CAST(sum(runs) AS BIGINT) AS runs, CAST(sum(plans) AS BIGINT) AS plans,
   CAST(sum(proved) AS BIGINT) AS proved, CAST(sum(best) AS BIGINT) AS best

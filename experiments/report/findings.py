@@ -320,10 +320,11 @@ ORDER BY problem, objective_name, first
         "{first} has a feasible plan with {name} {a:.9g}, beyond the bound {b:.9g} proved by "
         "{second}",
         f"""WITH plans AS (
-  SELECT problem, objective_name, objective AS value, sizes, {_RUN} AS run FROM claims
-  WHERE objective IS NOT NULL
-  UNION
-  SELECT problem, metric, value, sizes, {_RUN} FROM measured WHERE value IS NOT NULL),
+  SELECT problem, objective_name, objective AS value, sizes, contestant, seed, run_key, instance
+  FROM claims WHERE objective IS NOT NULL
+  UNION ALL
+  SELECT problem, metric, value, sizes, contestant, seed, run_key, instance
+  FROM measured WHERE value IS NOT NULL),
 bounds AS (
   SELECT problem, objective_name, min(sense) AS sense,
     CASE min(sense)
@@ -331,7 +332,7 @@ bounds AS (
       ELSE first({{'bound': bound, 'run': run}} ORDER BY bound DESC, run DESC) END AS tightest
   FROM (SELECT *, {_RUN} AS run FROM claims WHERE bound IS NOT NULL)
   GROUP BY problem, objective_name)
-SELECT p.problem, p.objective_name, p.run AS first, p.value AS first_value,
+SELECT DISTINCT p.problem, p.objective_name, {_RUN} AS first, p.value AS first_value,
   tightest.run AS second, tightest.bound AS second_value
 FROM plans p JOIN bounds USING (problem, objective_name)
 WHERE beats(objective_name, p.value, tightest.bound, p.sizes)
