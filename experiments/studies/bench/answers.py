@@ -17,20 +17,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import IO, Any
 
 from experiments.studies.bench.scores import Asked, Point, words
+from optim import Instance, solve
+from optim.certificates.grade import affordable
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
+from optim.methods.registry import Method
+from optim.referee import Termination
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from optim import Instance
-    from optim.methods.registry import Method
-
-    Asker = Callable[[Instance, str], "Asked"]
+Asker = Callable[[Instance, str], "Asked"]
 
 MOST_BYTES = 256 << 20
 """What a command may write."""
@@ -246,10 +244,6 @@ def method_asker(method: Method | str, limit: float, **options: Any) -> Asker:
     given = None if name == "default" else name
 
     def work(instance: Instance, objective: str, found: Asked, _: float) -> None:
-        from optim import solve
-        from optim.certificates.grade import affordable
-        from optim.referee import Termination
-
         optimised = isinstance(method, str) or objective in method.objectives
         began = time.perf_counter()
         result = solve(

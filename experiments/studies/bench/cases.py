@@ -20,22 +20,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from experiments.generators import generate
+from optim import Evaluation, Instance, Plan, evaluate
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.kafka.cluster import Broker, Cluster, Partition, follower_cpu
+from optim.figures.catalogue import OBJECTIVES
+from optim.methods.audit import broken_by
+from optim.rules.base import Violation
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.sources import import_instance
+from streamplace.clusters.kafka.cluster import (
+    LEADERSHIP,
+    Broker,
+    Cluster,
+    Operation,
+    Partition,
+    follower_cpu,
+)
 from streamplace.clusters.kafka.importer import UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from optim import Evaluation, Instance, Plan
-    from optim.rules.base import Violation
+from streamplace.clusters.kafka.model import document_of
 
 TABLE: Path = Path(__file__).with_name("cases.json")
 DEFAULT_TASKS = 2_000
@@ -129,10 +139,6 @@ class Case:
         Of a plan for the sustainable rate, what is too much at the current input breaks none: it is
         what the rate says.
         """
-        from optim import evaluate
-        from optim.figures.catalogue import OBJECTIVES
-        from optim.methods.audit import broken_by
-
         found, figure = evaluate(instance, plan), OBJECTIVES[self.objective]
         nodes, slots = plan.node_indices(instance), plan.slot_indices(instance)
         return found, broken_by(figure, instance, nodes, slots, found)
@@ -156,8 +162,6 @@ def made(source: dict[str, Any], data: Path | None = None) -> Instance:
     with what would help; or a source of no such form.
     """
     if "generator" in source:
-        from experiments.generators import generate
-
         return generate(source["generator"], source["seed"], **source["parameters"])
     if "example" in source:
         return _example(source["example"], source["variation"])
@@ -170,7 +174,6 @@ def made(source: dict[str, Any], data: Path | None = None) -> Instance:
 
 def _example(name: str, variation: dict[str, Any]) -> Instance:
     from experiments.sweep.spec import Variation, scale_capacity
-    from optim import Instance
 
     examples = json.loads(EXAMPLES.read_text("utf-8"))
     if name not in examples:
@@ -187,11 +190,6 @@ def _example(name: str, variation: dict[str, Any]) -> Instance:
 
 
 def _cluster(source: dict[str, Any]) -> Instance:
-    from optim import Instance
-    from streamplace.clusters.exchange.declarations import Ledger
-    from streamplace.clusters.kafka.cluster import LEADERSHIP, Operation
-    from streamplace.clusters.kafka.model import document_of
-
     asked = source["operation"]
     operation = Operation(asked["mode"], frozenset(asked.get("brokers", ())))
     # who leads changes no disk: of leaders, what goes out is balanced
@@ -203,8 +201,6 @@ def _cluster(source: dict[str, Any]) -> Instance:
 
 
 def _imported(source: dict[str, Any], data: Path | None) -> Instance:
-    from streamplace.clusters.exchange.sources import import_instance
-
     path = _found(source["needs"], source["file"], data)
     options = [(key, str(value)) for key, value in source.get("options", {}).items()]
     return import_instance(source["import"], [str(path)], options).instance

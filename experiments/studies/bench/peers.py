@@ -12,34 +12,30 @@ import importlib.util
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from experiments.studies.bench import rebalancer_process, textbook
-from experiments.studies.bench.answers import guarded, method_asker
-from experiments.studies.bench.cases import read
-from experiments.studies.bench.scores import judged, scores, summary
+from experiments.studies.bench.answers import Asker, guarded, method_asker
+from experiments.studies.bench.cases import Case, read
+from experiments.studies.bench.scores import Asked, judged, scores, summary
+from optim import Instance, Plan
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.catalogue import OBJECTIVES
+from optim.format.tables import Ints
 from optim.kernels.place_rules import placing_room
+from optim.kernels.repair import repair
+from optim.methods.registry import get_method
 from optim.util.process import processor_seconds
 from optim.util.store import Records
 from streamplace.present.table import markdown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from experiments.studies.bench.answers import Asker
-    from experiments.studies.bench.cases import Case
-    from experiments.studies.bench.scores import Asked
-    from optim import Instance
-    from optim.format.tables import Ints
-
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 STORED = Path(__file__).with_name("peers.jsonl")
 """The rows of docs/open-benchmark.md."""
@@ -88,8 +84,6 @@ class Peer:
 
 def peers() -> dict[str, Peer]:
     """Return all by name."""
-    from optim.methods.registry import get_method
-
     found = {
         f"textbook {solver}": Peer(partial(textbook.asker, solver), textbook.objectives(solver))
         for solver in SOLVERS
@@ -117,9 +111,6 @@ def mended(place: Callable[[Instance], Ints], limit: float) -> Asker:
     """Ask for a placement that knows of traffic and loads, and repair what breaks other rules."""
 
     def work(instance: Instance, _: str, found: Asked, began: float) -> None:
-        from optim import Plan
-        from optim.kernels.repair import repair
-
         node = place(instance)
         # a peer may have used all its time: a repair gets two seconds in any case
         deadline = max(began + limit, time.perf_counter() + REPAIR)  # one may use all its time
@@ -148,8 +139,6 @@ def rebalancer(limit: float) -> Asker:
     """Ask Meta's `rebalancer`, balance goal `ideal`, which knows loads and the budget of moves."""
 
     def work(instance: Instance, _: str, found: Asked, began: float) -> None:
-        from optim import Plan
-
         python = rebalancer_process.find_peer()
         if python is None:
             raise RuntimeError(f"{rebalancer_process.PYTHON} names no Python with rebalancer")

@@ -17,20 +17,16 @@ import time
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.studies.bench.cases import TABLE, Case, made, read, sha256
-from optim import solve
+from optim import Instance, Plan, solve
 from optim.certificates.check import SENSES, Refused, Unreadable
 from optim.certificates.write import certify, number, rounded
 from optim.errors import StreamplaceError
 from optim.methods.registry import get_method
+from optim.referee import Result
 from optim.util.files import write_atomic
-
-if TYPE_CHECKING:
-    from optim import Instance, Plan
-    from optim.referee import Result
-
 
 CERTIFICATES = Path(__file__).with_name("certificates")
 """Where the certificates are, packed, by the names of their cases."""

@@ -10,23 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from experiments.studies.bench.scores import BEYOND
+from experiments.studies.bench.cases import Case
+from experiments.studies.bench.scores import BEYOND, Run
 from experiments.sweep.row import FIGURE_COLUMNS, complete_row
 from experiments.sweep.store import ResultFolder, write_part
+from optim import Instance
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.registry import package_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from experiments.studies.bench.cases import Case
-    from experiments.studies.bench.scores import Run
-    from optim import Instance
 
 SWEEP = "open benchmark"
 BEST_KNOWN = "best known"

@@ -10,29 +10,24 @@ from __future__ import annotations
 import math
 import statistics
 import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
-from optim import Plan
+from experiments.studies.bench.cases import Case
+from optim import Evaluation, Instance, Plan
 from optim.errors import InvalidInput, StreamplaceError
 from optim.figures.catalogue import OBJECTIVES
+from optim.figures.figure import Figure
 from optim.format.plan import PLAN_FORMAT
 from optim.methods.audit import broken_by
-from optim.referee import check_belongs, evaluate_indices
+from optim.referee import Result, check_belongs, evaluate_indices
+from optim.rules.base import Violation
 from streamplace.present.table import markdown
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from experiments.studies.bench.cases import Case
-    from optim import Evaluation, Instance
-    from optim.figures.figure import Figure
-    from optim.referee import Result
-    from optim.rules.base import Violation
-
-    Found = tuple[float, Evaluation, Plan]
+Found = tuple[float, Evaluation, Plan]
 
 
 BEYOND = "beyond the proven bound: please report this"

@@ -16,9 +16,9 @@ import sys
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from experiments.studies.bench.cases import TABLE, read
+from experiments.studies.bench.cases import TABLE, Case, read
 from experiments.studies.bench.proofs import (
     SAME,
     keep_certificate,
@@ -28,15 +28,11 @@ from experiments.studies.bench.proofs import (
     with_value,
     write,
 )
-from optim import Plan
+from optim import Instance, Plan
 from optim.certificates import check
 from optim.certificates.check import SENSES
 from optim.errors import InvalidInput, Problem
 from optim.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from experiments.studies.bench.cases import Case
-    from optim import Instance
 
 
 def checked_value(case: Case, instance: Instance, plan: Path) -> float:
@@ -108,8 +104,6 @@ def main(words: list[str] | None = None) -> int:
         sys.stderr.write("nothing is better than what is known\n")
         return 1
     if args.write:
-        from optim import Plan
-
         if certificate is not None and row.certificate_sha256 != cases[row.name].certificate_sha256:
             keep_certificate(row, text_of(certificate))
         if args.plan is not None and row.best != cases[row.name].best:

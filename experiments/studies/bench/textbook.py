@@ -9,28 +9,21 @@ problem a step.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from experiments.studies.bench.answers import guarded
-from experiments.studies.bench.scores import Point
-from formulations.task_allocation.model import build
-from optim import Plan
+from experiments.studies.bench.answers import Asker, guarded
+from experiments.studies.bench.scores import Asked, Point
+from formulations.task_allocation.model import AllocationModel, build
+from optim import Instance, Plan
 from optim.figures.load import carrying
 from optim.figures.measures import node_loads
+from optim.format.tables import Ints
 from optim.methods.registry import get_method
 from optim.methods.run import view_of
 from optim.referee import evaluate_indices
-from optim.solvers import capabilities, solve_linear
-
-if TYPE_CHECKING:
-    from experiments.studies.bench.answers import Asker
-    from experiments.studies.bench.scores import Asked
-    from formulations.task_allocation.model import AllocationModel
-    from optim import Instance
-    from optim.format.tables import Ints
-    from optim.solvers import LinearSolution
+from optim.solvers import LinearSolution, capabilities, solve_linear
 
 OBJECTIVES = (
     "imc_gain", "internode_traffic", "load_distance", "sustainable_rate", "nodes_used",

@@ -18,15 +18,12 @@ Source: S. Elloumi, the CTAP library (instances ``tass*``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optim.format.document import INSTANCE_FORMAT
-from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import as_number
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
-
-if TYPE_CHECKING:
-    from streamplace.clusters.exchange.declarations import Ledger
 
 OFFSET = "cost_offset"
 _MOST = 100_000

@@ -12,16 +12,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
 from optim.errors import InvalidInput, Problem
 from optim.format.document import INSTANCE_FORMAT, Fault
+from optim.format.tables import Floats
 from optim.plugins import Option
-from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     Number,
@@ -34,12 +36,6 @@ from streamplace.clusters.exchange.pages import (
     words,
 )
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from optim.format.tables import Floats
-    from streamplace.clusters.exchange.declarations import Ledger
 
 MOST_PAIRS, MOST_STATEMENTS = 5_000_000, 2_000_000
 

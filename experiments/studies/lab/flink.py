@@ -6,13 +6,15 @@ groups, and verified; a task manager is killed and started again, and all is ver
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 import time
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.studies.lab.runner import (
     HOST,
@@ -34,11 +36,6 @@ from streamplace.clusters.flink.exporter import Sheet
 from streamplace.clusters.flink.fetch import wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient, flink_jars, java_options
 from streamplace.java import find_java
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
 
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"

@@ -8,6 +8,7 @@ the product says. Then a dead broker is evacuated by import, solve, export and s
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -18,9 +19,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.studies.lab.runner import (
     HOST,
@@ -34,10 +36,6 @@ from experiments.studies.lab.runner import (
     tell,
     wait_until,
 )
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
 
 VERSION = "4.3.1"
 CONTROLLER, BROKERS = 100, (1, 2, 3, 4)

@@ -7,6 +7,7 @@ counted: changes, moves of each, and *flaps*: tasks that return to a node that t
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -14,10 +15,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +28,6 @@ from experiments.studies.lab.runner import LONG, LabError, Walk, run_lab, tell, 
 from experiments.studies.lab.storm import StormCluster, all_run, conf_of
 from optim import Instance, InvalidInput, Plan
 from optim.util.files import write_atomic
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
 
 BUDGET = 6
 """Moves of a change."""

@@ -6,6 +6,7 @@ token bucket, and a control group that limits the CPU of all processes in it. Li
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import csv
 import json
@@ -13,25 +14,20 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pandas as pd
 
-from experiments.studies.lab.runner import LabError, run_lab, tell
+from experiments.studies.lab.runner import Argument, LabError, run_lab, tell
 from optim import InvalidInput
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable, Sequence
+Runs = Iterable[tuple[str, Callable[[], "Row"]]]
 
-    from experiments.studies.lab.runner import Argument
-
-    Runs = Iterable[tuple[str, Callable[[], "Row"]]]
-
-    """What is run, in words, and what runs it."""
+"""What is run, in words, and what runs it."""
 
 
 _PREFIX = "10.211.77"

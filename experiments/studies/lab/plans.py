@@ -9,11 +9,14 @@ is submitted again.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,17 +34,10 @@ from experiments.studies.lab.storm import (
     placed,
 )
 from optim import Instance, Plan
+from optim.format.tables import Ints
 from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.fetch import wait_until_running
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from optim.format.tables import Ints
-    from streamplace.clusters.flink.submit import FlinkClient
+from streamplace.clusters.flink.submit import FlinkClient
 
 _TWO = 0.2
 

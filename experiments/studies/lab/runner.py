@@ -18,17 +18,14 @@ import sys
 import time
 import tomllib
 import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from optim.errors import ExitCode, InvalidInput
 from streamplace.cli.main import main as streamplace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 HOST = "127.0.0.1"
 PATIENCE = 60.0

@@ -7,21 +7,19 @@ to the job manager while the job runs (adaptive scheduler). The rate is measured
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.studies.lab.flink import FlinkCluster, submitted
 from experiments.studies.lab.flink_bench import MACHINES, Running
 from experiments.studies.lab.loop import Phases
 from experiments.studies.lab.machines import GATEWAY, Machines, reason_against
 from experiments.studies.lab.runner import Steps, Walk, command, run_lab, send, wait_until
-
-if TYPE_CHECKING:
-    import argparse
 
 CORES = 0.3
 """Of each machine, held by a control group."""

@@ -7,6 +7,7 @@ on what is left; then the supervisor comes back.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
@@ -15,8 +16,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.studies.lab.runner import (
     HOST,
@@ -36,13 +38,7 @@ from experiments.studies.lab.storm_plugin import JAR, build, fetch
 from optim.errors import InvalidInput
 from streamplace.clusters.storm.nimbus import SCHEDULER, Nimbus
 from streamplace.clusters.storm.submit import load_placement, submit
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
-    from streamplace.clusters.storm.verify import StormVerdict
-
+from streamplace.clusters.storm.verify import StormVerdict
 
 SUPERVISORS = ("sv1", "sv2", "sv3", "sv4")
 SLOTS = 4

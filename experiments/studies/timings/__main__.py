@@ -14,18 +14,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.studies.timings import commands
-from experiments.studies.timings.registry import LeftOut, machine, spend, text, timings
+from experiments.studies.timings.registry import LeftOut, Timing, machine, spend, text, timings
 from optim.errors import InvalidInput, Problem, meant
 from optim.util.files import write_atomic
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from experiments.studies.timings.registry import Timing
 
 HERE = Path(__file__).resolve().parents[3]
 

@@ -8,22 +8,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from experiments.generators import generate
-from experiments.studies.timings.registry import cases, spend
+from experiments.studies.timings.registry import Rows, cases, spend
 from optim import Instance, Plan
 from optim.errors import InvalidInput, UnsuitableMethod
 from optim.methods.choose import check_suitable
 from optim.methods.registry import get_method, method_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from experiments.studies.timings.registry import Rows
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"

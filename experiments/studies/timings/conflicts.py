@@ -8,7 +8,8 @@ instances and no others, and of each a placement that keeps the rest.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,9 @@ from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.rule_instances import atoms_of
 from optim import Instance
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Document = dict[str, Any]
-    Rule = tuple[str, frozenset[str]]
-    Expected = set[Rule]
+Document = dict[str, Any]
+Rule = tuple[str, frozenset[str]]
+Expected = set[Rule]
 
 RACKS = 5
 SECONDS = 60.0

@@ -7,7 +7,7 @@ import random
 import tempfile
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -16,18 +16,14 @@ from experiments.generators import generate
 from experiments.studies.bench.cases import read
 from experiments.studies.bench.proofs import EXACT, methods_of
 from experiments.studies.bench.rebalancer_process import peak_megabytes
-from experiments.studies.timings.registry import apart, least, spend, value_of
+from experiments.studies.timings.registry import Rows, apart, least, spend, value_of
 from formulations.rebalancing.balance.model import build_full
-from formulations.rebalancing.problem import make_problem
+from formulations.rebalancing.problem import BalanceProblem, make_problem
 from optim import Instance, Plan, evaluate, solve
 from optim.certificates import check
 from optim.certificates.grade import certified
 from optim.figures.catalogue import OBJECTIVES
-
-if TYPE_CHECKING:
-    from experiments.studies.timings.registry import Rows
-    from formulations.rebalancing.problem import BalanceProblem
-    from optim.referee import Result
+from optim.referee import Result
 
 STREAMS, NODES = 4, 1_000
 

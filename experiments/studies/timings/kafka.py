@@ -17,8 +17,9 @@ topics (`TopicReplicaDistributionGoal`, `MinTopicLeadersPerBrokerGoal`) only add
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,16 +29,11 @@ from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.kafka.cluster import COUNT, LEADERS, Operation
+from streamplace.clusters.kafka.cluster import COUNT, LEADERS, Cluster, Operation
 from streamplace.clusters.kafka.model import document_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streamplace.clusters.kafka.cluster import Cluster
-
-    Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-    Goal = tuple[int, Floats, Floats]
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Goal = tuple[int, Floats, Floats]
 
 RESOURCES = ("disk", "nw_in", "nw_out", "cpu")
 THRESHOLD = {"disk": 0.8, "nw_in": 0.8, "nw_out": 0.8, "cpu": 0.7}

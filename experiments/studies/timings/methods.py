@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.generators import generate
 from experiments.generators.rebalancing import CLUSTER, SCALE_IN
@@ -19,6 +21,7 @@ from experiments.studies.bench.rebalancer_process import FORMULAS, find_peer, ru
 from experiments.studies.papers.task_allocation.runs import call_of, count_calls, prepared, td, tl
 from experiments.studies.timings.registry import (
     LeftOut,
+    Rows,
     cases,
     collocated,
     instance_of,
@@ -34,23 +37,15 @@ from formulations.rebalancing.problem import balance_problem
 from optim import Instance, Plan, evaluate, solve
 from optim.errors import StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
+from optim.figures.figure import Figure
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.repair import warm_up
 from optim.methods.choose import check_suitable
 from optim.methods.portfolio import PORTFOLIO
 from optim.methods.registry import get_method, method_names
-from optim.referee import evaluate_indices
+from optim.referee import Result, evaluate_indices
 from optim.solvers import SOLVERS, capabilities, solve_linear
 from streamplace.clusters.exchange.sources import import_instance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from experiments.studies.timings.registry import Rows
-    from optim.figures.figure import Figure
-    from optim.referee import Result
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SEED = 1

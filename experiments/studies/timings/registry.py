@@ -30,7 +30,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -41,11 +41,9 @@ from experiments.studies.papers.tables import keys
 from optim import Instance, solve
 from optim.errors import InvalidInput, Problem, meant
 from optim.methods.registry import package_version
+from optim.referee import Result
 from optim.util.process import processor_seconds
 from streamplace.present.table import markdown
-
-if TYPE_CHECKING:
-    from optim.referee import Result
 
 Rows = Iterable[Sequence[object]]
 

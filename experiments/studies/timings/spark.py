@@ -11,16 +11,13 @@ import threading
 import time
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from experiments.spark.session import TRACE_SETTINGS, spark_session
-from experiments.studies.timings.registry import LeftOut, apart, cases, spend
+from experiments.studies.timings.registry import LeftOut, Rows, apart, cases, spend
 from experiments.sweep import Spec, run_sweep
-
-if TYPE_CHECKING:
-    from experiments.studies.timings.registry import Rows
 
 SLOTS = 2
 RUNNER = "experiments.studies.timings.spark:work"

@@ -10,13 +10,14 @@ subtasks run.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pandas as pd
 
@@ -26,9 +27,6 @@ from experiments.studies.lab.scale import ADAPTIVE, wait_for_slots
 from experiments.studies.papers.storm.live import MACHINE
 from experiments.studies.papers.tables import store_table
 from streamplace.clusters.flink.submit import flink_jars
-
-if TYPE_CHECKING:
-    import argparse
 
 RUNS = 4
 """Of each technique; the first of each is not counted, as code is compiled in it."""

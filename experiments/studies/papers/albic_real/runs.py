@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,9 +29,6 @@ from optim.methods.registry import method_names
 from optim.util.files import write_atomic
 from streamplace.policies.nodes import CostModel
 from streamplace.policies.registry import POLICIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 REDUCED_PERIODS = 30
 

@@ -15,26 +15,20 @@ every row of a node that sends or receives anything sums to 1, and B'_i = B0_i +
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.generators import generate
 from experiments.studies.papers.tables import certified_of
 from heuristics.elastic.gma import Allocation, board_of, overloaded
 from optim import Instance, solve
-from optim.referee import evaluate_indices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from optim.format.tables import Floats
-    from optim.referee import Result
-
+from optim.format.tables import Floats
+from optim.referee import Result, evaluate_indices
 
 Row = dict[str, Any]
 

@@ -5,8 +5,10 @@ them, books of the models, simulated machines, Algorithm 1.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,21 +18,13 @@ from experiments.modelling import SlotTask, model_task, queueing_trial
 from experiments.studies.lab.flink_bench import RUNS
 from experiments.studies.papers.model_driven.simulation import Machines, Simulation
 from formulations.model_driven.allocate import ALLOCATIONS, Allocation, acquire, allocate, cores_of
-from formulations.model_driven.performance_model import performance_models
+from formulations.model_driven.performance_model import Bundles, performance_models
 from formulations.model_driven.referee import checked_bundles, predict
 from heuristics.model_driven import Job, map_round_robin, map_slot_aware
 from optim import solve
-from optim.format.plan import AcquiredNode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from formulations.model_driven.performance_model import Bundles
-    from optim.format.instance import Instance
-    from optim.format.plan import Plan
-    from optim.format.tables import Floats
-
+from optim.format.instance import Instance
+from optim.format.plan import AcquiredNode, Plan
+from optim.format.tables import Floats
 
 Row = dict[str, Any]
 

@@ -14,26 +14,21 @@ Selectivities are 1. Memory beyond a slot's is counted and slows nothing down.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.modelling.trials import LATENCY_SLOPE, TrialResult
 from formulations.model_driven.allocate import cores_of
-from formulations.model_driven.performance_model import performance_models
+from formulations.model_driven.performance_model import Bundles, performance_models
 from formulations.model_driven.referee import checked_bundles
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
+from optim.format.plan import Plan
+from optim.format.tables import Floats
 from optim.format.traffic import topological_order
 from optim.util.compiled import kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.model_driven.performance_model import Bundles
-    from optim.format.instance import Instance
-    from optim.format.plan import Plan
-    from optim.format.tables import Floats
-
 
 _SETTLED = 30
 _STRETCHES = 20

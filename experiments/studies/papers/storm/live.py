@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,10 +27,6 @@ from experiments.studies.lab.storm_plugin import STORM
 from experiments.studies.papers.tables import store_table
 from optim import Instance, Plan, solve
 from streamplace.clusters.storm.nimbus import Nimbus
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 COUNT, RATE, SPOUTS = 4_000, 50, 2
 """Tuples of an executor of the spout, and its tuples/s."""

@@ -13,9 +13,11 @@ import bisect
 import heapq
 import itertools
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from experiments.generators import generate
@@ -23,12 +25,6 @@ from heuristics.storm.even import most_executors
 from optim import Plan, evaluate, solve
 from optim.format.instance import Instance
 from streamplace.policies.registry import read_planner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
 
 Row = dict[str, Any]
 

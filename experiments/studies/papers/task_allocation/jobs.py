@@ -10,18 +10,15 @@ thousand drawn at random, with an eye on the percentages that the text does stat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
+from optim.format.instance import Instance
 from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import COSTS, LINKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy as np
-
-    from optim.format.instance import Instance
 
 Groups = list[tuple[str, int, float]]
 Streams = list[tuple[str, str, float]]

@@ -8,11 +8,14 @@ timed, on arrays that stand ready.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from experiments.generators import generate
 from heuristics.task_allocation.groups import grouped_job, recut
@@ -22,13 +25,7 @@ from heuristics.task_allocation.top_down import place_groups, top_down
 from optim import Plan, evaluate, solve
 from optim.format.instance import Instance
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Places = NDArray[np.int32]
+Places = NDArray[np.int32]
 
 
 TL_READINGS = tuple(

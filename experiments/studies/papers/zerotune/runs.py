@@ -8,21 +8,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.studies.papers.tables import certified_of
 from optim import solve
 from optim.errors import InvalidInput, Problem
-from optim.referee import evaluate_indices
+from optim.format.instance import Instance
+from optim.referee import Result, evaluate_indices
 from optim.util.store import remembered
 from streamplace.clusters.exchange.sources import import_instance
-
-if TYPE_CHECKING:
-    from optim.format.instance import Instance
-    from optim.referee import Result
-
 
 VARIABLE = "STREAMPLACE_ZEROTUNE"
 SHARED = "STREAMPLACE_SHARED"
