@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optim.format.instance import Instance
-from optim.format.tables import Floats
 from optim.plugins import Option
-from streamplace.policies.nodes import Deployment, Integers
-from streamplace.policies.planners import Memory, Planner
+from streamplace.policies.nodes import Deployment
+from streamplace.policies.planners import Planner
 from streamplace.policies.policy import Planned, PolicyFactory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
+    from streamplace.policies.nodes import Integers
+    from streamplace.policies.planners import Memory
 
 _SWEEPS = 20
 _CHUNK = 4_000_000

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from experiments.studies.lab.flink import CORES, WARM, FlinkCluster, Job
-from experiments.studies.lab.runner import LONG, LabError, Walk, run_lab, tell, wait_until
-from experiments.studies.lab.storm import StormCluster, all_run, conf_of
+from experiments.studies.lab.runner import LONG, LabError, Walk, run_lab, tell
+from experiments.studies.lab.storm import StormCluster
 from optim import Instance, InvalidInput, Plan
 from optim.util.files import write_atomic
 
@@ -169,8 +169,7 @@ def storm(folder: Path, seconds: float) -> Seen:
     with StormCluster(folder, settings=settings) as cluster:
         cluster.start_all()
         parts = [{**STEADY[0], "control": str(phases.file)}, *STEADY[1:]]
-        cluster.submit({"name": "steady", "conf": conf_of(folder), "components": parts})
-        wait_until(lambda: all_run(cluster.url, "steady", EXECUTORS), "all executors run")
+        cluster.run("steady", EXECUTORS, parts)
         walk = Walk("storm", cluster.url, folder)
         walk.read(cpu="requested", interval=0)
         seen.starts(_gathered(walk))

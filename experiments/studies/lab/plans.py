@@ -22,15 +22,13 @@ import numpy as np
 
 from experiments.studies.lab.flink import ARGUMENTS, MAIN, MANAGERS, FlinkCluster, build_jar
 from experiments.studies.lab.flink_bench import Running, as_planned, joined
-from experiments.studies.lab.runner import LONG, Walk, run_lab, tell, wait_until
+from experiments.studies.lab.runner import LONG, Walk, run_lab, tell
 from experiments.studies.lab.storm import (
     EXECUTORS,
     SLOTS,
     SUPERVISORS,
     WORDS,
     StormCluster,
-    all_run,
-    conf_of,
     placed,
 )
 from optim import Instance, Plan
@@ -186,9 +184,7 @@ class StormTrial:
     def __init__(self, cluster: StormCluster, rng: np.random.Generator) -> None:
         self._cluster, self._rng = cluster, rng
         cluster.start_all()
-        conf = conf_of(cluster.folder)
-        cluster.submit({"name": "words", "conf": conf, "components": WORDS})
-        self._wait("all executors run")
+        cluster.run("words", EXECUTORS, WORDS)
         self._walk = Walk("storm", cluster.url, cluster.folder)
         self._walk.read(cpu="requested")
         self._instance = Instance.load(self._walk.file["instance"])
@@ -205,7 +201,7 @@ class StormTrial:
         victim = SUPERVISORS[number // self.kill_every % len(SUPERVISORS)]
         self._cluster.kill(victim)
         self._cluster.wait_for(len(SUPERVISORS) - 1)
-        self._wait("they run elsewhere")
+        self._cluster.wait_for_executors("words", EXECUTORS)
         self._cluster.start(victim)
         self._cluster.wait_for(len(SUPERVISORS))
         return self._holds()
@@ -213,9 +209,6 @@ class StormTrial:
     def end(self, number: int) -> str:
         """Return which daemons ended by themselves."""
         return f"restarted {self._cluster.restarts}"
-
-    def _wait(self, what: str) -> None:
-        wait_until(lambda: all_run(self._cluster.url, "words", EXECUTORS), what)
 
     def _holds(self) -> bool:
         """Submit, and say whether each executor comes to run as planned."""

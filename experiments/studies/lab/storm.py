@@ -178,6 +178,26 @@ class StormCluster(Cluster):
         if done.returncode:
             raise LabError(f"{spec['name']} is not submitted: {done.stderr[-600:]}")
 
+    def run(self, name: str, executors: int, components: Sequence[Any], **conf: Any) -> None:
+        """Submit a topology, and wait until all its executors run; `conf` is of `conf_of`."""
+        self.submit({"name": name, "conf": conf_of(self.folder, **conf), "components": components})
+        self.wait_for_executors(name, executors)
+
+    def wait_for_executors(self, name: str, number: int) -> None:
+        """Wait until so many executors of a topology run."""
+        wait_until(lambda: all_run(self.url, name, number), f"all executors of {name} run")
+
+    def end(self, name: str) -> None:
+        """Kill a topology, and wait until it is gone."""
+
+        def gone() -> bool:
+            with Nimbus(self.url, PATIENCE) as nimbus:
+                return all(one.name != name for one in nimbus.cluster().topologies or ())
+
+        with Nimbus(self.url, PATIENCE) as nimbus:
+            nimbus.kill(name)
+        wait_until(gone, f"{name} is gone")
+
     def log(self, name: str, word: str) -> list[str]:
         """Return the lines of a daemon's log that hold a word, shortened."""
         text = (self.folder / name / "log").read_text(errors="replace")
@@ -320,10 +340,8 @@ def verdicts(folder: Path, short: bool = False) -> list[dict[str, Any]]:
     with StormCluster(folder) as cluster:
         cluster.start_all()
         step("ZooKeeper, Nimbus and supervisors are up")
-        conf = conf_of(folder, **{"topology.disable.loadaware.messaging": False})
-        cluster.submit({"name": "words", "conf": conf, "components": WORDS})
-        run = lambda: all_run(cluster.url, "words", EXECUTORS)  # noqa: E731
-        wait_until(run, "all executors run")
+        conf = {"topology.disable.loadaware.messaging": False}
+        cluster.run("words", EXECUTORS, WORDS, **conf)
         step("the topology runs as Storm places it")
         time.sleep(_SETTLED)
         walk = Walk("storm", cluster.url, folder)
@@ -348,7 +366,7 @@ def verdicts(folder: Path, short: bool = False) -> list[dict[str, Any]]:
         cluster.kill(busiest)
         step(f"{busiest} ({address(busiest)}) was killed with -9, and its workers")
         cluster.wait_for(len(SUPERVISORS) - 1)
-        wait_until(run, "all executors run again")
+        cluster.wait_for_executors("words", EXECUTORS)
         after = walk.verdict()
         step(f"Storm has put all elsewhere: {_told(after)}")
         for line in cluster.log("nimbus", "PlanScheduler")[-2:]:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
-from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell, wait_until
-from experiments.studies.lab.storm import REPORTS, SUPERVISORS, StormCluster, all_run, conf_of
+from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell
+from experiments.studies.lab.storm import REPORTS, SUPERVISORS, StormCluster
 from experiments.studies.lab.storm_plugin import jdk
 from optim import Instance, Plan, evaluate, solve
 from optim.util.files import write_atomic
@@ -156,13 +156,9 @@ class StormBench:
         parts = [dict(part) for part in shape.components]
         # the spout reads its rate from this file: 0 is as fast as it goes
         parts[0]["control"] = str(self._control)
-        conf = conf_of(
-            self._folder, PERIOD, **{"topology.max.spout.pending": PENDING, "topology.workers": 4}
-        )
         self._machines.limit(None)
-        self._cluster.submit({"name": shape.name, "conf": conf, "components": parts})
-        run = lambda: all_run(self._cluster.url, shape.name, shape.executors)  # noqa: E731
-        wait_until(run, f"all executors of {shape.name} run", LONG)
+        conf = {"period": PERIOD, "topology.max.spout.pending": PENDING}
+        self._cluster.run(shape.name, shape.executors, parts, **conf)
         time.sleep(_SETTLED)
         # spouts' acked tuples over the time of the import: the rate that its loads are of
         walk, began, before = self._walk(shape), time.monotonic(), self._acked(shape)
@@ -236,16 +232,6 @@ class StormBench:
             load=os.getloadavg()[0],
         )
 
-    def end(self, shape: Shape) -> None:
-        """Kill a topology, and wait until it is gone."""
-        with Nimbus(self._cluster.url, PATIENCE) as nimbus:
-            nimbus.kill(shape.name)
-        wait_until(lambda: not self._runs(shape.name), f"{shape.name} is gone", LONG)
-
-    def _runs(self, name: str) -> bool:
-        with Nimbus(self._cluster.url, PATIENCE) as nimbus:
-            return any(one.name == name for one in nimbus.cluster().topologies or ())
-
     def _measure(self, shape: Shape, seconds: float) -> Acked:
         before = self._acked(shape)
         time.sleep(seconds)
@@ -313,7 +299,7 @@ def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[A
             for policy, plan in plans.items():
                 run = partial(bench.run, shape, policy, plan, repetition, args.seconds)
                 yield f"{shape.name}, {policy}", run
-        bench.end(shape)
+        cluster.end(shape.name)
 
 
 BENCH = Bench(

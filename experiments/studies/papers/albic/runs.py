@@ -6,7 +6,6 @@ follow one another, each from where the last plan left the key groups; cases are
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from functools import cache
@@ -32,6 +31,7 @@ from optim.figures.measures import load_distance_of, node_loads
 from optim.format.instance import Instance
 from optim.solvers import solve_linear
 from optim.solvers.inprocess import solve_lp
+from optim.util.process import processor_seconds
 from streamplace.policies.nodes import CostModel
 from streamplace.policies.parallelism import ScalingChoice, ScalingDecision
 from streamplace.policies.registry import read_policy
@@ -100,16 +100,10 @@ def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
         found = solve(made, way, seed=seed).evaluation
         return {"cpu": None, "distance": found.load_distance if found else None, "limit": limit}
     model = build_full(balance_problem(made)).model
-    began = _processor()
+    began = processor_seconds()
     # a plan within 0.001 points of the bound counts as optimal (chosen)
     solution = solve_linear(model, way, time_limit=limit, abs_gap=1e-3, seed=seed)
-    return {"cpu": _processor() - began, "distance": solution.objective, "limit": limit}
-
-
-def _processor() -> float:
-    """Seconds of processor time that this process and those it has ended have had."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return {"cpu": processor_seconds() - began, "distance": solution.objective, "limit": limit}
 
 
 def budgets(seed: int, varies: float, moves: int) -> Row:

@@ -13,7 +13,6 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.studies.lab.plans import random_places
-from experiments.studies.lab.runner import PATIENCE, LabError, Walk, run_lab, tell, wait_until
-from experiments.studies.lab.storm import SUPERVISORS, StormCluster, all_run, conf_of, placed
+from experiments.studies.lab.runner import LabError, Walk, run_lab, tell, wait_until
+from experiments.studies.lab.storm import SUPERVISORS, StormCluster, placed
 from experiments.studies.lab.storm_plugin import STORM
 from experiments.studies.papers.tables import store_table
 from optim import Instance, Plan, solve
-from streamplace.clusters.storm.nimbus import Nimbus
 
 COUNT, RATE, SPOUTS = 4_000, 50, 2
 """Tuples of an executor of the spout, and its tuples/s."""
@@ -58,10 +56,7 @@ def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
         file.unlink()
     # with ackers a lost tuple is sent again after 20 s; without, it is lost
     more = {"topology.acker.executors": ackers, "topology.message.timeout.secs": 20}
-    conf = conf_of(folder, **more)
-    cluster.submit({"name": name, "conf": conf, "components": ledgered(ledger)})
-    number = EXECUTORS + ackers
-    wait_until(lambda: all_run(cluster.url, name, number), f"{name} runs")
+    cluster.run(name, EXECUTORS + ackers, ledgered(ledger), **more)
     walk = Walk("storm", cluster.url, folder)
     walk.read(cpu="requested", topology=name, interval=0)
     instance, rng = Instance.load(walk.file["instance"]), np.random.default_rng(ackers)
@@ -82,8 +77,7 @@ def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
     wait_until(done, f"all tuples of {name} are acked")
     time.sleep(10.0)  # what is under way without ackers
     counts = received(ledger)
-    with Nimbus(cluster.url, PATIENCE) as nimbus:
-        nimbus.kill(name)
+    cluster.end(name)
     return {
         "acked": ackers > 0,
         "reschedulings": restarts,
@@ -102,15 +96,15 @@ def received(ledger: Path) -> Counter[int]:
 def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any]:
     """Measure the processors at a fixed rate, with frequent requests and reports or without."""
     name = "often" if often else "seldom"
-    conf = conf_of(folder, 5 if often else 60, **{"topology.acker.executors": 1})
-    conf["executor.metrics.frequency.secs"] = 5 if often else 60
+    every = 5 if often else 60
+    conf = {"period": every, "topology.acker.executors": 1}
+    conf["executor.metrics.frequency.secs"] = every
     parts = [
         {"id": "lines", "executors": 2, "rate": 100},
         {"id": "split", "executors": 3, "from": "lines", "rounds": 5_000},
         {"id": "store", "executors": 3, "from": "split", "out": 0},
     ]
-    cluster.submit({"name": name, "conf": conf, "components": parts})
-    wait_until(lambda: all_run(cluster.url, name, 9), f"{name} runs")
+    cluster.run(name, 9, parts, **conf)
     # workers have compiled their code and reported
     time.sleep(15.0)
     walk = Walk("storm", cluster.url, folder)
@@ -129,10 +123,7 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
         start = time.process_time()
         solve(instance, "storm-online")
         schedule = time.process_time() - start
-    with Nimbus(cluster.url, PATIENCE) as nimbus:
-        nimbus.kill(name)
-    gone = lambda: not any(t.name == name for t in _topologies(cluster))  # noqa: E731
-    wait_until(gone, f"{name} is gone")
+    cluster.end(name)
     return {
         "monitored": often,
         "seconds": round(elapsed, 1),
@@ -141,11 +132,6 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
         "import_cores": round(own / elapsed, 4),
         "schedule_s": round(schedule, 4),
     }
-
-
-def _topologies(cluster: StormCluster) -> Sequence[Any]:
-    with Nimbus(cluster.url, PATIENCE) as nimbus:
-        return list(nimbus.cluster().topologies or ())
 
 
 def _cpu(cluster: StormCluster) -> dict[str, float]:
