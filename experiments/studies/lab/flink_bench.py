@@ -7,37 +7,32 @@ and one plan. Then each shape is submitted under each policy in turn, as often a
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from experiments.studies.lab.flink import MAIN, FlinkCluster, build_jar
 from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
 from experiments.studies.lab.runner import LabError, Walk
 from optim import Instance, InvalidInput, Plan, evaluate
 from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.sources import WebClient
 from streamplace.clusters.flink.exporter import Sheet
-from streamplace.clusters.flink.fetch import CLOCK, Cluster, elapsed, wait_until_running
-from streamplace.clusters.flink.submit import flink_jars, groups_of_job
+from streamplace.clusters.flink.fetch import CLOCK, Cluster, Sample, elapsed, wait_until_running
+from streamplace.clusters.flink.submit import FlinkClient, flink_jars, groups_of_job
 from streamplace.present.table import markdown
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import ExitStack
-
-    import pandas as pd
-
-    from streamplace.clusters.exchange.sources import WebClient
-    from streamplace.clusters.flink.fetch import Sample
-    from streamplace.clusters.flink.submit import FlinkClient
 
 MACHINES = ("tm1", "tm2", "tm3", "tm4")
 SLOTS = 4

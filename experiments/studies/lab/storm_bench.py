@@ -8,14 +8,19 @@ messages that cross and the latency of a tuple, and as fast as it goes.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
 from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell
@@ -26,13 +31,6 @@ from optim.util.files import write_atomic
 from streamplace.clusters.storm.nimbus import ALL_TIME, Nimbus, crossing, read_workers
 from streamplace.clusters.storm.submit import load_placement, submit
 from streamplace.present.table import markdown
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-    from contextlib import ExitStack
-
-    import pandas as pd
 
 CORES = 0.3
 """Of each machine, held by a control group."""

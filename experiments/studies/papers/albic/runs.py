@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from experiments.generators import generate
 from experiments.generators.rebalancing import JOINT, KeyGroups, build_instance
@@ -29,23 +32,14 @@ from optim import solve
 from optim.errors import StreamplaceError
 from optim.figures.measures import load_distance_of, node_loads
 from optim.format.instance import Instance
+from optim.format.tables import Floats
+from optim.referee import Result
 from optim.solvers import solve_linear
 from optim.solvers.inprocess import solve_lp
 from optim.util.process import processor_seconds
 from streamplace.policies.nodes import CostModel
-from streamplace.policies.parallelism import ScalingChoice, ScalingDecision
+from streamplace.policies.parallelism import ScalingChoice, ScalingDecision, ScalingView
 from streamplace.policies.registry import read_policy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from formulations.rebalancing.problem import Floats
-    from optim.referee import Result
-    from streamplace.policies.parallelism import ScalingView
-
 
 Row = dict[str, Any]
 

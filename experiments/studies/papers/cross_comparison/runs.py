@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from experiments.studies.papers.tables import load, run_rows
 from experiments.sweep import plan_runs
 from formulations.storm.problem import storm_jobs
 from formulations.storm.search import workers_of
 from optim import Instance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-
 
 REDUCED = {"instances.generate.0.seeds": {"from": 0, "to": 1}}
 
