@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from matplotlib.text import Annotation, Text
 
@@ -15,6 +16,7 @@ from streamplace.present.plots import canvas, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
+    from matplotlib.lines import Line2D
     from matplotlib.transforms import Bbox
 
     from experiments.studies.papers.figure import Figure
@@ -86,13 +88,23 @@ def _on_a_bar(text: Text, box: Bbox, axes: Axes) -> bool:
     )
 
 
+def turns(line: Line2D) -> bool:
+    """Return whether a line goes to the right and to the left: its points are in no order."""
+    steps = np.diff(line.get_xdata(orig=False))
+    return line.get_linestyle() != "None" and bool((steps > 0).any() and (steps < 0).any())
+
+
 @pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.name)
-def test_texts_lie_beside_each_other_and_beside_the_data(figure: Figure) -> None:
+def test_texts_lie_beside_each_other_and_beside_the_data_and_lines_do_not_turn(
+    figure: Figure,
+) -> None:
     paper, _, name = figure.name.partition("/")
     with canvas(len(figure.panels), figure.title) as (drawing, axes):
         figure.plot(load_table(paper.replace("-", "_"), name), axes)
         tidy(drawing)
         assert overlaps(drawing) == []
+        lines = [line for one in drawing.axes for line in one.get_lines()]
+        assert [line.get_label() for line in lines if turns(line)] == []
 
 
 @pytest.mark.parametrize(
