@@ -52,7 +52,7 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES, *, pipe: bool = Fal
                 with gzip.open(file) as unpacked:
                     data = unpacked.read(max_bytes + 1)
     except FileNotFoundError:
-        raise InvalidInput(Problem(str(path), None, "does not exist")) from None
+        raise InvalidInput(Problem(str(path), None, "does not exist", "check the path")) from None
     except PermissionError:
         raise InvalidInput(
             Problem(str(path), None, "may not be read", "check the file's permissions")

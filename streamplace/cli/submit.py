@@ -199,7 +199,7 @@ def submit_flink(args: argparse.Namespace) -> int:
         raise InvalidInput(Problem(args.plan, None, "does not name vertices", remedy))
     script = None if args.sql is None else read_script(read_text(Path(args.sql)))
     if args.jar is not None and not Path(args.jar).is_file():
-        raise InvalidInput(Problem("--jar", args.jar, "does not exist"))
+        raise InvalidInput(Problem("--jar", args.jar, "does not exist", "the program's jar"))
     client = WebClient(args.url.rstrip("/"), args.timeout)
     managers = read_managers(client)
 

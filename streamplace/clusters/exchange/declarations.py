@@ -209,13 +209,16 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
     if told not in (None, instance.sha256):
         reason = f"is not the hash of this instance ({instance.sha256[:12]}…)"
         remedy = "export with the instance the plan was made for"
-        problems.append(Problem("instance_sha256", told, reason, remedy))
+        raise InvalidInput(Problem("instance_sha256", told, reason, remedy))
     node = plan.node_indices(instance)
     for name in [instance.tasks.ids[t] for t in (node < 0).nonzero()[0][:20]]:
         place = plan.assignment.get(name)
-        problems.append(Problem(f"assignment.{name}", place, "is no node of the instance"))
+        reason = "is missing" if place is None else "is no node of the instance"
+        remedy = "a plan that places every task of this instance"
+        problems.append(Problem(f"assignment.{name}", place, reason, remedy))
     for name in sorted(set(plan.assignment) - set(instance.tasks.ids))[:20]:
-        problems.append(Problem(f"assignment.{name}", None, "is no task of the instance"))
+        remedy = "the plan is of another instance"
+        problems.append(Problem(f"assignment.{name}", None, "is no task of the instance", remedy))
     raise_any(problems)
     return Places(node, plan.slot_indices(instance))
 

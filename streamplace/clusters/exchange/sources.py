@@ -319,12 +319,13 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
         if path.is_dir():
             inside = sorted(p for p in path.rglob("*") if p.is_file() and p.name.endswith(endings))
             if not inside:
-                problems.append(Problem(name, None, f"holds no file that ends in {endings}"))
+                reason = f"holds no file that ends in {' or '.join(endings) or 'any way'}"
+                problems.append(Problem(name, None, reason, "save the system's pages there"))
             found += inside
         elif path.is_file():
             found.append(path)
         else:
-            problems.append(Problem(name, None, "does not exist"))
+            problems.append(Problem(name, None, "does not exist", "check the path or address"))
     if len(found) > MAX_FILES:
         problems.append(Problem("SOURCE", len(found), f"files are more than {MAX_FILES}"))
     raise_any(problems)
@@ -342,7 +343,7 @@ def address_in(sources: Sequence[str]) -> str | None:
     if not any(is_url(source) for source in sources):
         return None
     if len(sources) != 1:
-        reason, remedy = "one address, or files", "one cluster a run"
+        reason, remedy = "are more than one address", "one address, or files: one cluster a run"
         raise InvalidInput(Problem("SOURCE", list(sources), reason, remedy))
     return sources[0]
 
@@ -519,7 +520,7 @@ def _read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
             try:
                 number = number_of(text) if into is shares else float(text)
             except ValueError:
-                problems.append(Problem(path, text, "is no number"))
+                problems.append(Problem(path, text, "is no number", "such as 10 or 0.8"))
                 continue
             into[key] = int(number) if number.is_integer() else number
     raise_any(problems)

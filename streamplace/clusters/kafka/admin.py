@@ -81,7 +81,8 @@ class KafkaAdmin:
         import kafka.admin
         import kafka.errors
 
-        if not _ADDRESS.fullmatch(address):
+        ports = [one.rpartition(":")[2] for one in address.split(",")]
+        if not _ADDRESS.fullmatch(address) or not all(0 < int(port) < 65536 for port in ports):
             remedy = "HOST:PORT of a broker, or several with commas"
             raise InvalidInput(Problem("SOURCE", address, "is no address", remedy))
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # failures are reported by us

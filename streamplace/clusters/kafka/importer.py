@@ -263,7 +263,11 @@ def operation_of(options: Mapping[str, Any]) -> Operation:
     """Return what the options ask for."""
     words = [word.strip() for word in (options["brokers"] or "").split(",") if word.strip()]
     if wrong := [word for word in words if not is_whole(word)]:
-        raise InvalidInput(Problem("--option brokers", wrong[0], "is no broker's number", "3,4"))
+        raise InvalidInput(
+            Problem(
+                "--option brokers", wrong[0], "is no broker's number", "numbers with commas: 3,4"
+            )
+        )
     topics = {word.strip() for word in (options["topics"] or "").split(",")} - {""}
     brokers = frozenset(map(int, words))
     return Operation(options["mode"], brokers, options["factor"], frozenset(topics))

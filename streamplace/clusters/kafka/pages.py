@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import PlainValidator
 
-from optim.errors import problems_in
+from optim.errors import InvalidInput, Problem, problems_in
 from optim.format.document import Fault, parse_json
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import (
     Amount,
     Many,
@@ -38,7 +39,6 @@ from streamplace.clusters.kafka.cluster import Broker, Key, Partition, some
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamplace.clusters.exchange.declarations import Ledger
 
 CAPACITIES = ("disk", "nw_in", "nw_out", "cpu")
 RATES = ("bytes_in", "bytes_out", "cpu")
@@ -50,6 +50,7 @@ _MIN_ISR = re.compile(r"\bmin\.insync\.replicas=(\d{1,9})\b")
 _THROTTLED = re.compile(r"\b(?:leader|follower)\.replication\.throttled\.replicas=")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MOST_REPLICAS = 1000
+EXPORT = "`streamplace export kafka INSTANCE PLAN -o FILE` writes it"
 _SAVE = "save what kafka-topics.sh --describe prints, as it is"
 
 
@@ -391,6 +392,22 @@ class AssignmentPage(Page):
     unused = words("version cluster")
     partitions: list[_Assigned]
     elected: Many[_Assigned] = ()
+
+
+def exported(value: Any, path: str) -> tuple[dict[Key, list[int]], dict[Key, list[int]]]:
+    """Read the JSON of a file of ``export kafka``, as `read_elected`.
+
+    Raises
+    ------
+    InvalidInput
+        It is none.
+    """
+    ledger = Ledger()
+    if not isinstance(value, dict) or "partitions" not in value:
+        raise InvalidInput(Problem(path, None, "is no reassignment", EXPORT))
+    found = read_elected(value, path, ledger)
+    ledger.check()
+    return found
 
 
 def read_elected(

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from optim.errors import InvalidInput, Problem
-from optim.format.plan import PLAN_FORMAT
 from optim.util.files import write_atomic
 from optim.util.store import Lock
 from streamplace.clusters.exchange.declarations import Ledger
@@ -27,7 +26,7 @@ from streamplace.clusters.exchange.sources import beside, read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS, Unreachable
 from streamplace.clusters.kafka.cluster import CLUSTER, Key, some
 from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
-from streamplace.clusters.kafka.pages import parsed, read_assignment, read_elected
+from streamplace.clusters.kafka.pages import EXPORT, exported, parsed, read_assignment
 from streamplace.clusters.kafka.verify import KafkaVerdict, Wanted, throttles, verify_live
 from streamplace.present.numbers import plural
 
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AT_A_TIME = 5
 """Partitions that a broker copies at a time."""
-_EXPORT = "`streamplace export kafka INSTANCE PLAN -o FILE` writes it"
 _AGAIN = "import and solve again"
 
 
@@ -84,9 +82,7 @@ def load_reassignment(name: str) -> Reassignment:
     path = Path(name)
     ledger = Ledger()
     value = parsed(read_text(path), name)
-    if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
-        raise InvalidInput(Problem(name, None, "is a plan, and no reassignment", _EXPORT))
-    lists, chosen = read_elected(value, name, ledger)
+    lists, chosen = exported(value, name)
     before: dict[Key, list[int]] = {}
     rollback, election = beside(path, ROLLBACK), beside(path, ELECTION)
     if rollback.exists():
@@ -97,11 +93,10 @@ def load_reassignment(name: str) -> Reassignment:
         try:
             led += [Key(str(e["topic"]), int(e["partition"])) for e in told["partitions"]]
         except (TypeError, KeyError, ValueError):
-            ledger.problem(str(election), None, "is no list of partitions to elect", _EXPORT)
+            ledger.problem(str(election), None, "is no list of partitions to elect", EXPORT)
     ledger.check()
-    cluster = value.get(CLUSTER, "") if isinstance(value, dict) else ""
     elected = tuple(key for key in dict.fromkeys(led) if key not in lists)
-    return Reassignment(name, str(cluster), lists, before, elected)
+    return Reassignment(name, str(value.get(CLUSTER, "")), lists, before, elected)
 
 
 class Checked(NamedTuple):
@@ -280,7 +275,7 @@ def revert(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
     if lost := [str(key) for key in plan.lists if key not in plan.before]:
         rollback = str(beside(Path(plan.path), ROLLBACK))
         raise InvalidInput(
-            Problem(rollback, None, f"lacks what was before of {some(lost)}", _EXPORT)
+            Problem(rollback, None, f"lacks what was before of {some(lost)}", EXPORT)
         )
     with alone(admin.cluster()):
         checked = check(admin, plan.back, undoes=plan.lists)

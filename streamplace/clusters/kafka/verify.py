@@ -14,7 +14,7 @@ from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS
 from streamplace.clusters.kafka.cluster import Key, Partition, some
 from streamplace.clusters.kafka.exporter import elections
-from streamplace.clusters.kafka.pages import parsed, read_elected, read_topics
+from streamplace.clusters.kafka.pages import exported, parsed, read_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -50,9 +50,7 @@ def wanted_of(name: str) -> dict[Key, Wanted]:
     if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
         with problems_in(name):
             return _of_plan(Plan.from_dict(value))
-    ledger = Ledger()
-    lists, elected = read_elected(value, name, ledger)
-    ledger.check()
+    lists, elected = exported(value, name)
     return {key: Wanted(to, to[0], True) for key, to in (lists | elected).items()}
 
 

@@ -73,7 +73,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     address = None if nimbus else address_in(request.sources)
     if nimbus:
         if len(request.sources) > 1:
-            reason, remedy = "one address, or files", "one cluster a run"
+            reason, remedy = "are more than one address", "one address, or files: one cluster a run"
             raise InvalidInput(Problem("SOURCE", list(request.sources), reason, remedy))
         # one connection for all readings: the pages are of one leader
         with Nimbus(nimbus[0], request.timeout) as asked:

@@ -211,7 +211,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.removeprefix(SCHEME).rstrip("/").rpartition(":")
     if not colon:
         host, port = port, str(PORT)
-    if not host or not is_whole(port) or not 0 < int(port) < 65536:
+    if not host or "/" in host or not is_whole(port) or not 0 < int(port) < 65536:
         remedy = f"{SCHEME}HOST:PORT, such as {SCHEME}localhost:{PORT}"
         raise InvalidInput(Problem("SOURCE", address, "is no address of Nimbus", remedy))
     return host.strip("[]"), int(port)

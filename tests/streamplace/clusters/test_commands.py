@@ -91,12 +91,40 @@ def test_what_was_ignored_is_told(
     assert "imported by streamplace from storm" in Instance.load(target).origin
 
 
+PLACED = {
+    "format": "streamplace.storm/1",
+    "topologies": {"t": {"workers": {"h:1": ["1-1"]}, "components": {"a": ["1-1"]}}},
+}
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["import", "strom", "x"], "did you mean storm?"),
         (["import", "storm"], "SOURCE is missing"),
-        (["import", "storm", "nowhere"], "nowhere does not exist"),
+        (["import", "storm", "nowhere"], "nowhere does not exist (check the path or address)"),
+        (["import", "storm", "http://h:1", "x"], "'x'] are more than one address (one address, or"),
+        (["import", "storm", "nimbus://h:1", "x"], "are more than one address (one address, or"),
+        (["import", "storm", "nimbus://http://h:1"], "is no address of Nimbus (nimbus://HOST:PORT"),
+        (["import", "kafka", "h:99999"], "'h:99999' is no address (HOST:PORT"),
+        (
+            [
+                "import",
+                "kafka",
+                "examples/kafka",
+                "--option",
+                "mode=demote",
+                "--option",
+                "brokers=x",
+            ],
+            "'x' is no broker's number (numbers with commas: 3,4)",
+        ),
+        (["import", "kafka", "x", "--limit", "max_migrations=x"], "is no number (such as 10"),
+        (["submit", "storm", "http://h:1", "PLACED"], "is no address of Nimbus (nimbus://HOST"),
+        (["submit", "kafka", "h:1", "PLACED"], "is no reassignment (`streamplace export kafka"),
+        (["submit", "kafka", "h:1", "PLAN"], "is no reassignment (`streamplace export kafka"),
+        (["verify", "kafka", "h:1", "PLACED"], "is no reassignment (`streamplace export kafka"),
+        (["verify", "kafka", "h:1", "nowhere"], "nowhere does not exist (check the path)"),
         (["import", "storm", "nowhere", "--json"], "--json needs -o"),
         (["import", "metis", "x", "--option", "part=3"], "is no option of metis"),
         (["import", "metis", "x", "--option", "parts=0"], "is out of range"),
@@ -111,10 +139,14 @@ def test_usage_errors(
     told: str,
     repository: Path,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(repository)
-    assert main(words) == 2
+    files = {"PLACED": PLACED, "PLAN": {"format": "streamplace.plan/1"}}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    assert main([str(tmp_path / word) if word in files else word for word in words]) == 2
     assert told in capsys.readouterr().err
 
 
@@ -123,7 +155,9 @@ def test_an_empty_folder_and_a_wrong_document(
 ) -> None:
     (tmp_path / "empty").mkdir()
     assert main(["import", "flink", str(tmp_path / "empty")]) == 2
-    assert "holds no file" in capsys.readouterr().err
+    assert (
+        "holds no file that ends in .json or .json.gz (save the system" in capsys.readouterr().err
+    )
     (tmp_path / "bad.json").write_text("[}")
     assert main(["import", "flink", str(tmp_path / "bad.json")]) == 2
     assert "is not JSON" in capsys.readouterr().err

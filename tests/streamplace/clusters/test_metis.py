@@ -178,6 +178,8 @@ def test_a_plan_of_another_instance_is_refused(tmp_path: Path) -> None:
     instance = load(tmp_path, WEIGHTED).instance
     with pytest.raises(InvalidInput, match="is no node of the instance"):
         export_plan("metis", instance, Plan("g", dict.fromkeys("1234", "7")))
+    with pytest.raises(InvalidInput, match=r"assignment.4 is missing \(a plan that places every"):
+        export_plan("metis", instance, Plan("g", dict.fromkeys("123", "0")))
     with pytest.raises(InvalidInput, match="is no task of the instance"):
         export_plan("metis", instance, Plan("g", dict.fromkeys("12345", "0")))
     with pytest.raises(InvalidInput, match="PLAN is missing"):
