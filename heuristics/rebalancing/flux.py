@@ -72,9 +72,9 @@ def run(instance: Instance, request: Request) -> Outcome:
 @warming
 def warm_up() -> None:
     """Compile the kernel, or load it from the disk: once a process."""
-    from formulations.rebalancing.problem import make_problem
+    from formulations.rebalancing.problem import plain_problem
 
-    flux_placement(make_problem([1.0, 1.0], [0, 0], 2))
+    flux_placement(plain_problem([1.0, 1.0], [0, 0], 2))
 
 
 METHOD = Method(

@@ -18,7 +18,7 @@ from experiments.studies.bench.proofs import EXACT, methods_of
 from experiments.studies.bench.rebalancer_process import peak_megabytes
 from experiments.studies.timings.registry import Rows, apart, least, spend, value_of
 from formulations.rebalancing.balance.model import build_full
-from formulations.rebalancing.problem import BalanceProblem, make_problem
+from formulations.rebalancing.problem import BalanceProblem, plain_problem
 from optim import Instance, Plan, evaluate, solve
 from optim.certificates import check
 from optim.certificates.grade import certified
@@ -82,7 +82,7 @@ def problem_of(nodes: int, key_groups: int, budget: int = 50) -> BalanceProblem:
     """Return a cluster with the same number of key groups on every node."""
     rng = np.random.default_rng(1)
     load = 50.0 * nodes / key_groups * rng.uniform(0.95, 1.05, key_groups)
-    return make_problem(load, np.arange(key_groups) % nodes, nodes, max_moves=budget)
+    return plain_problem(load, np.arange(key_groups) % nodes, nodes, max_moves=budget)
 
 
 def with_arrays(problem: BalanceProblem) -> csr_array:

@@ -45,10 +45,10 @@ from formulations.rebalancing.problem import (
     binding_names,
     emptied,
     lexicographically_less,
-    make_problem,
     none_within,
     not_emptied,
     ordered,
+    plain_problem,
 )
 from optim.errors import InvalidInput, Problem, SolverError, UnsuitableMethod
 from optim.kernels.place_rules import place_rules
@@ -163,7 +163,7 @@ def pose(instance: Instance, request: Request) -> PosedModel:
 
 def _warm_up_classes() -> None:
     """Compile the programme over counts, or load it from the disk, on a tiny problem."""
-    solve_by_classes(make_problem([1.0, 1.0], [0, 0], 2), Settings())
+    solve_by_classes(plain_problem([1.0, 1.0], [0, 0], 2), Settings())
 
 
 def _by_classes(

@@ -222,9 +222,9 @@ def descend_from_all(
 def warm_up() -> None:
     """Compile the kernels of search and bound, or load them from the disk: once a process."""
     from formulations.rebalancing.bound import forced_moves_bound
-    from formulations.rebalancing.problem import make_problem
+    from formulations.rebalancing.problem import plain_problem
 
-    tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True], max_moves=1)
+    tiny = plain_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[2], max_moves=1)
     search_balance(tiny)
     relieved(tiny, tiny.home, 0)
     forced_moves_bound(tiny)

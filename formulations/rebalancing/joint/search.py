@@ -226,9 +226,9 @@ def fixed_part(problem: JointProblem) -> JointFixed:
 def warm_up() -> None:
     """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.joint.problem import JointProblem
-    from formulations.rebalancing.problem import make_problem
+    from formulations.rebalancing.problem import plain_problem
 
-    tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True])
+    tiny = plain_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[2])
     ends = np.array([0, 1], np.int64), np.array([1, 2], np.int64)
     search_joint(JointProblem(tiny, *ends, np.ones(2)), (tiny.home,), rounds=1, first=8)
 

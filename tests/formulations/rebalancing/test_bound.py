@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from formulations.rebalancing.bound import Needs, common_unit, forced_moves_bound, lattice_bound
-from formulations.rebalancing.problem import balance_problem, make_problem
+from formulations.rebalancing.problem import balance_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
@@ -19,6 +19,7 @@ from tests.formulations.rebalancing.balance.cases import (
     random_problem,
     varied_problem,
 )
+from tests.formulations.rebalancing.make import make_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

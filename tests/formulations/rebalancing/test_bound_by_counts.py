@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from experiments.generators.rebalancing import SCALE_IN
 from formulations.rebalancing.balance.search import search_balance
 from formulations.rebalancing.bound import _Counting, counting_bound, forced_moves_bound
-from formulations.rebalancing.problem import balance_problem, make_problem
+from formulations.rebalancing.problem import balance_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,
     budgeted,
     varied_problem,
 )
+from tests.formulations.rebalancing.make import make_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

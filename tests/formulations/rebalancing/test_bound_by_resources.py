@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from formulations.rebalancing.bound import forced_moves_bound
-from formulations.rebalancing.problem import BalanceProblem, make_problem
+from formulations.rebalancing.problem import BalanceProblem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,
     budgeted,
     varied_problem,
 )
+from tests.formulations.rebalancing.make import make_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

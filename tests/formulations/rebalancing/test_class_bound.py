@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.classes import Refuting, build_class_model, load_classes
-from formulations.rebalancing.problem import BalanceProblem, balance_problem, make_problem
+from formulations.rebalancing.problem import BalanceProblem, balance_problem
 from optim.format.instance import Instance
 from optim.solvers.inprocess import solve_small_milp
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 
 def refutes(problem: BalanceProblem, distance: float, classes: int) -> bool:

@@ -74,7 +74,7 @@ def test_ctrl_c_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ctrl_c_passes_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from formulations.rebalancing.problem import make_problem
+    from tests.formulations.rebalancing.make import make_problem
 
     def stop(self: Any, start: Any) -> None:
         raise KeyboardInterrupt

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.rebalancing.problem import BalanceProblem, make_problem
+from formulations.rebalancing.problem import BalanceProblem
 from heuristics.rebalancing.flux import flux_placement, run
 from optim.format.instance import Instance
 from optim.methods.registry import Request
 from tests.formulations.rebalancing.balance.cases import varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 
 def plain_flux(problem: BalanceProblem) -> np.ndarray:

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.problem import make_problem
 from heuristics.rebalancing.balance_search import rearrange
 from tests.formulations.rebalancing.balance.cases import varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rebalancing.problem import (
-    budgets_of,
-    lexicographically_less,
-    make_problem,
-    ordered,
-)
+from formulations.rebalancing.problem import lexicographically_less, ordered
+from tests.formulations.rebalancing.make import budgets_of, make_problem
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Levels

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
 from formulations.rebalancing.balance.model import Settings
-from formulations.rebalancing.problem import BalanceProblem, balance_problem, make_problem
+from formulations.rebalancing.problem import BalanceProblem, balance_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, budgeted, varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 

@@ -7,8 +7,9 @@ import pytest
 
 from formulations.rebalancing.balance.model import Settings
 from formulations.rebalancing.balance.search import drained_start
-from formulations.rebalancing.problem import kept_off, make_problem, ordered
+from formulations.rebalancing.problem import kept_off, ordered
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 
 def test_what_leaves_is_spread_and_not_dumped_on_one_node() -> None:

@@ -17,9 +17,9 @@ from formulations.rebalancing.balance.model import (
     build_moves,
     candidate_moves,
 )
-from formulations.rebalancing.problem import make_problem
 from optim.errors import InvalidInput
 from tests.formulations.rebalancing.balance.cases import random_problem, varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 
 def relaxed(built: BalanceModel) -> float:

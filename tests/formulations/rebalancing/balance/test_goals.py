@@ -16,8 +16,9 @@ from formulations.rebalancing.balance.search import (
     start_at_home,
 )
 from formulations.rebalancing.bound import forced_moves_bound
-from formulations.rebalancing.problem import Watch, make_problem
+from formulations.rebalancing.problem import Watch
 from tests.formulations.rebalancing.balance.cases import varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from formulations.rebalancing.balance.search import relieved, search_balance, start_at_home
-from formulations.rebalancing.problem import BalanceProblem, make_problem
+from formulations.rebalancing.problem import BalanceProblem
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 
 def broken(problem: BalanceProblem, placement: np.ndarray) -> float:

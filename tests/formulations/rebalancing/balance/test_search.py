@@ -17,9 +17,10 @@ from formulations.rebalancing.balance.search import (
     state_of,
 )
 from formulations.rebalancing.bound import forced_moves_bound
-from formulations.rebalancing.problem import balance_problem, make_problem
+from formulations.rebalancing.problem import balance_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
+from tests.formulations.rebalancing.make import make_problem
 
 
 @given(st.integers(0, 100_000))

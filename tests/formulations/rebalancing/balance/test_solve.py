@@ -14,9 +14,10 @@ import pytest
 from formulations.rebalancing.balance import milp as solving
 from formulations.rebalancing.balance.milp import solve_balance, value_of
 from formulations.rebalancing.balance.model import Settings
-from formulations.rebalancing.problem import make_problem, ordered
+from formulations.rebalancing.problem import ordered
 from optim.solvers import solve_linear
 from tests.formulations.rebalancing.balance.cases import brute_force, random_problem, varied_problem
+from tests.formulations.rebalancing.make import make_problem
 from tests.slowly import product_of
 
 if TYPE_CHECKING:

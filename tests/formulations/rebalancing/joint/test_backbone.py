@@ -18,11 +18,11 @@ from formulations.rebalancing.joint.problem import (
     joint_problem,
 )
 from formulations.rebalancing.joint.search import Effort, find, relax
-from formulations.rebalancing.problem import budgets_of
 from optim import solve
 from optim.solvers.inprocess import solve_small_milp
 from tests.formulations.rebalancing.balance.cases import budgeted, varied_problem
 from tests.formulations.rebalancing.joint.cases import most, placements
+from tests.formulations.rebalancing.make import budgets_of
 
 TASKS = 6
 

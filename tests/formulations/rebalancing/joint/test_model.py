@@ -18,11 +18,11 @@ from formulations.rebalancing.joint.problem import (
     pruned_places,
 )
 from formulations.rebalancing.joint.search import Effort, find, relax, rounded, solve_kernel
-from formulations.rebalancing.problem import budgets_of
 from optim.errors import InvalidInput
 from optim.solvers.inprocess import solve_small_milp
 from tests.formulations.rebalancing.balance.cases import budgeted
 from tests.formulations.rebalancing.joint.cases import most, placements, varied_joint
+from tests.formulations.rebalancing.make import budgets_of
 
 SEEDS = range(60)
 

@@ -20,10 +20,10 @@ from formulations.rebalancing.joint.search import (
     partner_arcs,
     search_joint,
 )
-from formulations.rebalancing.problem import make_problem
 from optim import Instance, solve
 from optim.referee import Termination
 from tests.formulations.rebalancing.joint.cases import placements, varied_joint
+from tests.formulations.rebalancing.make import make_problem
 
 
 def allowed_start(problem: JointProblem) -> np.ndarray[Any, Any]:
