@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.generators import generate
+from experiments.generators.kinds import equal_nodes
+from experiments.generators.kinds import instance as built
 from experiments.generators.rebalancing import CLUSTER, SCALE_IN
 from experiments.studies.bench.cases import read
 from experiments.studies.bench.rebalancer_process import FORMULAS, find_peer, run_peer
@@ -65,41 +67,37 @@ def random_pairs(seed: int, topologies: int, executors: int, pairs: int) -> Inst
     rates = rng.lognormal(size=len(chosen)).tolist()
     # mean load 100: nodes used to 70 %
     room, workers = {"cpu": executors / nodes * 143}, nodes * slots // topologies
-    document: dict[str, Any] = {
-        "format": "streamplace.instance/1",
-        "name": f"{topologies} topologies",
-        "nodes": [{"id": f"n{i}", "slots": slots, "capacity": room} for i in range(nodes)],
-        "topologies": [{"id": f"t{k}", "workers": workers} for k in range(topologies)],
-        "operators": [{"id": f"o{k}", "topology": f"t{k}"} for k in range(topologies)],
-        "tasks": [
+    return built(
+        f"{topologies} topologies", "random pairs",
+        nodes=[{"id": f"n{i}", "slots": slots, "capacity": room} for i in range(nodes)],
+        topologies=[{"id": f"t{k}", "workers": workers} for k in range(topologies)],
+        operators=[{"id": f"o{k}", "topology": f"t{k}"} for k in range(topologies)],
+        tasks=[
             {"id": f"e{i}", "operator": f"o{i % topologies}", "load": {"cpu": load}}
             for i, load in enumerate(loads)
         ],
-        "traffic": [[f"e{u}", f"e{v}", r] for (u, v), r in zip(chosen, rates, strict=True)],
-    }
-    return Instance.from_dict(document)
+        traffic=[[f"e{u}", f"e{v}", r] for (u, v), r in zip(chosen, rates, strict=True)],
+    )  # fmt: skip
 
 
 def pipeline(seed: int, nodes: int, tasks: int = 100, groups: int = 4) -> Instance:
     """Build a pipeline of groups of 200 % CPU, 80 % of all, whose network cards take a fifth."""
-    card, cpu = 1.2 * 15.0 * (groups - 1) / nodes, {"cpu": 250.0 * groups / nodes}
-    document: dict[str, Any] = {
-        "format": "streamplace.instance/1",
-        "name": f"pipeline-{groups}x{tasks}-{nodes}",
-        "nodes": [{"id": f"n{i}", "capacity": cpu} for i in range(nodes)],
-        "operators": [
+    card, cpu = 1.2 * 15.0 * (groups - 1) / nodes, 250.0 * groups / nodes
+    return built(
+        f"pipeline-{groups}x{tasks}-{nodes}", "groups in a row",
+        nodes=equal_nodes(nodes, cpu),
+        operators=[
             {"id": f"v{i}", "group": {"tasks": tasks, "load": {"cpu": 200.0}}}
             for i in range(groups)
         ],
-        "streams": [{"from": f"v{i}", "to": f"v{i + 1}", "rate": 15.0} for i in range(groups - 1)],
-        "links": [
+        streams=[{"from": f"v{i}", "to": f"v{i + 1}", "rate": 15.0} for i in range(groups - 1)],
+        links=[
             {"id": f"{way}{i}", "nodes": [f"n{i}"], "capacity": card, "direction": way}
             for i in range(nodes)
             for way in ("out", "in")
         ],
-        "crossing_cost": {"cpu": {"out": 1.0, "in": 1.0}},
-    }
-    return Instance.from_dict(document)
+        crossing_cost={"cpu": {"out": 1.0, "in": 1.0}},
+    )  # fmt: skip
 
 
 def random_job(seed: int) -> Instance:

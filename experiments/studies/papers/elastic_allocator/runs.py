@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.generators import generate
+from experiments.generators.kinds import instance as built
 from experiments.studies.papers.tables import certified_of
 from heuristics.elastic.gma import Allocation, board_of, overloaded
 from optim import Instance, solve
@@ -307,25 +308,20 @@ def _by_hand() -> dict[str, float]:
     """
     e, r, s, cs, c0 = 0.2, 100.0, 50.0, 90.0, 10.0
     sent, b0, b = 30.0, 20.0, 120.0
-    instance = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "by hand",
-            "nodes": [
-                {"id": n, "capacity": {"cpu": cs + c0}, "background": {"cpu": c0}} for n in "ab"
-            ],
-            "links": [{"id": n, "nodes": [n], "capacity": b, "background": b0} for n in "ab"],
-            "input_rate": r,
-            "operators": [
-                {"id": "o", "group": {"tasks": 1}, "cpu_per_tuple": e, "service_rate": s},
-                {"id": "p", "group": {"tasks": 1}},
-            ],
-            "traffic": [["o/0", "p/0", sent]],
-        }
-    )
+    made = built(
+        "by hand", "section IV",
+        nodes=[{"id": n, "capacity": {"cpu": cs + c0}, "background": {"cpu": c0}} for n in "ab"],
+        links=[{"id": n, "nodes": [n], "capacity": b, "background": b0} for n in "ab"],
+        input_rate=r,
+        operators=[
+            {"id": "o", "group": {"tasks": 1}, "cpu_per_tuple": e, "service_rate": s},
+            {"id": "p", "group": {"tasks": 1}},
+        ],
+        traffic=[["o/0", "p/0", sent]],
+    )  # fmt: skip
     node = np.array([0, 1], np.int32)
-    found = evaluate_indices(instance, node)
-    share, _ = bandwidth_shares(instance, node)
+    found = evaluate_indices(made, node)
+    share, _ = bandwidth_shares(made, node)
     assert found.utilisation is not None
     assert found.link_utilisation is not None
     return {
@@ -340,17 +336,11 @@ def _overloads(seed: int) -> float:
     """Share of two operators, one with r/s = 0.5 and one with 2, reported as they should be."""
     rate = 10.0 + seed
     rates = {"calm": 2 * rate, "busy": rate / 2}
-    instance = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "overload",
-            "nodes": [{"id": "n", "capacity": {"cpu": 1}}],
-            "input_rate": rate,
-            "operators": [
-                {"id": o, "group": {"tasks": 1}, "cpu_per_tuple": 1e-6, "service_rate": s}
-                for o, s in rates.items()
-            ],
-        }
-    )
-    notes = overloaded(instance)
+    operators = [
+        {"id": o, "group": {"tasks": 1}, "cpu_per_tuple": 1e-6, "service_rate": s}
+        for o, s in rates.items()
+    ]
+    nodes = [{"id": "n", "capacity": {"cpu": 1}}]
+    made = built("overload", "section IV", nodes=nodes, input_rate=rate, operators=operators)
+    notes = overloaded(made)
     return float(len(notes) == 1 and "operator busy is overloaded" in notes[0])

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from experiments.generators import generate
+from experiments.generators.kinds import instance
 from heuristics.storm.even import most_executors
 from optim import Plan, evaluate, solve
 from optim.format.instance import Instance
@@ -187,22 +188,17 @@ def topologies(
     for task, n in zip(tasks, at, strict=False):
         task["node"] = f"n{n}"
     room = capacity or [1e6] * nodes
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "built",
-            "nodes": [
-                {"id": f"n{n}", "slots": slots, "capacity": {"cpu": room[n]}} for n in range(nodes)
-            ],
-            "topologies": [{"id": f"t{i}", "workers": w} for i, w in enumerate(workers)],
-            "operators": [
-                {"id": f"c{i}", "topology": f"t{0 if len(workers) == 1 else i}"}
-                for i in range(len(executors))
-            ],
-            "tasks": tasks,
-            "streams": [{"from": f"c{a}", "to": f"c{b}", "rate": rate} for a, b, rate in edges],
-        }
-    )
+    one = len(workers) == 1
+    return instance(
+        "built", "by hand",
+        nodes=[{"id": f"n{n}", "slots": slots, "capacity": {"cpu": room[n]}} for n in range(nodes)],
+        topologies=[{"id": f"t{i}", "workers": w} for i, w in enumerate(workers)],
+        operators=[
+            {"id": f"c{i}", "topology": f"t{0 if one else i}"} for i in range(len(executors))
+        ],
+        tasks=tasks,
+        streams=[{"from": f"c{a}", "to": f"c{b}", "rate": rate} for a, b, rate in edges],
+    )  # fmt: skip
 
 
 def sizes(replication: int, seed: int) -> Row:

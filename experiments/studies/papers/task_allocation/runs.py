@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from experiments.generators import generate
+from experiments.generators.kinds import equal_nodes, instance
 from heuristics.task_allocation.groups import grouped_job, recut
 from heuristics.task_allocation.task_level import task_level
 from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs, uneven_pairs
@@ -534,40 +535,27 @@ def job(
     patterned: list[tuple[str, str, float, str]] = [],  # noqa: B006  never changed
 ) -> Instance:
     """Build a job: groups as (tasks, cost of all), edges as (group, group, traffic)."""
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "built",
-            "nodes": [{"id": f"n{i}", "capacity": {"cpu": c}} for i, c in enumerate(capacities)],
-            "operators": [
-                {"id": f"g{i}", "group": {"tasks": k, "load": {"cpu": c}}}
-                for i, (k, c) in enumerate(groups)
-            ],
-            "streams": [{"from": f"g{a}", "to": f"g{b}", "rate": c} for a, b, c in rates]
-            + [{"from": a, "to": b, "rate": c, "pattern": p} for a, b, c, p in patterned],
-        }
-    )
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": c}} for i, c in enumerate(capacities)]
+    operators = [
+        {"id": f"g{i}", "group": {"tasks": k, "load": {"cpu": c}}}
+        for i, (k, c) in enumerate(groups)
+    ]
+    streams: list[Row] = [{"from": f"g{a}", "to": f"g{b}", "rate": c} for a, b, c in rates]
+    streams += [{"from": a, "to": b, "rate": c, "pattern": p} for a, b, c, p in patterned]
+    return instance("built", "by hand", nodes=nodes, operators=operators, streams=streams)
 
 
 def skewed(weight: Any, rng: Any) -> Instance:
     """Build two groups, the first with tasks of unlike loads by key; the rest is nearly even."""
     loads = weight * rng.uniform(0.97, 1.0, len(weight))
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "skewed",
-            "nodes": [{"id": f"n{i}", "capacity": {"cpu": 25.0}} for i in range(5)],
-            "operators": [
-                {"id": "keys"},
-                {"id": "sink", "group": {"tasks": 20, "load": {"cpu": 20.0}}},
-            ],
-            "tasks": [
-                {"id": f"k{i}", "operator": "keys", "load": {"cpu": float(load)}}
-                for i, load in enumerate(loads)
-            ],
-            "streams": [{"from": "keys", "to": "sink", "rate": 50.0}],
-        }
-    )
+    tasks = [
+        {"id": f"k{i}", "operator": "keys", "load": {"cpu": float(load)}}
+        for i, load in enumerate(loads)
+    ]
+    operators = [{"id": "keys"}, {"id": "sink", "group": {"tasks": 20, "load": {"cpu": 20.0}}}]
+    streams = [{"from": "keys", "to": "sink", "rate": 50.0}]
+    parts = {"operators": operators, "tasks": tasks, "streams": streams}
+    return instance("skewed", "by hand", nodes=equal_nodes(5, 25.0), **parts)
 
 
 def kept(made: Instance, node: list[int]) -> float:
