@@ -10,7 +10,7 @@ from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger, SharedVerdict
 from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.clusters.flink.model import edges_of, stays_inside
-from streamplace.clusters.flink.units import Unit, units_of
+from streamplace.clusters.flink.units import Unit, topology_of, units_of
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -176,11 +176,11 @@ def sheet_by_names(plan: Plan, jobs: list[Job]) -> Sheet:
     groups = [
         Group(
             operator=unit.name,
-            job=unit.job.name,
+            job=topology_of(unit.job, jobs),
             vertices={vertex.id: vertex.name for vertex in unit.vertices},
             parallelism=sum(counts[unit.name].values()),
             counts=dict(sorted(counts[unit.name].items())),
         )
         for unit in units
     ]
-    return Sheet(tuple(groups), {job.name: job.id for job in jobs})
+    return Sheet(tuple(groups), {topology_of(job, jobs): job.id for job in jobs})

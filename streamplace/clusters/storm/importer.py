@@ -204,11 +204,8 @@ class Cluster:
         page: pages.Supervisors = self._needed(pages.Supervisors, "supervisor/summary")
         pages.add_supervisors(page, supervisors, self.ledger)
         summary: pages.Summary = self._needed(pages.Summary, "topology/summary")
-        found = [
-            self._topology(entry.id)
-            for entry in summary.topologies
-            if wanted in (entry.id, entry.name) or (not wanted and entry.is_active)
-        ]
+        chosen = pages.chosen(summary.topologies, wanted, self.client.base)
+        found = [self._topology(entry.id) for entry in chosen]
         self.ledger.check()
         return supervisors, found
 

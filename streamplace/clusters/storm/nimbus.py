@@ -303,11 +303,7 @@ class Live:
     def read(self, wanted: str) -> tuple[dict[str, pages.Supervisor], list[pages.Topology]]:
         """Return supervisors, and the active topologies or the one with a name or id."""
         cluster = self.nimbus.cluster()
-        chosen = [
-            one
-            for one in cluster.topologies or ()
-            if wanted in (one.id, one.name) or (not wanted and one.status == "ACTIVE")
-        ]
+        chosen = pages.chosen(cluster.topologies or (), wanted, self.nimbus.address)
         settings = {one.id: self.nimbus.topology_configuration(one.id) for one in chosen}
         counts = self._measure(settings)
         at: dict[tuple[str, int], str] = {}

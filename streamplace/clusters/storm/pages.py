@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AliasChoices, Field, PlainValidator
 
+from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.pages import (
     Many,
     MaybeNumber,
@@ -30,13 +31,15 @@ from streamplace.clusters.exchange.pages import (
     seconds_of,
     words,
 )
+from streamplace.present.numbers import listed as some
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.exchange.sources import Document
 
+T = TypeVar("T", bound=Any)
 LOCAL_FIRST = "local first"
 """Grouping of a shuffle that prefers receivers in the same worker, then on the same host."""
 UNUSED = words(
@@ -371,6 +374,28 @@ class Pictured(_Page):
     """A component of ``/topology/:id/visualization``: its subscriptions with their groupings."""
 
     inputs: Many[_Subscription] = Field((), validation_alias=AliasChoices(":inputs", "inputs"))
+
+
+def chosen(listed: Iterable[T], wanted: str, address: str) -> list[T]:
+    """Return the topologies of a summary that are active, or the one with a name or id.
+
+    Raises
+    ------
+    InvalidInput
+        There is none, with what is there.
+    """
+    every = [(one, one.status or "ACTIVE") for one in listed]
+    found = [
+        one
+        for one, status in every
+        if wanted in (one.id, one.name) or (not wanted and status == "ACTIVE")
+    ]
+    if not found:
+        reason = f"has no topology {wanted!r}" if wanted else "has no active topology"
+        there = [f"{one.name} ({status})" for one, status in every]
+        remedy = f"there is {some(sorted(there), 5)}" if there else "submit one first"
+        raise InvalidInput(Problem(address, None, reason, remedy))
+    return found
 
 
 def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Ledger) -> None:

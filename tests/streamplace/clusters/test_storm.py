@@ -291,6 +291,19 @@ def test_topologies_that_are_not_active_are_left_out(saved: Callable[..., str]) 
         import_instance("storm", [saved(pages, "killed")])
 
 
+def test_a_topology_that_is_not_there(serve: Callable[..., str]) -> None:
+    documents = systems.storm()
+    url = serve(documents, "api/v1")
+    with pytest.raises(InvalidInput, match=r"has no topology 'x' \(there is old \(KILLED\), word"):
+        import_instance("storm", [url], [("topology", "x")])
+    documents["topology/summary"]["topologies"].pop(0)
+    with pytest.raises(InvalidInput, match=r"has no active topology \(there is old \(KILLED\)\)"):
+        import_instance("storm", [url])
+    documents["topology/summary"]["topologies"].clear()
+    with pytest.raises(InvalidInput, match="submit one first"):
+        import_instance("storm", [url])
+
+
 @pytest.mark.parametrize(
     ("break_it", "told"),
     [

@@ -106,6 +106,11 @@ def test_ports_of_idle_slots(fake: Fake, url: str) -> None:
     assert labels == {"h1": "6700,+1", "h2": "6700,6701", "h3": "+1,+2"}
 
 
+def test_a_topology_that_is_not_there(url: str) -> None:
+    with pytest.raises(InvalidInput, match=r"nimbus://\S+ has no topology 'x' \(there is words"):
+        imported(url, ("topology", "x"))
+
+
 def test_blacklisted_hosts_are_leaving(fake: Fake, url: str) -> None:
     fake.shut = fake.hosts[:1]
     nodes = imported(url).nodes

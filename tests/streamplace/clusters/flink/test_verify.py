@@ -14,7 +14,7 @@ from optim.format.plan import Plan
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.sources import import_instance
 from tests.streamplace.clusters import systems
-from tests.streamplace.clusters.systems import JOB, MAP, SINK, SOURCE
+from tests.streamplace.clusters.systems import JOB, MAP, OTHER, SINK, SOURCE
 
 ONE, TWO = "tm-1-container", "tm-2-container"
 NOW = ["--interval", "0", "--wait", "0"]
@@ -173,3 +173,27 @@ def test_files_that_are_no_plan(
     assert "is no plan" in capsys.readouterr().err
     assert main(["verify", "flink", url, files["sheet"], *NOW]) == ExitCode.USAGE
     assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_two_jobs_of_one_name(
+    saved: Callable[..., str],
+    serve: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Their plan without its instance: each job is known by part of its id."""
+    documents = systems.flink_pair()
+    managers = documents["taskmanagers"]["taskmanagers"]
+    for j, job in enumerate((JOB, OTHER)):
+        documents[f"jobs/{job}"]["name"] = "A"
+        documents["jobs/overview"]["jobs"][j]["name"] = "A"
+        for vertex in documents[f"jobs/{job}"]["vertices"]:
+            vertex["tasks"] = {"RUNNING": 2}
+    for name, page in documents.items():
+        for subtask in page.get("subtasks", ()) if "/vertices/" in name else ():
+            subtask["taskmanager-id"] = managers[subtask["host"].startswith("tm-2")]["id"]
+    instance = import_instance("flink", [saved(documents)]).instance
+    file = tmp_path / "p.json"
+    Plan.from_indices(instance, instance.tasks.node).save(file)
+    assert main(["verify", "flink", serve(documents), str(file), *NOW]) == 0
+    assert capsys.readouterr().out.startswith("8 of 8 subtasks as planned")
