@@ -20,12 +20,13 @@ from optim.format.tables import APART, TOGETHER
 from optim.kernels.place_rules import link_room, most_of, placing_room
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+    from optim.format.traffic import LocalBlock
     from optim.kernels.place_rules import PlaceRules
     from optim.rules.budget import Budget
     from optim.solvers.linear_model import LinearModel, VariableBlock
@@ -328,8 +329,8 @@ class Staying(NamedTuple):
 
 def add_staying(
     model: LinearModel,
-    instance: Instance,
-    column: NDArray[Any],
+    local: Sequence[LocalBlock],
+    placing: Placing,
     *,
     whole: bool = False,
     slots: NDArray[Any] | None = None,
@@ -338,7 +339,8 @@ def add_staying(
 
     Where all are whole u is 0 or 1 and y their product, as more of either is never worse.
 
-    `column`: (T, N) column of each task on each node, or at each place, -1 for none.
+    `local`: `local_first` streams.
+    `placing`: where tasks are, on nodes or at places.
     `whole`: declare the columns integer.
     `slots`: (places, 2) node and slot of each place, where these are slots.
     """
@@ -347,13 +349,16 @@ def add_staying(
     def where(at: NDArray[Any]) -> dict[str, Any]:
         return {"node": at} if slots is None else {"node": slots[at, 0], "slot": slots[at, 1]}
 
-    flows, tasks = instance.flows, instance.num_tasks
+    where_of, home = placing.where, placing.home
     known: dict[bytes, int] = {}
-    of_block = [known.setdefault(block.targets.tobytes(), len(known)) for block in flows.local]
-    receivers = np.zeros((len(known), tasks), dtype=np.bool_)
-    for g, block in zip(of_block, flows.local, strict=True):
+    of_block = [known.setdefault(block.targets.tobytes(), len(known)) for block in local]
+    receivers = np.zeros((len(known), len(home)), dtype=np.bool_)
+    for g, block in zip(of_block, local, strict=True):
         receivers[g, block.targets] = True
-    may = column >= 0
+    at_home = np.zeros((len(home), placing.num_nodes), dtype=np.bool_)
+    at_home[home >= 0, home[home >= 0]] = True
+    may = at_home.copy()
+    may[where_of.task, where_of.node] = True
     group, at = np.nonzero(receivers @ may)
     first = receivers.argmax(axis=1)[group] if len(group) else group
     of_groups = {"task": first, **where(at)}
@@ -363,7 +368,7 @@ def add_staying(
     of_near = np.full((len(known), may.shape[1]), -1, dtype=np.int64)
     of_near[group, at] = np.arange(len(group))
     # of which block, sender and node each column is
-    senders = [(g, i, block.rate) for g, block in zip(of_block, flows.local, strict=True)
+    senders = [(g, i, block.rate) for g, block in zip(of_block, local, strict=True)
                for i in block.sources.tolist()]  # fmt: skip
     to = np.array([g for g, _, _ in senders], dtype=np.int64)
     task = np.array([i for _, i, _ in senders], dtype=np.int64)
@@ -374,14 +379,32 @@ def add_staying(
     stays = model.add_variables(
         f"stays{end}", len(which), upper=1.0, integer=whole, of=of_senders
     ).indices
-    member, task_of = np.nonzero(receivers[group] & may.T[at])
+    some, entry = np.nonzero(receivers[:, where_of.task])
     model.add_sum(
-        f"receiver_there{end}", -np.inf, 0.0, len(group), (np.arange(len(group)), near, 1.0),
-        (member, column[task_of, at[member]], -1.0), of=of_groups,
+        f"receiver_there{end}", -np.inf, (receivers @ at_home.astype(float))[group, at], len(group),
+        (np.arange(len(group)), near, 1.0),
+        (of_near[some, where_of.node[entry]], where_of.column[entry], -where_of.value[entry]),
+        of=of_groups,
     )  # fmt: skip
-    for name, above in (("stays_with", column[sender, node]), ("stays_near", near[of])):
-        add_at_most(model, f"{name}{end}", stays, above, of_senders)
+    row, entry = _entries(where_of, placing.num_nodes, sender, node)
+    model.add_sum(
+        f"stays_with{end}", -np.inf, at_home[sender, node], len(stays),
+        (np.arange(len(stays)), stays, 1.0),
+        (row, where_of.column[entry], -where_of.value[entry]), of=of_senders,
+    )  # fmt: skip
+    add_at_most(model, f"stays_near{end}", stays, near[of], of_senders)
     return Staying(receivers, group, at, near, sender, of, node, stays, rate[which])
+
+
+def _entries(where: Whereabouts, nodes: int, task: Any, node: Any) -> tuple[Any, Any]:
+    """Return the entries of x of some tasks on some nodes: which of these, and which entry."""
+    key = where.task * nodes + where.node
+    order = np.argsort(key, kind="stable")
+    wanted = task * nodes + node
+    first, last = (np.searchsorted(key[order], wanted, side=side) for side in ("left", "right"))
+    row = np.repeat(np.arange(len(wanted)), last - first)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    return row, order[np.repeat(first, last - first) + within]
 
 
 class Inside(NamedTuple):

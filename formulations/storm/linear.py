@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.model_rows import (
+    Placing,
     RuleRows,
     Staying,
     Whereabouts,
@@ -305,7 +306,9 @@ def _add_slots(
     if objective:
         z, z_u, z_v = _slot_products(instance, jobs, made.placement, of_slot, places, whole)
         if instance.flows.local:
-            near = add_staying(model, instance, of_slot, whole=whole, slots=places)
+            task, place = np.nonzero(of_slot >= 0)
+            placing = Placing.by_columns(of_slot[task, place], task, place, of_slot.shape)
+            near = add_staying(model, instance.flows.local, placing, whole=whole, slots=places)
             model.set_objective(near.stays, near.rate / made.placement.scale)
     return WorkerModel(
         made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, near, sets,

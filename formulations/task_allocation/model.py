@@ -179,10 +179,9 @@ def build(
         of={"task": pairs.u[pair], "other": pairs.v[pair], "node": at},
     ).indices  # fmt: skip
     u, v = pairs.u[pair], pairs.v[pair]
-    local = None
+    placing, local = Placing.by_columns(x, task, node, may.shape), None
     if products and instance.flows.local:
-        local = add_staying(model, instance, column, whole=whole_products)
-    placing = Placing.by_columns(x, task, node, may.shape)
+        local = add_staying(model, instance.flows.local, placing, whole=whole_products)
     add_assignment(model, placing)
     loaded = placing
     if instance.crossing_cost.any():

@@ -6,8 +6,11 @@ relaxation, whose value is the bound.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.joint import search as joint_search
@@ -15,15 +18,23 @@ from formulations.rebalancing.joint.milp import METHOD as JOINT_MILP
 from formulations.rebalancing.joint.problem import collocation_bound, left_level, prepare
 from formulations.rebalancing.joint.search import Effort, find
 from formulations.rebalancing.problem import not_emptied
+from optim.figures.catalogue import find_objective
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Level, Termination
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
+    from formulations.rebalancing.joint.problem import Prepared
+    from formulations.rebalancing.joint.search import Known
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
 _OPTIONS = {option.name: option for option in JOINT_MILP.options}
+
+#: Of `local_first` streams: the share of the time that the search of pairs has; steps of a round of
+#: the walk, for any instance, for each task, and at most; times that the rounds are walked at most,
+#: and without any gain before it ends.
+SHARE, FIRST_STEPS, EACH_STEP, MOST_STEPS, CYCLES, PATIENCE = 0.5, 10_000, 300, 400_000, 12, 3
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -62,9 +73,16 @@ def run(instance: Instance, request: Request) -> Outcome:
 
     if interrupted:
         effort = replace(effort, rounds=0, kernels=())
+    walks = bool(made.problem.local) and not interrupted
+    if walks and limit is not None:
+        share = SHARE * (request.remaining() or 0.0)
+        effort = replace(effort, deadline=time.perf_counter() + share)
     known = find(
         made.problem, made.starts, effort, go_on=limit is not None and not interrupted, told=told
     )
+    if walks and not (known.interrupted or known.infeasible or known.closed):
+        effort = replace(effort, deadline=request.deadline)
+        _walk(instance, made, known, request)
     interrupted |= known.interrupted
     times = {"compile": compiled, "solve": request.elapsed()}
     # small searches end before their time
@@ -100,6 +118,33 @@ def run(instance: Instance, request: Request) -> Outcome:
         times=times,
         rank=made.rank(),
     )
+
+
+def _walk(instance: Instance, made: Prepared, known: Known, request: Request) -> None:
+    """Go on by the walk that follows who has a receiver near, of which annealing sees pairs."""
+    from heuristics.annealing import Annealing, warm_up_walk
+
+    request, _ = request.warmed(warm_up_walk)
+    cap = made.problem.balance.max_distance
+    capped = instance.with_values("limits", max_load_distance=cap)
+    starts = made.starts if known.placement is None else [known.placement, *made.starts]
+    walk = Annealing(capped, find_objective(METHOD.objective), request)
+    try:
+        some = [start.astype(np.int32) for start in starts]
+        for start in some:
+            walk.take(start)
+        steps = min(MOST_STEPS, FIRST_STEPS + EACH_STEP * instance.num_tasks)
+        walk.search(some, steps, CYCLES, PATIENCE)
+    except KeyboardInterrupt:
+        known.interrupted = True
+    if walk.best is None:
+        return
+    node = walk.best.astype(np.int64)
+    value = made.problem.collocated(node)
+    if made.problem.is_feasible(node) and (known.placement is None or value > known.value):
+        known.placement, known.value = node, value
+        known.bound = max(known.bound, value)
+        known.trace.append((request.elapsed(), value, known.bound))
 
 
 METHOD = Method(

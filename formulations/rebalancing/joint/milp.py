@@ -33,7 +33,6 @@ from formulations.rebalancing.problem import Solving, binding_names, none_within
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Level, Termination
-from optim.rules.base import Form
 from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
 from optim.solvers.interface import refuse_continuous
 from optim.solvers.mps import PosedModel
@@ -122,7 +121,8 @@ def _impossible(made: Prepared) -> Outcome:
 def _is_tiny(instance: Instance, request: Request) -> bool:
     """Whether the model is smaller than the search, and nothing is asked that needs one."""
     options = request.options
-    places = (instance.num_tasks + len(instance.pairs.rate)) * instance.num_nodes
+    senders = sum(len(near.sources) for near in instance.flows.local)
+    places = (instance.num_tasks + len(instance.pairs.rate) + senders) * instance.num_nodes
     asked = options["max_load_distance"] is not None or options["weighted"]
     timely = request.time_limit is None or request.time_limit >= TINY_SECONDS
     return places <= TINY and timely and not asked
@@ -274,7 +274,7 @@ METHOD = Method(
     summary="Most collocated traffic within a load distance and a budget of migrations, proven",
     source="the model that Madsen, Zhou, Cao 2016, section 4.3.2, call too expensive",
     needs=("tasks", "nodes", "traffic"),
-    forms=BALANCE_MILP.forms - {Form.LOCAL_FIRST},
+    forms=BALANCE_MILP.forms,
     options=(
         Option(
             "max_load_distance",
@@ -412,7 +412,7 @@ def solve_joint(
 
 def _root_first(problem: JointProblem, settings: JointSettings, answer: Answer) -> bool:
     """Whether to bound from the root first, without passing over a plan."""
-    size = (problem.balance.num_tasks + problem.num_pairs) * problem.balance.num_nodes
+    size = (problem.balance.num_tasks + problem.num_products) * problem.balance.num_nodes
     return (
         settings.goal == "traffic"
         and settings.solver == "highs"

@@ -22,6 +22,7 @@ from formulations.model_rows import (
     add_capacity,
     add_load_distance,
     add_rule_rows,
+    add_staying,
 )
 from formulations.rebalancing.balance.model import (
     add_forced_moves_rows,
@@ -37,6 +38,7 @@ from formulations.rebalancing.bound import (
 )
 from formulations.rebalancing.problem import ROUNDING, Watch, balance_problem, emptied, not_emptied
 from optim.errors import InvalidInput, Problem
+from optim.format.traffic import MAX_PAIRS
 from optim.kernels.place_rules import placing_slack
 from optim.referee import Level
 from optim.solvers.linear_model import LinearModel
@@ -44,9 +46,10 @@ from optim.solvers.linear_model import LinearModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.model_rows import RuleRows
+    from formulations.model_rows import RuleRows, Staying
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
     from optim.format.instance import Instance
+    from optim.format.traffic import LocalBlock
     from optim.methods.registry import Request
     from optim.referee import Evaluation
 
@@ -68,6 +71,7 @@ class JointProblem:
     target: Ints
     rate: Floats
     max_left: float = math.inf  # Most load that may be left on leaving nodes; ``inf`` for any.
+    local: tuple[LocalBlock, ...] = ()  # `local_first` streams, of which nothing is in the pairs.
 
     @property
     def num_pairs(self) -> int:
@@ -75,9 +79,45 @@ class JointProblem:
         return len(self.rate)
 
     @cached_property
+    def num_products(self) -> int:
+        """Pairs, and senders of `local_first` streams: models have columns a node of each."""
+        return self.num_pairs + sum(len(near.sources) for near in self.local)
+
+    @cached_property
     def total(self) -> float:
         """All traffic."""
-        return float(self.rate.sum())
+        return float(self.rate.sum()) + sum(near.rate * len(near.sources) for near in self.local)
+
+    @cached_property
+    def by_pairs(self) -> JointProblem:
+        """The problem whose `local_first` streams are pairs, for moves that look at pairs only.
+
+        A sender wants one receiver on its node: if each node has its share of them, a pair is
+        worth what all that it sends is.
+
+        Raises
+        ------
+        InvalidInput
+            These would be too many.
+        """
+        if not self.local:
+            return self
+        if (count := sum(len(near.sources) * len(near.targets) for near in self.local)) > MAX_PAIRS:
+            raise _too_large(count, "pairs of senders and receivers", "use plan-search")
+        source, target, rate = [self.source], [self.target], [self.rate]
+        for near in self.local:
+            source.append(np.repeat(near.sources, len(near.targets)))
+            target.append(np.tile(near.targets, len(near.sources)))
+            share = min(1.0, self.balance.num_nodes / len(near.targets))
+            rate.append(np.full(len(source[-1]), near.rate * share))
+        ends = np.concatenate(source).astype(np.int64), np.concatenate(target).astype(np.int64)
+        low, high, tasks = np.minimum(*ends), np.maximum(*ends), self.balance.num_tasks
+        # both directions of a pair have one key
+        key, where = np.unique(low * tasks + high, return_inverse=True)
+        both = np.bincount(where.reshape(-1), np.concatenate(rate), len(key)).astype(np.float64)
+        low, high = np.divmod(key, max(1, tasks))
+        apart = low < high
+        return replace(self, source=low[apart], target=high[apart], rate=both[apart], local=())
 
     @cached_property
     def cap(self) -> float:
@@ -138,7 +178,15 @@ class JointProblem:
     def collocated(self, placement: Ints) -> float:
         """Return the traffic between key groups on one node."""
         together = placement[self.source] == placement[self.target]
-        return float(self.rate[together].sum())
+        near = sum(near.rate * self.has_receiver(near, placement).sum() for near in self.local)
+        return float(self.rate[together].sum() + near)
+
+    def has_receiver(self, near: LocalBlock, placement: Ints) -> Bools:
+        """Return which senders of a `local_first` stream have a receiver on their node."""
+        there = np.zeros(self.balance.num_nodes, dtype=np.bool_)
+        there[placement[near.targets]] = True
+        at_sender: Bools = there[placement[near.sources]]
+        return at_sender
 
     def left(self, placement: Ints) -> float:
         """Return the load left on leaving nodes."""
@@ -251,6 +299,7 @@ def joint_problem(instance: Instance, method: str = "joint-milp") -> JointProble
         pairs.u[some].astype(np.int64),
         pairs.v[some].astype(np.int64),
         pairs.rate[some].astype(np.float64),
+        local=instance.flows.local,
     )
 
 
@@ -390,6 +439,7 @@ class JointModel:
     placing: Placing
     distance: int  # Column of d, -1 where there is none.
     rules: RuleRows  # Rows and columns of the rules that count key groups on places.
+    staying: Staying | None  # Columns of `local_first` streams.
 
     def read(self, x: Floats) -> Ints:
         """Return the placement a solution vector stands for."""
@@ -411,6 +461,8 @@ class JointModel:
         if self.distance >= 0:
             x[self.distance] = problem.balance.levels(placement).distance
         self.rules.complete(x, placement)
+        if self.staying is not None:
+            self.staying.complete(x, placement.astype(np.int32))
         return x if np.array_equal(self.read(x), placement) else None
 
 
@@ -418,11 +470,8 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
     """Build the model over some columns; of the whole problem where these are all there are."""
     aim = aim or JointAim()
     balance = problem.balance
-    worth = problem.rate[columns.pair]
-    if aim.goal == "weighted":
-        worth = aim.weights[0] * worth
-    elif aim.goal == "left":
-        worth = np.zeros(len(worth))
+    each = {"traffic": 1.0, "weighted": aim.weights[0], "left": 0.0}[aim.goal]
+    worth = each * problem.rate[columns.pair]
     model = LinearModel("joint", sense="max")
     of = {"task": columns.task, "node": columns.node}
     y = model.add_variables("move", len(columns.task), upper=1.0, integer=True, of=of)
@@ -438,11 +487,15 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
     add_resource_rows(model, balance, placing)
     add_forced_moves_rows(model, balance, placing, problem.cap)
     add_left(model, balance, placing, problem.most_left, -1.0 if aim.goal == "left" else 0.0)
+    inside, staying = [(0, w.indices, problem.rate[columns.pair])], None
+    if problem.local:
+        staying = add_staying(model, problem.local, placing)
+        model.set_objective(staying.stays, each * staying.rate)
+        inside.append((0, staying.stays, staying.rate))
     if np.isfinite(aim.min_traffic):
-        rate = problem.rate[columns.pair]
-        model.add_rows("traffic", aim.min_traffic, np.inf, 0, w.indices, rate, num_rows=1)
+        model.add_sum("traffic", aim.min_traffic, np.inf, 1, *inside)
     rules = add_rule_rows(model, balance.rules, placing.where)
-    return JointModel(problem, columns, model, placing, distance, rules)
+    return JointModel(problem, columns, model, placing, distance, rules, staying)
 
 
 def _of_pairs(problem: JointProblem, columns: Columns, some: Ints) -> dict[str, Ints]:
@@ -574,7 +627,7 @@ class Backbone:
 
 def backbone_of(problem: JointProblem) -> Backbone:
     """Return the backbone; the problem itself where that is not dense, or its backbone is too."""
-    if problem.is_dense and not problem.backbone.all():
+    if not problem.local and problem.is_dense and not problem.backbone.all():
         strong = problem.part(problem.backbone)
         if not strong.is_dense:
             return Backbone(strong, problem.part(~problem.backbone))
@@ -667,11 +720,9 @@ def _count_pairs(problem: JointProblem, places: Bools) -> int:
     return total
 
 
-def _too_large(number: int, what: str) -> InvalidInput:
+def _too_large(number: int, what: str, remedy: str = "use joint-search") -> InvalidInput:
     return InvalidInput(
-        Problem(
-            "joint-milp", f"{number:,} {what}", "is too large for the model", "use joint-search"
-        )
+        Problem("joint-milp", f"{number:,} {what}", "is too large for the model", remedy)
     )
 
 
@@ -680,16 +731,42 @@ def collocation_bound(problem: JointProblem) -> float:
 
     Capacities, allowed sets and the load distance are not read, which only weakens the bound.
     """
-    balance = problem.balance
     # what is together now stays so at best; the rest is a knapsack of items
-    now = float(problem.rate[~problem.apart].sum())
-    worth, price = _items(problem, most_moves(problem))
+    now = problem.collocated(problem.balance.home)
+    best = _most_bought(problem.balance, *_items(problem, most_moves(problem)))
+    if problem.local:
+        best += _most_bought(problem.balance, *_local_items(problem))
+    return min(now + best, problem.total) * (1.0 + ROUNDING)
+
+
+def _most_bought(balance: BalanceProblem, worth: Floats, price: Floats) -> float:
+    """Return what the best items are worth that the budgets pay."""
     best = float(worth.sum())
     if balance.most_moved is not None:
         best = min(best, float(np.sort(worth)[::-1][: balance.most_moved].sum()))
     for taken, most in zip(price.T, balance.budget.tolist(), strict=True):
         best = min(best, float(most_worth(worth, taken, np.array([most]))[0]))
-    return min(now + best, problem.total) * (1.0 + ROUNDING)
+    return best
+
+
+def _local_items(problem: JointProblem) -> tuple[Floats, Floats]:
+    """Return (T,) what of `local_first` streams comes to stay by a move, and its price.
+
+    That is what the key group sends and stays nowhere now; and, as it receives, at most what those
+    send that are at home on one node and have no receiver there.
+    """
+    balance, home = problem.balance, problem.balance.home
+    worth = np.zeros(balance.num_tasks)
+    received: dict[bytes, tuple[Any, Any]] = {}
+    for near in problem.local:
+        alone = near.sources[~problem.has_receiver(near, home)]
+        worth[alone] += near.rate
+        at = near.rate * np.bincount(home[alone], minlength=balance.num_nodes)
+        some = near.targets.tobytes()
+        received[some] = (near.targets, at + received[some][1] if some in received else at)
+    for targets, at in received.values():
+        worth[targets] += at.max(initial=0.0)
+    return worth, balance.least(balance.price)
 
 
 def most_moves(problem: JointProblem) -> int:

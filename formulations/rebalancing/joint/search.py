@@ -82,17 +82,19 @@ def search_joint(
     """
     from formulations.rebalancing.joint.kernel import anneal
 
-    found, fixed = JointFound(), fixed_part(problem)
+    found, guide = JointFound(), problem.by_pairs
+    fixed = fixed_part(guide)
     best = np.zeros(problem.balance.num_tasks, np.int64)
     for start in starts:
         _keep(problem, found, start, for_left)
+    best_guide = NOTHING if found.placement is None else guide.value(found.placement, for_left)
     if not starts or problem.balance.num_tasks == 0:
         return found
-    hot, cold, price = _temperatures(problem, for_left)
+    hot, cold, price = _temperatures(guide, for_left)
     arcs = partner_arcs(problem) if arcs is None else arcs
     seeds = np.random.default_rng(seed)
     number = 0
-    crowd = problem.num_pairs / (PAIRS * problem.balance.num_tasks)
+    crowd = guide.num_pairs / (PAIRS * problem.balance.num_tasks)
     calls = max(1, int(SLICE / max(1.0, crowd)))
     try:
         while number < rounds:
@@ -110,7 +112,7 @@ def search_joint(
                 slice_ = min(calls, steps - done if done < steps else max(1, steps // 3))
                 slice_ = slice_ if deadline is None or sure <= 0 else min(slice_, sure)
                 part = np.minimum(1.0, np.array([done / steps, (done + slice_) / steps]))
-                known = max(found.value, NOTHING)
+                known = max(found.value, NOTHING) if guide is problem else best_guide
                 place, value, now_price, _ = anneal(
                     fixed, *changing_part(problem.balance, place), arcs,
                     int(seeds.integers(1, 2**62)), best, known, slice_, part,
@@ -119,7 +121,10 @@ def search_joint(
                 done += slice_
                 found.steps += slice_
                 if value > known:
+                    best_guide = value
                     _keep(problem, found, best, for_left)
+                if guide is not problem:
+                    _keep(problem, found, place, for_left)
                 outside = done >= steps and not for_left and _is_outside(problem, place)
                 if outside:
                     _keep(problem, found, _levelled(problem, place, seed, deadline), for_left)
@@ -147,6 +152,7 @@ def make_arcs(problem: JointProblem, task: Ints, node: Ints, worth: Floats) -> A
 
 def partner_arcs(problem: JointProblem) -> Arcs:
     """Return the moves to the homes of partners, by the traffic with all partners there."""
+    problem = problem.by_pairs
     home, apart = problem.balance.home, problem.apart
     task = np.concatenate([problem.source[apart], problem.target[apart]])
     node = home[np.concatenate([problem.target[apart], problem.source[apart]])]
@@ -360,7 +366,7 @@ class _Finding:
         known, effort, core = self.known, self.effort, self.core
         for start in self.starts:
             self.take(start)
-        size = (core.balance.num_tasks + core.num_pairs) * core.balance.num_nodes
+        size = (core.balance.num_tasks + core.num_products) * core.balance.num_nodes
         if self.plain:
             self.search(0)
         elif size > SMALL_PLACES and not known.closed:
@@ -395,7 +401,7 @@ class _Finding:
         """Solve the relaxation over the places worth trying, which does not bound."""
         core = self.core
         places = core.balance.num_tasks * core.balance.num_nodes
-        if places > MAX_PLACES or core.num_pairs > LP_PLACES:
+        if places > MAX_PLACES or core.num_products > LP_PLACES:
             return
         columns = columns_of(core, pruned_places(core, SPREAD, tuple(self.starts)))
         if len(columns) > LP_PLACES:

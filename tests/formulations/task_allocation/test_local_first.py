@@ -31,7 +31,7 @@ from tests.slowly import slowly
 OF_PAIRS = (
     "partition", "storm-online", "albic", "cola", "gma", "naive", "task-level", "top-down",
 )  # fmt: skip
-EXACT = ("imc-milp", "imc-exact", "plan-milp", "imc-brute")
+EXACT = ("imc-milp", "imc-exact", "plan-milp", "imc-brute", "joint-milp")
 SENSES = {"internode_traffic": min, "imc_gain": max, "sustainable_rate": max}
 
 
@@ -161,7 +161,7 @@ def test_levels_and_slots_as_by_brute_force(seed: int) -> None:
 
 
 @pytest.mark.seeds(2)
-@pytest.mark.parametrize("method", ["plan-search", "imc-search"])
+@pytest.mark.parametrize("method", ["plan-search", "imc-search", "joint-search"])
 @pytest.mark.parametrize("seed", [*range(4), *slowly(*range(4, 12))])
 def test_the_search_finds_the_best(seed: int, method: str) -> None:
     for k in range(3):
@@ -250,7 +250,7 @@ def test_executors_in_slots_are_proved_by_storm_milp_in_the_time_given() -> None
 
 def test_who_knows_pairs_only_refuses_with_a_remedy() -> None:
     instance = next(made for made in map(drawn, range(50)) if made.flows.local)
-    for method in ("joint-search", "joint-milp", "eoa-milp"):
+    for method in ("eoa-milp",):
         with pytest.raises(UnsuitableMethod) as error:
             solve(instance, method, repair=True)
         assert "--ignore local_first drops" in str(error.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from formulations.rebalancing.joint.problem import JointProblem
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
+from optim.format.traffic import LocalBlock
 from tests.formulations.rebalancing.balance.cases import varied_problem
 
 
@@ -32,6 +34,21 @@ def varied_joint(seed: int, num_tasks: int = 5, num_nodes: int = 4) -> JointProb
     rate = rng.integers(1, 12, len(ends)) / 2
     balance = varied_problem(seed, num_tasks, num_nodes)
     return JointProblem(balance, ends[:, 0].copy(), ends[:, 1].copy(), rate)
+
+
+def local_joint(seed: int) -> JointProblem:
+    """Return a random problem with `local_first` streams, with pairs beside them or without."""
+    rng, problem = np.random.default_rng([seed, 17]), varied_joint(seed)
+    tasks = np.arange(problem.balance.num_tasks)
+    local = []
+    for _ in range(int(rng.integers(1, 4))):
+        sources, targets = (
+            np.sort(rng.choice(tasks, int(rng.integers(1, most)), replace=False)).astype(np.int32)
+            for most in (4, 5)
+        )
+        local.append(LocalBlock(sources, targets, float(rng.integers(1, 12) / 2)))
+    some = rng.random(problem.num_pairs) < rng.choice([0.0, 0.5, 1.0])
+    return replace(problem.part(some), local=tuple(local))
 
 
 def placements(problem: JointProblem) -> Iterator[np.ndarray[Any, Any]]:
