@@ -25,22 +25,13 @@ if TYPE_CHECKING:
 
 
 class Workers(NamedTuple):
-    """How many slots topologies fill, and nodes have.
+    """How many slots topologies fill, and nodes have."""
 
-    Attributes
-    ----------
-    job
-        (T,) topology of each task, -1 for a task that may be in any slot.
-    fewest, most
-        (P,) slots that each topology fills in all.
-    slots
-        (N,) slots of each node; may be infinite.
-    """
-
-    job: NDArray[Any]
+    job: NDArray[Any]  # (T,) topology of each task, -1 for a task that may be in any slot.
+    #: (P,) slots that each topology fills in all.
     fewest: NDArray[Any]
     most: NDArray[Any]
-    slots: NDArray[Any]
+    slots: NDArray[Any]  # (N,) slots of each node; may be infinite.
 
 
 def workers_of_slots(instance: Instance) -> Workers:
@@ -60,10 +51,7 @@ def add_workers(
     x_tn ≤ w_kn ≤ Σ_(t in k) x_tn,  Σ_n w_kn = min(W_k, E_k),  Σ_k w_kn ≤ S_n and, where slots hold
     m tasks at most, Σ_(t in k) x_tn ≤ m w_kn. Between whole bounds w is whole in a flow.
 
-    Parameters
-    ----------
-    whole
-        Whether w is declared whole.
+    `whole`: whether w is declared whole.
     """
     model, n, p = made.model, instance.num_nodes, len(workers.most)
     x = np.flatnonzero(workers.job[made.task] >= 0)
@@ -93,14 +81,9 @@ def add_workers(
 class SlotRows:
     """Rows of everything that slots limit, and the columns that they add.
 
-    Parameters
-    ----------
-    instance
-        With its slots.
-    made
-        A model of the instance without them; rows are added to it.
-    whole_only
-        Whether the solver takes no continuous variables.
+    `instance`: with its slots.
+    `made`: a model of the instance without them; rows are added to it.
+    `whole_only`: whether the solver takes no continuous variables.
     """
 
     def __init__(
