@@ -205,7 +205,9 @@ class RowWriter(ABC):
         each, _ = self.held("max_tasks_per_slot")
         number = nodes.slots[at].astype(float)
         none = number == 0
-        self.on_nodes("no slots", 0, at[none], -np.inf, 0.0, ids[none])
+        # one more slot may hold any number of tasks
+        every = float(self.instance.num_tasks)
+        self.on_nodes("no slots", 0, at[none], -np.inf, 0.0, ids[none], every)
         if len(each) and most is not None:
             self.on_nodes("slots × tasks", 0, at, -np.inf, number * most, ids, most)
             self.made.own(self.model.row_blocks[-1], each, number)

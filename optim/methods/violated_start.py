@@ -60,6 +60,7 @@ START_BROKEN = (MEND, REFUSE)
 _FORCED = frozenset({"allowed", "leaving", "workers"})
 """Rules that hold in any plan, whatever is today: tasks that may not stay have to move."""
 _EVERY = 4_000  # Placements that are all judged, at less than a second, where nothing else proves.
+_FEW = 1_000  # Of these, where an exact method does not prove the second level.
 _LEVEL_SECONDS = 10.0
 _SHARE = 0.25
 """Of the time limit, for the first level."""
@@ -210,13 +211,9 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
 
 def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
     """Judge all placements, where they are few: the model does not know every rule."""
-    kinds, allowed, _ = placing_masks(start.binding)
-    number = np.maximum(allowed.sum(axis=1)[kinds], 1)
-    # logarithms: the product of a thousand numbers is beyond doubles
-    if np.log(number).sum() > np.log(_EVERY):
+    every = _all_placements(start, _EVERY)
+    if every is None:
         return best
-    places = [np.flatnonzero(allowed[kind]) for kind in kinds]
-    every = np.array(list(itertools.product(*places)), dtype=np.int32)
     excess, surely = np.array([start.judged_surely(node) for node in every]).T
     # `surely` counts what is undecided within the work limit as kept, so it bounds from below
     least, bound = float(excess.min()), float(surely.min())
@@ -224,6 +221,17 @@ def _of_all(start: BrokenStart, best: LeastExcess) -> LeastExcess:
         return replace(best, bound=min(bound, best.excess))
     first = int(np.argmax(excess <= least + best.rounding))  # whatever the unit
     return replace(best, node=every[first], excess=float(excess[first]), bound=bound)
+
+
+def _all_placements(start: BrokenStart, most: int) -> Ints | None:
+    """(M, T) every placement on allowed nodes; ``None`` for more than `most`."""
+    kinds, allowed, _ = placing_masks(start.binding)
+    number = np.maximum(allowed.sum(axis=1)[kinds], 1)
+    # logarithms: the product of a thousand numbers is beyond doubles
+    if np.log(number).sum() > np.log(most):
+        return None
+    places = [np.flatnonzero(allowed[kind]) for kind in kinds]
+    return np.array(list(itertools.product(*places)), dtype=np.int32)
 
 
 def no_more_than(node: Ints, start: BrokenStart, least: LeastExcess) -> LeastExcess:
@@ -302,6 +310,8 @@ class SecondLevel:
             and first.termination is Termination.OPTIMAL
             and self._boxes(first)
         ):
+            return
+        if exact and not self._done() and self._judge_all(first):
             return
         if self.least.node is not None and not self._done():
             narrow = start.loose(self.least.node, narrow=True)
@@ -415,6 +425,48 @@ class SecondLevel:
                         return False
                     push(child, changed)
         return self._is_least()
+
+    def _judge_all(self, first: Result) -> bool:
+        """Judge all placements, where they are few; return whether that proves the best of them."""
+        start, figure = self.start, self.start.figure
+        every = _all_placements(start, _FEW)
+        if every is None or first.termination is not Termination.OPTIMAL or not self.least.proven:
+            return False
+        best: tuple[tuple[float, ...], Ints] | None = None
+        bound, stays = np.inf, False
+        for node in every:
+            if self.over():
+                return False
+            excess, surely = start.judged_surely(node)
+            if surely < self.least.excess - self.least.rounding:
+                return False  # slots that fit nothing hide what else is exceeded there
+            if surely > self._most():
+                continue
+            if (start.instance.nodes.leaving[node] & start.instance.has_open_node).any():
+                stays = True
+                continue
+            placement = Placement(start.instance, node)
+            values = tuple(
+                np.nan if value is None else value if level.sense == "min" else -value
+                for level in figure.levels
+                for value in [level.measured(placement).value]
+            )
+            if np.isnan(values).any():
+                return False
+            # where it is not known whether tasks fit the slots, a placement bounds and is no plan
+            bound = min(bound, values[0])
+            values = tuple(float(f"{value:.9e}") for value in values)
+            if excess <= self._most() and (best is None or values < best[0]):
+                best = values, node
+        if best is None or (stays and not first.assumes):
+            return False
+        found = self._of(best[1], f"of all {len(every):,} placements the best", first.termination)
+        if self.best is None or self._rank(found) < self._rank(self.best):
+            self.best = found
+        self.bound = bound if figure.levels[0].sense == "min" else -bound
+        self.bound_of = first.bound_of if stays else "problem"
+        self.assumes = first.assumes if stays else ()
+        return True
 
     def told(self, given: Instance, began: float, *, promises: bool) -> Result | None:
         """Write the result of both levels; ``None`` where there is no plan.

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from optim import Instance, InvalidInput, Plan, Result, solve
+from optim.figures.catalogue import find_objective
 from optim.methods.registry import Settings
-from optim.methods.violated_start import SecondLevel
+from optim.methods.violated_start import SecondLevel, broken_start, first_level
 from optim.rules import slot_assignment
 from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.cases import Finding
 from tests.fuzz.mending import EVERY, FIELDS, FORCED, broken_instance
-from tests.fuzz.product import Calls
+from tests.fuzz.product import Calls, known_fields
 from tests.fuzz.tally import asked
 
 BROKEN = Path(__file__).parent / "broken"
@@ -258,6 +259,30 @@ def test_the_least_excess_is_proven_of_what_the_model_undersells(seed: int, meth
     assert result.mending is not None
     assert result.mending.least
     assert result.objective_levels[0].bound == result.objective_levels[0].value
+
+
+def test_one_slot_more_holds_any_number_of_tasks() -> None:
+    """All but a fit n1, which has no slot for the one that may be nowhere else."""
+    builder = InstanceBuilder("slots").node("n0", capacity=3).node("n1", capacity=3, slots=0)
+    places = (("a", 3, "n1"), ("b", 0.5, "n1"), ("c", 0.5, "n0"), ("d", 0.0625, "n1"))
+    for task, load, node in places:
+        builder = builder.task(task, load=load, node=node)
+    builder = builder.task("e", load=0.0625, node="n1")
+    builder = builder.task("f", load=0.625, node="n1", allowed=["n1"])
+    start = broken_start(builder.build(), find_objective("nodes_used"))
+    assert start is not None
+    least = first_level(start, None)
+    assert (least.excess, least.bound) == (pytest.approx(1 / 6), pytest.approx(1 / 6))
+
+
+@pytest.mark.parametrize("method", ["imc-brute", "plan-milp"])
+@pytest.mark.parametrize("seed", [1894, 2116])
+def test_few_placements_are_all_judged_where_slots_stay_exceeded(seed: int, method: str) -> None:
+    document = broken_instance(seed, known_fields() | {FORCED}, sure=frozenset({"local_first"}))
+    asked: dict[str, Any] = {"objective": "internode_traffic", "ignore": ["local_first_links"]}
+    result = solve(Instance.from_dict(document), method, **asked if method == "plan-milp" else {})
+    assert result.objective is not None
+    assert result.bound == pytest.approx(result.objective.value)
 
 
 def test_what_a_thread_has_too_much_is_known_to_stay() -> None:
