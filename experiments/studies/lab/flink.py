@@ -39,8 +39,6 @@ from streamplace.java import find_java
 
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
-_LAST = 15
-"""Lines of a log that are shown."""
 _LOG = """\
 rootLogger.level=INFO
 rootLogger.appenderRef.f.ref=F
@@ -126,15 +124,6 @@ class FlinkCluster(Cluster):
             return {manager["id"] for manager in self.web.get("taskmanagers")["taskmanagers"]}
         except InvalidInput:
             return None  # no answer is not the answer that there are none
-
-    def last_words(self) -> str:
-        """Return what the logs end with, and what they warn of: for whom the folder is not."""
-        found = []
-        for log in sorted(self.folder.glob("*/log")):
-            lines = log.read_text(errors="replace").splitlines()
-            warned = [line for line in lines[:-_LAST] if " WARN " in line or " ERROR " in line]
-            found += [f"---- {log.parent.name}", *warned[-_LAST:], *lines[-_LAST:]]
-        return "\n".join(found)
 
     def cancel(self, job: str) -> None:
         """Cancel a job and wait until it has ended."""
