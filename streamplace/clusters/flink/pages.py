@@ -284,6 +284,7 @@ class VertexPage(_Page):
     """``/jobs/:id/vertices/:v``: hosts and counters of the subtasks."""
 
     id: Text
+    parallelism: MaybeWhole = None
     most: MaybeWhole = Field(None, alias="maxParallelism")
     subtasks: list[Subtask]
 
@@ -417,7 +418,10 @@ def take_plan(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
 
 
 def take_vertex(page: VertexPage, path: str, vertex: Vertex, ledger: Ledger) -> None:
-    """Give a vertex its subtasks."""
+    """Give a vertex its subtasks; a page of before or after a rescale is a problem."""
+    if page.parallelism not in (None, vertex.parallelism):
+        reason = f"is {vertex.parallelism} by the job's page: the job was rescaled between both"
+        ledger.problem(f"{path}.parallelism", page.parallelism, reason, "read all at one time")
     vertex.most = vertex.most or page.most
     for i, subtask in enumerate(page.subtasks):
         if subtask.index in vertex.subtasks:

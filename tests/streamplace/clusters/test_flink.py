@@ -145,7 +145,7 @@ def test_patterns(saved: Callable[..., str], strategy: str, parallelism: int, pa
     plan["inputs"][0]["ship_strategy"] = strategy
     documents[f"jobs/{JOB}"]["vertices"][2]["parallelism"] = parallelism
     vertex = documents[f"jobs/{JOB}/vertices/{SINK}"]
-    vertex["subtasks"] = vertex["subtasks"][:parallelism]
+    vertex |= {"parallelism": parallelism, "subtasks": vertex["subtasks"][:parallelism]}
     instance = import_instance("flink", [saved(documents)]).instance
     assert instance.streams[1].pattern == pattern
 
@@ -352,11 +352,17 @@ def test_the_import_can_be_solved(saved: Callable[..., str]) -> None:
         (lambda d: d["taskmanagers"]["taskmanagers"][1].update(id="tm-1-container"), "twice"),
         (lambda d: d[f"jobs/{JOB}"]["vertices"][0].pop("parallelism"), "parallelism is missing"),
         (
-            lambda d: d[f"jobs/{JOB}"]["vertices"][0].update(parallelism=10**14),
+            lambda d: [
+                page.update(parallelism=10**14)
+                for page in (d[f"jobs/{JOB}"]["vertices"][0], d[f"jobs/{JOB}/vertices/{SOURCE}"])
+            ],
             "is more than 1000000",
         ),
         (
-            lambda d: d[f"jobs/{JOB}"]["vertices"][1].update(parallelism=3),
+            lambda d: [
+                page.update(parallelism=3)
+                for page in (d[f"jobs/{JOB}"]["vertices"][1], d[f"jobs/{JOB}/vertices/{MAP}"])
+            ],
             "beyond the parallelism of 3",
         ),
         (

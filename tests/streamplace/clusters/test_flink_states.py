@@ -737,3 +737,13 @@ def test_a_blocked_task_manager_gets_nothing(saved: Callable[..., str]) -> None:
     made = import_instance("flink", [saved(documents)])
     assert made.instance.nodes.leaving.tolist() == [False, True]
     assert any("is blocked: Flink gives it no subtasks" in text for text in made.ledger.warnings)
+
+
+def test_pages_of_before_and_after_a_rescale(saved: Callable[..., str]) -> None:
+    """The job's page knows six subtasks, the vertex' own page four, whose rates would be six's."""
+    documents = systems.flink()
+    documents[f"jobs/{systems.JOB}"]["vertices"][1]["parallelism"] = 6
+    with pytest.raises(
+        InvalidInput, match=r"parallelism: 4 is 6 by the job's page: the job was re"
+    ):
+        import_instance("flink", [saved(documents)])

@@ -160,7 +160,7 @@ def other_job(documents: dict[str, Any]) -> dict[str, Any]:
 def narrower(documents: dict[str, Any]) -> dict[str, Any]:
     """Return the pages with a source of one subtask."""
     page = documents[f"jobs/{JOB}/vertices/{SOURCE}"]
-    del page["subtasks"][1]
+    page |= {"parallelism": 1, "subtasks": page["subtasks"][:1]}
     documents[f"jobs/{JOB}"]["vertices"][0]["parallelism"] = 1
     return {}
 
