@@ -184,7 +184,6 @@ class InstanceMaker:
         if self.job.cluster is None:
             remedy = "add [cluster] with nodes to the job description and trace again"
             raise InvalidInput(Problem("cluster", None, "is missing", remedy), self.job.source)
-        self.first, self.last = first, last
         self.cluster: ClusterSpec = self.job.cluster
         sizes = [spec.key_groups for spec in self.job.operators]
         self.start = dict(
@@ -196,9 +195,6 @@ class InstanceMaker:
         self._rates = _Sorted(trace.table("rates", first, last))
         # state stands where it grew, so that earlier rows hold for later periods
         self._states = _Sorted(trace.table("states", None, last))
-
-    def __len__(self) -> int:
-        return self.last - self.first + 1
 
     def instance(self, period: int, node: Any = None) -> Instance:
         """Return the instance of a period.

@@ -147,22 +147,12 @@ def read_rows(
 ) -> Rows:
     """Read the columns that expressions need.
 
-    Parameters
-    ----------
-    session
-        With UTC as its time zone.
-    files, paths
-        From the job description, and as located.
-    wanted
-        Names in expressions; those of joined tables are left out.
-    prefix
-        Of the safe names.
-
-    Raises
-    ------
-    InvalidInput
-        Spark cannot read the files, or a column is missing, of another type than declared, or of a
-        type that cannot be used.
+    `session`: with UTC as its time zone.
+    `files`, `paths`: from the job description, and as located.
+    `wanted`: names in expressions; those of joined tables are left out.
+    `prefix`: of the safe names.
+    Raises `InvalidInput`: spark cannot read the files, or a column is missing, of another type than
+        declared, or of a type that cannot be used.
     """
     asked = list(dict.fromkeys([*wanted, *files.columns]))
     raw = _open(session, files, paths, asked)

@@ -605,10 +605,7 @@ ADAPTERS: dict[str, tuple[TypeAdapter[Any], Literal["validation", "serialization
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a format or of what ``--json`` prints.
 
-    Parameters
-    ----------
-    name
-        One of `ADAPTERS`.
+    `name`: one of `ADAPTERS`.
     """
     adapter, mode = ADAPTERS[name]
     return published(name, adapter, mode)

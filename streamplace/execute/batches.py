@@ -123,10 +123,8 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
 
     Tasks are where their first move takes them from, all others at home.
 
-    Raises
-    ------
-    InvalidInput
-        A move takes a task from where it is not, or names what the instance does not have.
+    Raises `InvalidInput`: a move takes a task from where it is not, or names what the instance does
+        not have.
     """
     tasks = instance.tasks.index
     nodes: dict[str | None, int] = {None: -1}
@@ -241,20 +239,9 @@ JOURNAL = "journal.json"
 class Journal:
     """Batches done, and the one that is under way, in a folder.
 
-    Parameters
-    ----------
-    folder
-        Made where it is missing; it belongs to one file of steps, of this `sha256`.
-
-    Attributes
-    ----------
-    done, running
-        Number of batches that are made, and whether the next one was begun.
-
-    Raises
-    ------
-    InvalidInput
-        The folder is of other steps, or its journal cannot be read.
+    `folder`: made where it is missing; it belongs to one file of steps, of this `sha256`.
+    `done`, `running`: number of batches that are made, and whether the next one was begun.
+    Raises `InvalidInput`: the folder is of other steps, or its journal cannot be read.
     """
 
     def __init__(self, folder: Path, sha256: str) -> None:
@@ -323,19 +310,10 @@ class Executor(Protocol):
     def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
         """Make a batch, and return when it is made.
 
-        Parameters
-        ----------
-        number, file
-            From 1, and the system's file of it.
-        lock
-            A descriptor that commands inherit.
-        again
-            Whether it was begun before, by a run that did not see its end.
-
-        Raises
-        ------
-        BatchFailed
-            It was not made.
+        `number`, `file`: from 1, and the system's file of it.
+        `lock`: a descriptor that commands inherit.
+        `again`: whether it was begun before, by a run that did not see its end.
+        Raises `BatchFailed`: it was not made.
         """
 
 
@@ -344,10 +322,7 @@ def carry_out(
 ) -> None:
     """Make the batches that are not made yet.
 
-    Raises
-    ------
-    BatchFailed
-        One was not made; the journal stands at it.
+    Raises `BatchFailed`: one was not made; the journal stands at it.
     """
     waiting = "waits for a batch, or another run, that is still under way in this folder"
     with journal.locked(lambda: say(waiting)) as lock:
@@ -367,14 +342,9 @@ def carry_out(
 
 @dataclass(frozen=True)
 class Command:
-    """A command a batch; a batch that was under way when a run was killed is repeated.
+    """A command a batch; a batch that was under way when a run was killed is repeated."""
 
-    Attributes
-    ----------
-    template
-        Words, in which ``{file}`` and ``{batch}`` stand for the batch's file and number; no shell.
-    """
-
+    #: Words, in which ``{file}`` and ``{batch}`` stand for the batch's file and number; no shell.
     template: tuple[str, ...]
 
     @classmethod
@@ -408,21 +378,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Kafka:
-    """Submits batches to a cluster.
+    """Submits batches to a cluster."""
 
-    Attributes
-    ----------
-    admin
-        The cluster.
-    factors
-        Partition to the number of replicas before the first batch.
-    settings
-        How a batch is carried out.
-    """
-
-    admin: KafkaAdmin
-    factors: Mapping[Key, int]
-    settings: Settings = field(default_factory=Settings)
+    admin: KafkaAdmin  # The cluster.
+    factors: Mapping[Key, int]  # Partition to the number of replicas before the first batch.
+    settings: Settings = field(default_factory=Settings)  # How a batch is carried out.
 
     def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
         """As `Executor.run`."""
