@@ -67,7 +67,7 @@ from streamplace.present.tables import ProgressLine, size_line, unit_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.console import Console
 
@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from optim.referee import Result
     from optim.util.progress import Progress
     from streamplace.explain.what_if import Aim
+
+_DRAWN = (".svg", ".png", ".pdf")
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
@@ -189,11 +191,9 @@ def _run(args: argparse.Namespace) -> int:
     one_document(args.json, args.output != STDOUT)
     files = {
         "--output": args.output, "--certificate": args.certificate,
-        "--write-model": args.write_model,
+        "--write-model": args.write_model, "--plot": args.plot,
     }  # fmt: skip
-    for flag, path in files.items():
-        if path is not None and path != STDOUT:
-            _check_writable(flag, Path(path), args.instance)
+    _check_files({f: Path(p) for f, p in files.items() if p not in (None, STDOUT)}, args.instance)
     if args.certificate is not None and cases_of(args):
         reason = "proves a bound of the file, which is not what is solved"
         raise InvalidInput(Problem("--certificate", args.certificate, reason, "leave one out"))
@@ -374,6 +374,20 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         options[name] = value
     raise_any(problems)
     return options
+
+
+def _check_files(files: Mapping[str, Path], instance: str) -> None:
+    """Refuse, before any time is spent, outputs that could not be written, or not side by side."""
+    taken: dict[Path, str] = {}
+    for flag, path in files.items():
+        _check_writable(flag, path, instance)
+        if flag == "--plot" and path.suffix.lower() not in _DRAWN:
+            reason, remedy = "is of no kind that is drawn", f"end it in {', '.join(_DRAWN)}"
+            raise InvalidInput(Problem(flag, str(path), reason, remedy))
+        other = taken.setdefault(path.resolve(), flag)
+        if other != flag and not is_special(path):
+            reason, remedy = f"is the file of {other}, too", "choose another place"
+            raise InvalidInput(Problem(flag, str(path), reason, remedy))
 
 
 def _check_writable(flag: str, path: Path, instance: str) -> None:

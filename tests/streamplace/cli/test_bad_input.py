@@ -198,6 +198,9 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     "output_folder": (["-o", "no/such/plan.json"], ["--output", "no folder"]),
     "output_directory": (["-o", "."], ["--output", "directory"]),
     "output_instance": (["-o", "./pairs.json"], ["--output", "is the instance itself"]),
+    "plot_folder": (["--curve", "moves", "--plot", "no/such.svg"], ["--plot", "no folder"]),
+    "plot_kind": (["--curve", "moves", "--plot", "curve.txt"], ["--plot", ".svg, .png, .pdf"]),
+    "same_file": (["-o", "p.json", "--certificate", "./p.json"], ["--certificate", "of --output"]),
     "flag": (["--fast"], ["--fast"]),
 }
 
