@@ -41,7 +41,7 @@ from streamplace.clusters.exchange.declarations import (
 from streamplace.clusters.exchange.pages import is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # -- addresses -------------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
     return found
 
 
-def address_in(sources: Sequence[str]) -> str | None:
+def address_in(sources: Sequence[str], is_address: Callable[[str], bool] = is_url) -> str | None:
     """Return the only source where it is an address; ``None`` where all are files.
 
     Raises
@@ -340,7 +340,7 @@ def address_in(sources: Sequence[str]) -> str | None:
     InvalidInput
         There is more beside an address.
     """
-    if not any(is_url(source) for source in sources):
+    if not any(map(is_address, sources)):
         return None
     if len(sources) != 1:
         reason, remedy = "are more than one address", "one address, or files: one cluster a run"

@@ -12,6 +12,7 @@ from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.sources import (
     WebClient,
     address_in,
+    is_url,
     quoted,
     saved_documents,
     site_of,
@@ -66,24 +67,21 @@ OPTIONS = (
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     """As `Importer.read`, of a cluster's state."""
-    nimbus = [source for source in request.sources if is_nimbus(source)]
-    if request.options["cpu"] == "process" and not nimbus:
+    address = address_in(request.sources, lambda source: is_url(source) or is_nimbus(source))
+    by_nimbus = address is not None and is_nimbus(address)
+    if request.options["cpu"] == "process" and not by_nimbus:
         reason, remedy = "needs Nimbus and the workers' reports", "import from nimbus://HOST:PORT"
         raise InvalidInput(Problem("--option cpu", "process", reason, remedy))
-    address = None if nimbus else address_in(request.sources)
-    if nimbus:
-        if len(request.sources) > 1:
-            reason, remedy = "are more than one address", "one address, or files: one cluster a run"
-            raise InvalidInput(Problem("SOURCE", list(request.sources), reason, remedy))
+    if address is None:
+        supervisors, topologies = pages.read_files(saved_documents(request.sources), ledger)
+    elif by_nimbus:
         # one connection for all readings: the pages are of one leader
-        with Nimbus(nimbus[0], request.timeout) as asked:
+        with Nimbus(address, request.timeout) as asked:
             by_supervisor = request.options["node"] == "supervisor"
             live = Live(asked, ledger, request.options["interval"], by_supervisor)
             if request.options["cpu"] == "process":
                 live = replace(live, reports=request.options["reports"])
             supervisors, topologies = live.read(request.options["topology"])
-    elif address is None:
-        supervisors, topologies = pages.read_files(saved_documents(request.sources), ledger)
     else:
         client = WebClient(site_of(address, _PREFIX), request.timeout)
         cluster = Cluster(client, request.options["window"], ledger)
