@@ -124,6 +124,11 @@ docs: $(VENV)/.installed-dev
 docs-serve: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8000
 
+# JSON Schemas of formats and answers, as committed
+schemas: $(VENV)/.installed-dev
+	@for name in $$($(BIN)/python -c 'from streamplace.cli.schema import ADAPTERS; print(*ADAPTERS)'); do \
+	$(BIN)/streamplace schema $$name >docs/schema/streamplace.$$name-1.json; done
+
 # The site of VERSION in its folder of the branch gh-pages, which the first page of the site lists;
 # ALIAS moves to it. Nothing is pushed: `make docs-publish PUSH=--push` does.
 VERSION ?= latest

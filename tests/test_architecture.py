@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 PACKAGES = ("optim", "formulations", "heuristics", "streamplace", "experiments")
 FAMILIES = ("albic", "balance", "eoa", "imc", "joint", "rebalancing", "storm")
 LINES = 900
-ALONE = {"optim.certificates.check": 804}  # one file that needs no other; two levels since excess
-CODE = 654  # lines of it that are neither blank, comment nor docstring
+CODE = 639  # of the checker of certificates, without blank lines, comments, docstrings and `FIELDS`
 
 
 @pytest.fixture(scope="module")
@@ -177,11 +176,7 @@ def test_a_rule_named_in_a_module_is_found() -> None:
 
 
 def test_files_stay_short(sources: dict[str, Path]) -> None:
-    long = {
-        m: n
-        for m, f in sources.items()
-        if (n := len(f.read_text().splitlines())) > ALONE.get(m, LINES)
-    }
+    long = {m: n for m, f in sources.items() if (n := len(f.read_text().splitlines())) > LINES}
     assert long == {}
 
 
@@ -193,7 +188,8 @@ def test_the_checker_is_short(sources: dict[str, Path]) -> None:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, told) and ast.get_docstring(node) is not None
     ]
-    docstrings = {n for d in texts for n in range(d.lineno, (d.end_lineno or 0) + 1)}
+    texts += [n for n in ast.parse(text).body if ast.unparse(n).startswith("FIELDS = ")]
+    left_out = {n for d in texts for n in range(d.lineno, (d.end_lineno or 0) + 1)}
     lines = enumerate(map(str.strip, text.splitlines()), 1)
-    code = [n for n, x in lines if x and not x.startswith("#") and n not in docstrings]
+    code = [n for n, x in lines if x and not x.startswith("#") and n not in left_out]
     assert len(code) <= CODE

@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 
 from experiments.studies.papers import all_figures
 from optim.methods.registry import all_methods
+from optim.rules import RULE_NAMES
 from streamplace.cli.main import build_parser, commands
 from tests.examples.test_documentation import LINK, PAGES, REPOSITORY, TUTORIALS, anchors, run, same
 
@@ -166,6 +167,13 @@ def test_the_page_of_methods_is_true() -> None:
         assert re.findall(r"`(\w+)`", objectives) == list(method.objectives)
         assert set(solvers.split(", ")) == set(method.solvers)
         assert solvers.split(", ")[0] == method.default_solver
+
+
+def test_the_page_of_commands_lists_all_limits() -> None:
+    text = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    listed = re.search(r"^- `--ignore`: (.*?)^- ", text, re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    assert set(RULE_NAMES) <= set(re.findall(r"`(\w+)`", listed[1]))
 
 
 @pytest.mark.parametrize("name", [command.name for command in commands()])

@@ -1,4 +1,4 @@
-"""The method of docs/own-methods.md, installed as the page says."""
+"""The method of docs/own-methods.md and the importer of docs/own-importer.md, as they say."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from pathlib import Path
 
 import pytest
 
+from optim.format.instance import Instance
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = (REPOSITORY / "docs" / "own-methods.md").read_text(encoding="utf-8")
 RAISES = "def run(instance, request):\n    raise ValueError('oops')\n\n\nMETHOD = "
 
 
-def block(language: str, start: str) -> str:
-    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    return str(next(text for text in blocks if text.startswith(start)))
+def lay_down(folder: Path, page: str) -> Path:
+    """Put the module of a page into a folder, with its entry points, as pip does."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(python|toml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    module = next(block for language, block in blocks if language == "python")
+    setup = next(block for _, block in blocks if "[project.entry-points" in block)
+    ((group, entries),) = tomllib.loads(setup)["project"]["entry-points"].items()
+    ((name, value),) = entries.items()
+    (folder / f"{name}.py").write_text(module, encoding="utf-8")
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+    return folder
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Lay the package down as pip does."""
-    project = tomllib.loads(block("toml", "[build-system]"))["project"]
-    (tmp_path / "anna.py").write_text(block("python", '"""'), encoding="utf-8")
-    info = tmp_path / f"{project['name']}-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
-    entries = project["entry-points"]["streamplace.methods"]
-    lines = ["[streamplace.methods]", *(f"{name} = {value}" for name, value in entries.items())]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    return tmp_path
+    return lay_down(tmp_path, "own-methods.md")
 
 
 def streamplace(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -76,3 +79,18 @@ def test_one_that_cannot_be_loaded_is_warned_of_in_a_line(site: Path) -> None:
     assert done.returncode == 0
     assert done.stderr.startswith("warning: --method: 'anna' cannot be loaded")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_importer_reads_a_file_and_names_its_faults(tmp_path: Path) -> None:
+    lay_down(tmp_path, "own-importer.md")
+    table = tmp_path / "jobs.csv"
+    table.write_text("task,node,cpu\na,n1,2\nb,n2,3\n")
+    written = tmp_path / "jobs.json"
+    done = streamplace(tmp_path, "import", "mycsv", str(table), "-o", str(written))
+    assert done.returncode == 0, done.stderr
+    assert "no capacity is known" in done.stderr
+    assert Instance.load(written).tasks.load.tolist() == [[2.0], [3.0]]
+    table.write_text("task,node,cpu\na,n1,2\nb,n2,x\n")
+    done = streamplace(tmp_path, "import", "mycsv", str(table), "-o", str(written))
+    assert done.returncode == 2
+    assert "jobs.csv line 3" in done.stderr and "is no task,node,cpu" in done.stderr
