@@ -270,13 +270,23 @@ def revert(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
     Raises
     ------
     InvalidInput
-        As `submit`; the lists before are not known.
+        As `submit`; the lists before are not known, or none changed.
     """
     if lost := [str(key) for key in plan.lists if key not in plan.before]:
         rollback = str(beside(Path(plan.path), ROLLBACK))
         raise InvalidInput(
             Problem(rollback, None, f"lacks what was before of {some(lost)}", EXPORT)
         )
+    if plan.elected:
+        # who led before was not the first: Kafka would not elect it under this list
+        told = f"{plural(len(plan.elected), 'leader')} elected without a new list stay: "
+        told += some([str(key) for key in plan.elected])
+        if not plan.lists:
+            remedy = "import with --option mode=leaders, and plan the leaders anew"
+            raise InvalidInput(
+                Problem(plan.path, None, f"has no list to bring back; {told}", remedy)
+            )
+        settings.say(told)
     with alone(admin.cluster()):
         checked = check(admin, plan.back, undoes=plan.lists)
         admin.reassign(dict.fromkeys(_towards(plan.lists, admin.partitions())))

@@ -182,8 +182,12 @@ def test_an_election_alone(tmp_path: Path) -> None:
     path.write_text('{"version": 1, "partitions": []}')
     election = {"partitions": [{"topic": "t", "partition": 0}]}
     path.with_suffix(".election.json").write_text(json.dumps(election))
-    assert submit(kafka, load_reassignment(str(path)), Clock().settings()).verdict.holds
+    plan = load_reassignment(str(path))
+    assert submit(kafka, plan, Clock().settings()).verdict.holds
     assert kafka.at[Key("t", 0)].leader == 2
+    # 1 led before and was not the first: no election brings that back
+    with pytest.raises(InvalidInput, match=r"no list to bring back; 1 leader elected .* t-0 \(im"):
+        revert(kafka, plan, Clock().settings())
 
 
 def test_a_silence_is_waited_out_and_no_longer(run: Callable[..., Outcome]) -> None:
