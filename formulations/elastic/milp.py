@@ -156,7 +156,9 @@ def _form(
         return ProductForm(problem, settings)
     adds_up = objective == "used_capacity" or problem.even_mean is not None
     unknown = unknown_set(problem)
-    listed = adds_up and unknown is None
+    # what stays of these streams is in no pair, and sets of tasks add up pairs
+    follows = bool(problem.instance.flows.local) and "network" in LEVELS[objective]
+    listed = adds_up and unknown is None and not follows
     columns = columns_of(problem, MOST_PATTERNS) if listed else None
     if columns is not None:
         return PatternForm(problem, columns, settings)
@@ -166,6 +168,8 @@ def _form(
             reason = "has nodes of unequal capacity, whose deviations do not add up over the nodes"
         if unknown is not None:
             reason = f"does not know sets together on one rack, or spread over them, as {unknown}"
+        if follows:
+            reason = "does not know local_first streams, of whose traffic it adds up pairs"
         remedy = "use form=products"
         raise UnsuitableMethod(Problem("--option form", "patterns", reason, remedy))
     return ProductForm(problem, settings)
@@ -241,7 +245,7 @@ METHOD = Method(
     summary="Least CPU capacity in use, then least network use, or least deviation; proven",
     source="Elastic Allocator, SOSE 2014, section IV",
     needs=("tasks", "nodes", "capacity"),
-    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.DISTANCE},
+    forms=KNOWN_FORMS | LINEAR_FORMS | {Form.DISTANCE, Form.LOCAL_FIRST},
     options=(
         Option(
             "form",

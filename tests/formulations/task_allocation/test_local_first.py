@@ -160,6 +160,26 @@ def test_levels_and_slots_as_by_brute_force(seed: int) -> None:
         holds(100 + 20 * seed + k, "plan-milp", "internode_traffic", slots=True)
 
 
+@pytest.mark.seeds(4)
+@pytest.mark.parametrize("seed", [17, 43, 44, 47, *slowly(*range(17), *range(18, 43))])
+def test_least_capacity_then_least_traffic_as_by_brute_force(seed: int) -> None:
+    for made in map(drawn, range(1_000 + 3 * seed, 1_003 + 3 * seed)):
+        figures = [find_objective(name) for name in ("used_capacity", "internode_traffic")]
+        found = []
+        for nodes in itertools.product(range(made.num_nodes), repeat=made.num_tasks):
+            placement = Placement(made, np.array(nodes, np.int32))
+            if is_feasible(placement):
+                found.append([figure.measured(placement).value for figure in figures])
+        result = solve(made, "eoa-milp", start_broken="refuse")
+        assert bool(found) == result.feasible
+        if found:
+            assert result.termination == Termination.OPTIMAL
+            told = [level.value for level in result.objective_levels]
+            assert told == pytest.approx(min(found), rel=1e-6, abs=1e-6), made.name
+            bounds = [level.bound for level in result.objective_levels]
+            assert bounds == pytest.approx(min(found), rel=1e-5, abs=1e-5), made.name
+
+
 @pytest.mark.seeds(2)
 @pytest.mark.parametrize("method", ["plan-search", "imc-search", "joint-search"])
 @pytest.mark.parametrize("seed", [*range(4), *slowly(*range(4, 12))])
@@ -206,6 +226,8 @@ def test_counts_and_least_gains_of_pairs_are_refused() -> None:
     instance = next(made for made in map(drawn, range(50)) if made.flows.local)
     with pytest.raises(UnsuitableMethod, match="by=tasks"):
         solve(instance, "imc-search", by="groups")
+    with pytest.raises(UnsuitableMethod, match="form=products"):
+        solve(instance, "eoa-milp", form="patterns")
     with pytest.raises(InvalidInput, match="min_imc_gain adds up pairs"):
         solve(instance, "throughput-exact", objective="nodes_used", min_imc_gain=1.0)
 
@@ -248,9 +270,10 @@ def test_executors_in_slots_are_proved_by_storm_milp_in_the_time_given() -> None
     assert first == ["storm-milp", "plan-milp"]
 
 
-def test_who_knows_pairs_only_refuses_with_a_remedy() -> None:
+@pytest.mark.parametrize("method", ["eoa-milp", "gma", "joint-milp", "joint-search", "imc-milp"])
+def test_over_links_who_does_not_know_what_crosses_refuses_with_a_remedy(method: str) -> None:
     instance = next(made for made in map(drawn, range(50)) if made.flows.local)
-    for method in ("eoa-milp",):
-        with pytest.raises(UnsuitableMethod) as error:
-            solve(instance, method, repair=True)
-        assert "--ignore local_first drops" in str(error.value)
+    document = instance.to_dict() | {"links": [{"id": "up", "nodes": ["n0"], "capacity": 9}]}
+    with pytest.raises(UnsuitableMethod) as error:
+        solve(Instance.from_dict(document), method, repair=True)
+    assert "--ignore local_first_links drops" in str(error.value)
