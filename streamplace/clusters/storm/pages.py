@@ -460,7 +460,9 @@ def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Top
     part.executors = sorted(page.executorStats, key=lambda one: _first_task(one.name))
     for source in page.inputStats:
         key = (source.component, source.stream or "default")
-        part.inputs[key] = part.inputs.get(key, 0.0) + (source.executed or 0.0)
+        # what is not known is not 0: then the sender's count is taken
+        if source.executed is not None:
+            part.inputs[key] = part.inputs.get(key, 0.0) + source.executed
 
 
 def _first_task(name: str) -> tuple[int, str]:

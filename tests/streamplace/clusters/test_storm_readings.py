@@ -529,3 +529,17 @@ def test_what_changes_the_answer_is_used_or_warned_of(
     (said,) = set(made.ledger.warnings) - set(before.ledger.warnings)
     assert re.search(told, said)
     assert made.instance.nodes.leaving.tolist() == [False, "blacklisted" in told]
+
+
+@pytest.mark.parametrize("count", ["—", None, "NaN", -1])
+def test_an_input_that_is_not_known_is_not_zero(count: Any, saved: Callable[..., str]) -> None:
+    documents = pages([executor(1, transferred=6000)], [executor(2, "s2", executed=6000)], 6000)
+    reads = [{":component": "in", ":stream": "default", ":grouping": "shuffle"}]
+    documents[f"{BASE}/visualization"] = {"in": {":inputs": []}, "out": {":inputs": reads}}
+    documents[f"{BASE}/component/out"]["inputStats"][0]["executed"] = count
+    made = import_instance("storm", [saved(documents)])
+    assert made.instance.streams[0].rate == pytest.approx(10.0)
+    assert any("what its sender transferred" in text for text in made.ledger.readings)
+    del documents[f"{BASE}/visualization"]
+    made = import_instance("storm", [saved(documents, "other")])
+    assert any("no page says what out reads" in text for text in made.ledger.warnings)
