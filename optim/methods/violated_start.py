@@ -460,7 +460,7 @@ class SecondLevel:
                 best = values, node
         if best is None or (stays and not first.assumes):
             return False
-        found = self._of(best[1], f"of all {len(every):,} placements the best", first.termination)
+        found = self._of(best[1], f"of all {len(every):,} placements the best")
         if self.best is None or self._rank(found) < self._rank(self.best):
             self.best = found
         self.bound = bound if figure.levels[0].sense == "min" else -bound
@@ -593,10 +593,13 @@ class SecondLevel:
         """Write a result of a plan that no run of the method returned."""
         first = self.first
         assert first is not None
-        plan = Plan.from_indices(self.start.instance, node, None, first.method, first.versions)
+        instance, figure = self.start.instance, self.start.figure
+        plan = Plan.from_indices(instance, node, None, first.method, first.versions)
+        value = evaluate_indices(instance, node, None, figure.name).objective(figure.name)
         result = replace(
             first,
             plan=plan,
+            objective=replace(first.objective, value=value),  # type: ignore[type-var]
             termination=termination,
             objective_levels=(),
             unplaced=(),

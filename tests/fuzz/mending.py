@@ -85,10 +85,13 @@ def broken_instance(
         tasks = document["tasks"]
         for task in draw.sample(tasks, min(len(tasks) - 1, draw.choice([1, 1, 2, 3]))):
             del task["node"]
+            task.pop("slot", None)
     if "max_load" in fields and draw.chance(_LIMITED):
         add_max_load(draw, document, reading, nodes)
     if FORCED in fields and not some:
         _force(draw, document)
+    if any("slot" not in task for task in document["tasks"] if "node" in task):
+        document.get("limits", {}).pop("max_workers_restarted", None)  # counts by slots of today
     return document
 
 
@@ -104,9 +107,13 @@ def _force(draw: Draw, document: Document) -> None:
         first = document["resources"][0]
         greatest = float(Reading(document).load[:, 0].max())
         for node in document["nodes"]:
-            node["slots"] = draw.randint(1, 3)
+            node["slots"] = draw.randint(0, 3)
             if draw.chance(0.3):
                 node["slot_capacity"] = {first: greatest * draw.choice([0.8, 1.0, 2.0])}
+        slots = {node["id"]: node["slots"] for node in document["nodes"]}
+        for task in document["tasks"]:
+            if task.get("slot", -1) >= slots[task["node"]]:
+                del task["slot"]
     if document.get("operators") and draw.chance(0.4):
         jobs = document.setdefault("topologies", [{"id": "job0"}])
         jobs[0]["workers"] = draw.randint(1, 4)

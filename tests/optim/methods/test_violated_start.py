@@ -285,6 +285,18 @@ def test_few_placements_are_all_judged_where_slots_stay_exceeded(seed: int, meth
     assert result.bound == pytest.approx(result.objective.value)
 
 
+def test_the_best_of_all_placements_is_not_optimal_for_nothing() -> None:
+    result = solve(Instance.load(BROKEN / "a-gain-of-nothing.json"), "imc-brute")
+    assert result.objective is not None
+    assert (result.objective.value, str(result.termination)) == (0.0, "heuristic")
+
+
+@pytest.mark.parametrize("some", [False, True])
+def test_every_broken_instance_can_be_read(some: bool) -> None:
+    for seed in range(60):
+        Instance.from_dict(broken_instance(seed, known_fields() | {FORCED}, some=some))
+
+
 def test_what_a_thread_has_too_much_is_known_to_stay() -> None:
     builder = InstanceBuilder("thread").node("n0", capacity=10).node("n1", capacity=10)
     builder = builder.task("a", load=3, node="n0", max_load=2).task("b", load=1, node="n0")
