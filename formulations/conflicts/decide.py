@@ -567,7 +567,7 @@ class _Writer(RowWriter):
     def budgets(self) -> None:
         """What does not stay, moves: what that takes of each budget, and onto each node."""
         for q, budget in self.paid if len(self.pair_group) else ():
-            roof = budget.limit + (0.0 if budget.whole else float(proof_slack(budget.limit)))
+            roof = budget.limit + (0.0 if budget.integral else float(proof_slack(budget.limit)))
             least = float(self.size[q].sum()) - roof
             block = self.model.add_rows(
                 budget.name, least, np.inf, 0, self.stay[q], 1.0, num_rows=1

@@ -407,7 +407,7 @@ def plain_problem(
         weight=np.ones(num_nodes),
         leaving=leaves,
         background=np.zeros(num_nodes),
-        budgets=() if max_moves is None else (Budget("moves", ones, max_moves, whole=True),),
+        budgets=() if max_moves is None else (Budget("moves", ones, max_moves, integral=True),),
         usage=np.zeros((len(loads), 0)),
         headroom=np.zeros((num_nodes, 0)),
         floor=np.zeros((num_nodes, 0)),

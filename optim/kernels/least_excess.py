@@ -269,7 +269,7 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
     """
     load, most = instance.tasks.load, counted_loads(instance)[1][:, : instance.num_resources]
     node = instance.tasks.node
-    counted = [budget.limit for budget in budgets(instance) if budget.whole]
+    counted = [budget.limit for budget in budgets(instance) if budget.counts_all]
     if instance.crossing_cost.any():
         return 0.0
     found = 0.0

@@ -108,7 +108,7 @@ def link_room(instance: Instance) -> Floats:
 
 def most_of(budget: Budget) -> float:
     """Return what migrations may take of a budget, with the tolerance that may be used."""
-    return budget.limit + (0.0 if budget.whole else float(placing_slack(budget.limit)))
+    return budget.limit + (0.0 if budget.integral else float(placing_slack(budget.limit)))
 
 
 def move_budgets(instance: Instance) -> tuple[Floats, Floats]:

@@ -52,7 +52,12 @@ class Budget(NamedTuple):
     name: str  # The rule.
     weight: Floats  # (T,) what a migration of each task takes of it.
     limit: float  # Most that all migrations together may take.
-    whole: bool = False  # Whether weights are whole numbers, so that rounding decides nothing.
+    integral: bool = False  # Whether weights are whole numbers, so that rounding decides nothing.
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether each migration takes one of it: its limit is then the most tasks that move."""
+        return self.integral and bool((self.weight == 1).all())
 
 
 def budget_rule(

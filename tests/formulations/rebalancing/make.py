@@ -84,7 +84,7 @@ def budgets_of(cost: Floats, max_moves: int | None, max_cost: float | None) -> t
     """Return the budgets of moves, and of a cost of them, that are not ``None``."""
     found = []
     if max_moves is not None:
-        found.append(Budget("moves", np.ones(len(cost)), max_moves, whole=True))
+        found.append(Budget("moves", np.ones(len(cost)), max_moves, integral=True))
     if max_cost is not None:
         found.append(Budget("cost", cost, max_cost))
     return tuple(found)

@@ -8,13 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from optim import Instance, InvalidInput, Plan, Result, solve
 from optim.figures.catalogue import find_objective
+from optim.kernels.least_excess import excess_bound
 from optim.methods.registry import Settings
 from optim.methods.violated_start import SecondLevel, broken_start, first_level
-from optim.rules import slot_assignment
+from optim.rules import budgets, slot_assignment
+from optim.rules.budget import budget_rule
 from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.cases import Finding
@@ -67,6 +70,22 @@ def test_an_exact_method_proves_both_levels() -> None:
     assert result.objective.value == pytest.approx(92.6667, abs=1e-3)
     level = result.objective_levels[0]
     assert level.bound == level.value
+
+
+def test_whole_weights_that_count_some_moves_only_bound_no_number_of_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # a, b on n1 and n2 count; the key groups on n0 move for nothing
+    some = budget_rule("max_migrations", lambda instance: (instance.tasks.node > 0).astype(float))
+    monkeypatch.setattr("optim.rules.BUDGETS", (some,))
+    instance = crowded(0)
+    (budget,) = budgets(instance)
+    assert budget.integral
+    assert not budget.counts_all
+    node = np.array([0] * 3 + [1] * 3 + [2] * 3 + [1, 2], dtype=np.int32)
+    assert not budget.weight[node != instance.tasks.node].any()
+    assert (np.bincount(node, instance.tasks.load[:, 0]) <= 100).all()
+    assert excess_bound(instance, np.ones(1)) == 0.0  # as of the plan above
 
 
 def test_refusing_says_that_there_is_no_plan() -> None:

@@ -27,8 +27,8 @@ def with_classes(seed: int) -> BalanceProblem:
     problem = varied_problem(seed, num_tasks=6, num_nodes=4)
     kind = rng.integers(0, 3, 6)
     usage = problem.usage[kind] if problem.num_resources else problem.usage
-    cost = np.full(6, 1.5) if not all(b.whole for b in problem.budgets) else problem.cost
-    budgets = tuple(b if b.whole else b._replace(weight=cost) for b in problem.budgets)
+    cost = np.full(6, 1.5) if not all(b.counts_all for b in problem.budgets) else problem.cost
+    budgets = tuple(b if b.counts_all else b._replace(weight=cost) for b in problem.budgets)
     return replace(problem, load=problem.load[kind], usage=usage, cost=cost, budgets=budgets)
 
 
