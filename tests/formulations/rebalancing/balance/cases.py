@@ -85,7 +85,7 @@ def awkward_problem(seed: int, num_tasks: int = 6, num_nodes: int = 5) -> Balanc
         background=problem.background * unit,
         max_distance=None if problem.max_distance is None else problem.max_distance * unit,
         budgets=tuple(
-            b._replace(limit=num_tasks) if many and b.whole else b for b in problem.budgets
+            b._replace(limit=num_tasks) if many and b.integral else b for b in problem.budgets
         ),
     )
 
