@@ -276,6 +276,8 @@ def test_a_bound_of_plans_of_least_excess_does_not_carry_one_of_all_that_are_no_
     builder = InstanceBuilder("parted").node("n0", capacity=5).node("n1", capacity=5)
     builder = builder.task("a", load=4, node="n0").task("b", load=4, node="n0")
     builder = builder.task("c", load=3, node="n0", allowed=["n0"]).traffic("a", "b", 4.0)
+    for i in range(9):  # so many that not all placements are judged one by one
+        builder = builder.task(f"d{i}", load=0, node="n0")
     instance = builder.build()
     result, certificate = insisted(solve(instance, "imc-exact"), instance.to_json().encode())
     assert certificate is not None
