@@ -275,7 +275,17 @@ class _Solve:
             least = min(abs(weight) * self.figures.of(part).unit for weight, part in level.parts)
             if hidden > level.optimal_gap * max(abs(value), SCALED_TOTAL * least):
                 return max(bound, value) + hidden
-        return _settled(level, expression, value, bound)
+        found = _settled(level, expression, value, bound)
+        terms = np.abs(expression.value[expression.value != 0])
+        if found is None or level.parts or not len(terms) or value is None:
+            return found
+        # beside a term this much larger a solver does not see the least
+        hidden = _TOLERANCE / SCALED_TOTAL * float(terms.max())
+        if hidden <= terms.min() / 2 or hidden <= level.optimal_gap * abs(value):
+            return found
+        if level.sense == "max":
+            return min(max(found, value) + hidden, expression.best)
+        return max(min(found, value) - hidden, expression.best)
 
     def _unknown(self, level: Figure) -> float | None:
         """Return the best value of what was cut off though it may fit the slots."""

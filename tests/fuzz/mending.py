@@ -363,6 +363,8 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
         if exact or claim.termination == "optimal":
             yield "mend-more-excess", f"{mine!r}, least {least!r} ({claim.termination})"
         return
+    if mine < least * (1 - 1e-6) - _CLOSE:
+        return  # it leaves slots exceeded, and less excess than all that fit them: no match here
     values = claim.space.figures.by_name.get(claim.name)
     if values is None or claim.value is None:
         return

@@ -13,6 +13,7 @@ from formulations.task_allocation.milp import _settled
 from formulations.task_allocation.model import CONTINUOUS, LINEAR, NONLINEAR, Expression
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.format.builder import InstanceBuilder
 from optim.methods.registry import get_method
 from optim.referee import Termination
 from optim.rules import limits_set, without_limits
@@ -316,6 +317,17 @@ def test_a_bound_of_next_to_nothing_is_nothing(bound: float, settled: float) -> 
     assert _settled(find_objective("imc_gain"), terms, 0.0, bound) == settled
     tiny = terms._replace(value=np.array([4e-8, 7.0]))
     assert _settled(find_objective("imc_gain"), tiny, 0.0, 3e-8) == 3e-8
+
+
+def test_what_a_large_cost_hides_is_not_proved() -> None:
+    """Moving t0 alone costs 1, moving two others 2: the same beside a cost of 5e11."""
+    builder = InstanceBuilder("costs").node("n0", capacity=2.4, leaving=True)
+    builder = builder.node("n1", capacity=2.5)
+    for i, load in enumerate((1.0, 0.9, 0.6, 0.7)):
+        builder = builder.task(f"t{i}", load=load, node="n0", state=5e11 if i == 1 else 1)
+    found = solve(builder.build(), "plan-milp", objective="migration_cost", explain=0.0)
+    assert found.objective is not None and found.bound is not None and found.bound <= 1
+    assert found.objective.value == 1 or found.termination != Termination.OPTIMAL
 
 
 def test_what_large_terms_of_a_sum_hide_is_not_proved() -> None:
