@@ -24,13 +24,11 @@ from optim.methods.solve import solve
 from optim.referee import Termination, evaluate_indices
 from optim.rules import broken, moving_at_most, without_limits
 from optim.rules.placement import Placement
-from streamplace.present.arguments import declare, share
 from streamplace.present.numbers import percent, plural
 from streamplace.present.streams import plain_table
 from streamplace.present.tables import figure
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from rich.console import Console
@@ -72,16 +70,6 @@ class Curve(NamedTuple):
         names = ("moves", "switches", "cost")
         points = [{n: getattr(p, n) for n in names} | {"value": p.value.value} for p in self.points]
         return {"by": self.by, "knee": self.knee, "points": points}
-
-
-def add_fewest(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    declare(
-        parser, "--fewest-moves-within P%", "the fewest moves whose plan is within P %% of the "
-        "best objective reached", share
-    )  # fmt: skip
-    declare(parser, "--curve", "the objective against what is moved", choices=("moves", "cost"))
-    declare(parser, "--plot FILE", "draw the curve: .svg, .png or .pdf")
 
 
 class Fewest(NamedTuple):

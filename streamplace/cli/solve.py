@@ -23,7 +23,6 @@ from optim.util.progress import is_kept, watching
 from streamplace.cli.fewest_moves import (
     FURTHER,
     Asking,
-    add_fewest,
     check_moves,
     curve_of,
     draw_curve,
@@ -53,6 +52,7 @@ from streamplace.present.arguments import (
     load_instance,
     one_document,
     seconds,
+    share,
     whole,
 )
 from streamplace.present.streams import (
@@ -163,7 +163,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--write-model FILE", "write the method's linear model, FILE.mps or FILE.lp, "
         "before it is solved"
     )  # fmt: skip
-    add_fewest(parser)
+    declare(
+        parser, "--fewest-moves-within P%", "the fewest moves whose plan is within P %% of the "
+        "best objective reached", share
+    )  # fmt: skip
+    declare(parser, "--curve", "the objective against what is moved", choices=("moves", "cost"))
+    declare(parser, "--plot FILE", "draw the curve: .svg, .png or .pdf")
     add_what_if(parser)
     declare(
         parser, "--certificate FILE", "prove the bound for `streamplace certify`, and write the "
