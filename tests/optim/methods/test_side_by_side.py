@@ -194,8 +194,10 @@ def test_a_search_by_name_runs_from_several_seeds(tmp_path: Path) -> None:
     assert found[0]["termination"] == "iteration_limit"
 
 
-def test_a_search_by_name_ends_at_ctrl_c_with_all_its_processes(large: Path) -> None:
-    process = solve(large, "--method", "joint-search", seconds=60.0)
+def test_a_search_by_name_ends_at_ctrl_c_with_all_its_processes(tmp_path: Path) -> None:
+    path = tmp_path / "dense.json"
+    generate("dense", seed=3, tasks=150, nodes=10).save(path)  # it has no bound to meet
+    process = solve(path, "--method", "imc-search", seconds=60.0)
     other = forked(process)
     time.sleep(2.0)
     process.send_signal(signal.SIGINT)
