@@ -1,8 +1,8 @@
 """Measure timings, one table each: ``python -m experiments.studies.timings [NAME…]``.
 
 With ``--against CHECKOUT`` each is run as a process of its own in this checkout and in another, in
-turn, and the least CPU seconds of both are compared; ``commands.processes`` is so compared command
-by command.
+turn, and the least CPU seconds of both are compared, those of the runs alone;
+``commands.processes`` is so compared command by command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from experiments.studies.timings import commands
-from experiments.studies.timings.registry import LeftOut, Timing, machine, spend, text, timings
+from experiments.studies.timings.registry import (
+    RUNS_ALONE,
+    LeftOut,
+    Timing,
+    machine,
+    spend,
+    text,
+    timings,
+)
 from optim.errors import InvalidInput, Problem, meant
 from optim.util.files import write_atomic
 
@@ -45,7 +53,7 @@ def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> list[
 def _run(checkout: Path, words: Sequence[str]) -> int:
     own = checkout / ".venv" / "bin" / "python"
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPATH"] = str(checkout)
+    environment |= {"PYTHONPATH": str(checkout), RUNS_ALONE: "1"}
     return subprocess.run(
         [own if own.exists() else sys.executable, *words], cwd=checkout, env=environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,

@@ -32,11 +32,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from experiments.generators import generate
 from experiments.studies.bench.rebalancer_process import peak_megabytes
-from experiments.studies.papers.query import Tables
+from experiments.studies.papers.query import connection
 from experiments.studies.papers.tables import keys
 from optim import Instance, solve
 from optim.errors import InvalidInput, Problem, meant
@@ -46,6 +44,9 @@ from optim.util.process import processor_seconds
 from streamplace.present.table import markdown
 
 Rows = Iterable[Sequence[object]]
+
+RUNS_ALONE = "STREAMPLACE_TIMINGS_RUNS_ALONE"
+"""Set in the environment: runs are done and no table is made of them, which loads DuckDB."""
 
 PACKAGES = ("numpy", "scipy", "numba", "ortools", "pulp", "highsbox", "pyspark")
 
@@ -91,7 +92,7 @@ def read() -> dict[str, Timing]:
             rows: Callable[..., Rows]
             if "sql" in entry:
                 parameters = {"most": None, **entry.get("parameters", {})}
-                rows = partial(solved, key, entry)
+                rows = partial(solved, entry)
             else:
                 rows = function_of(entry.get("run", f"{section}:{name}"))
                 # the parameters of a timing are those of its function
@@ -119,7 +120,7 @@ def cases(name: str) -> list[Any]:
     return found
 
 
-def solved(name: str, entry: dict[str, Any], most: int | None = None, **given: Any) -> Rows:
+def solved(entry: dict[str, Any], most: int | None = None, **given: Any) -> Rows:
     """Do the runs of an entry, and yield what its SQL says of them."""
     parameters = {**entry.get("parameters", {}), **given}
     run = function_of(entry.get("run", "registry:run_of"))
@@ -132,10 +133,19 @@ def solved(name: str, entry: dict[str, Any], most: int | None = None, **given: A
         if row and entry.get("told"):
             print(row, file=sys.stderr, flush=True)
         runs += [{"number": len(runs), **row}] if row else []
-    frame = pd.DataFrame(runs)
-    with Tables({"runs": frame}, None, name) as tables:
-        table = tables.table(entry["sql"])
-    yield from table.astype(object).where(table.notna(), None).itertuples(index=False)
+    if RUNS_ALONE not in os.environ:
+        yield from _table(entry["sql"], runs)
+
+
+def _table(sql: str, runs: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return what a query says of runs."""
+    import pyarrow as pa
+
+    names = dict.fromkeys(key for run in runs for key in run)
+    columns = {key: [run.get(key) for run in runs] for key in names}
+    with connection() as db:
+        db.register("runs", pa.table(columns))
+        return db.execute(sql).fetchall()
 
 
 def _after(

@@ -37,19 +37,21 @@ def test_a_table_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(table["columns"]) == len(table["rows"][0]) and table["cpu_seconds"] > 0
 
 
-def test_rows_of_runs_are_what_the_sql_says_of_them() -> None:
+def test_rows_of_runs_are_what_the_sql_says_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {
         "parameters": {"nodes": [4, 5]},
         "each": {"kind": ["figure2"], "method": ["top-down", "naive"], "nodes": "$nodes"},
         "sql": "SELECT method, nodes, value FROM runs ORDER BY number",
     }
-    rows = [tuple(row) for row in registry.solved("a table", entry, nodes=[5])]
+    rows = [tuple(row) for row in registry.solved(entry, nodes=[5])]
     assert [row[:2] for row in rows] == [("top-down", 5), ("naive", 5)]
     assert all(row[2] > 0 for row in rows)
-    (first,) = registry.solved("a table", entry, most=1)
+    (first,) = registry.solved(entry, most=1)
     assert tuple(first)[:2] == ("top-down", 4)
     made = {**entry, "each": {**entry["each"], "alone": [True]}, "warm": entry["each"]}
-    assert next(iter(registry.solved("a table", made, most=1))) == first
+    assert next(iter(registry.solved(made, most=1))) == first
+    monkeypatch.setenv(registry.RUNS_ALONE, "1")
+    assert list(registry.solved(entry, most=1)) == []
 
 
 def test_what_cannot_be_measured_here_is_left_out_and_a_failure_is_not_the_end(
@@ -102,7 +104,8 @@ def test_two_checkouts_are_compared_by_whole_processes(
     other = tmp_path / "other"  # a checkout that fails at once
     (other / "streamplace").mkdir(parents=True)
     (other / "streamplace" / "__init__.py").touch()
-    (other / "streamplace" / "__main__.py").write_text("raise SystemExit(3)")
+    alone = f"import os; raise SystemExit(3 if {registry.RUNS_ALONE!r} in os.environ else 4)"
+    (other / "streamplace" / "__main__.py").write_text(alone)
     words = ["commands.processes", "--against", str(other), "--repeats", "1"]
     assert main([*words, "--set", "only=hel"]) == 0
     out = capsys.readouterr().out
