@@ -21,7 +21,7 @@ from optim.rules.base import OF_MOVES, Violation, never
 from optim.rules.capacity import above
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
 
 
-_MORE = (1.0, 1.02, 1.1, 1.3)
-"""Whole tasks may need more than sums do: the least raise times these is tried."""
+_MORE = (1.02, 1.1, 1.3)
+"""Where the least raise of all rules is not known or not enough: the conflict's times these."""
 _SHARED = frozenset(
     limit.name for limit in LIMITS.values() if limit.table == "nodes" and limit.least is never
 )
@@ -77,12 +77,8 @@ def remedies(
     kinds = np.unique(atoms.kind[core]).tolist()
     for kind, clash in zip(kinds, clashes, strict=True):
         some = core[atoms.kind[core] == kind]
-        by = least_raise(atoms, core, dict.fromkeys(some.tolist(), 1.0), min(2.0, judge.left()))
-        if not by:
-            continue
-        for more in _MORE:
-            changes = _changes(atoms, some, by, more)
-            if judge.left() <= 0 or not changes:
+        for changes in _trials(atoms, core, some, judge, alone=alone):
+            if judge.left() <= 0:
                 break
             if _checked(atoms, changes, core, judge.left(), alone=alone):
                 found.append((_remedy(atoms, clash, changes, enough=alone), changes))
@@ -90,6 +86,29 @@ def remedies(
     found.sort(key=lambda entry: math.inf if entry[0].share is None else entry[0].share)
     added = _nodes_added(atoms, core, judge.left()) if alone else None
     return found if added is None else [*found, (added, {})]
+
+
+def _trials(
+    atoms: Atoms, core: Ids, some: Ids, judge: Judge, *, alone: bool
+) -> Iterator[dict[int, float]]:
+    """Yield raises of one sort of rule to try: the least of the conflict, of all rules, then more.
+
+    Whole tasks, and rules outside the conflict, may need far more than the conflict's own sums.
+    """
+    weight = dict.fromkeys(some.tolist(), 1.0)
+    by = least_raise(atoms, core, weight, min(2.0, judge.left()))
+    if not by:
+        return
+    if first := _changes(atoms, some, by, 1.0):
+        yield first
+    if alone and judge.left() > 0:
+        every = np.arange(len(atoms))
+        least = least_raise(atoms, every, weight, min(2.0, judge.left())) or {}
+        if least and (changes := _changes(atoms, np.array(sorted(least)), least, 1.0)):
+            yield changes
+    for more in _MORE:
+        if changes := _changes(atoms, some, by, more):
+            yield changes
 
 
 def _nodes_added(atoms: Atoms, core: Ids, seconds: float) -> Remedy | None:
@@ -206,12 +225,12 @@ def _same(atoms: Atoms, changed: Atoms, core: Ids) -> Ids:
 
 def _remedy(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough: bool) -> Remedy:
     by, rule = sum(changes.values()), clash.rule
+    changed = np.array(sorted(changes), np.int64)
+    where, _ = place_of(atoms, changed)
     if rule in ("allowed", "leaving") or any(map(atoms.has_no_limit, changes)):
         share = by / max(1, atoms.instance.num_tasks)
-        return Remedy(rule, clash.where, by, None, share, enough)
-    changed = np.array(sorted(changes), np.int64)
+        return Remedy(rule, where, by, None, share, enough)
     kind, index = atoms.kinds[atoms.kind[changed[0]]], atoms.index[changed]
-    where, _ = place_of(atoms, changed)
     if rule == "sets":
         limit, down = atoms.instance.sets.limit[index], atoms.instance.sets.rule[index[0]] == SPREAD
         was, by = float(limit.max() if down else limit.min()), max(changes.values())

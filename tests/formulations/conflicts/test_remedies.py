@@ -63,6 +63,30 @@ def test_a_limit_in_whole_numbers_is_raised_by_a_whole_number() -> None:
     assert helps["max_migrations"].share is None  # of nothing
 
 
+def test_a_limit_is_raised_by_what_all_rules_need_not_the_conflict_alone() -> None:
+    chain = [
+        {"id": "a", "load": {"cpu": 1}, "node": "n0", "allowed": ["n1"], "state": 2.5},
+        {"id": "b", "load": {"cpu": 1}, "node": "n1", "allowed": ["n1", "n2"], "state": 4},
+        {"id": "c", "load": {"cpu": 1}, "node": "n2", "state": 8},
+    ]
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 1}} for i in range(3)]
+    for limit, least in (("max_migrations", 3), ("max_migration_state", 14.5)):
+        found = why_infeasible(document(nodes, chain, limits={limit: 0}), _SECONDS)
+        helps = {r.rule: r for r in (*found.relaxation, *found.remedies)}
+        assert helps[limit].to == least
+    # one node for all that is to be together, not a share of the gap on each node
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 10}} for i in range(3)]
+    tasks = [{"id": name, "load": {"cpu": 4}} for name in "abc"]
+    sets = [{"id": "s", "tasks": ["a", "b", "c"], "rule": "together"}]
+    found = why_infeasible(document(nodes, tasks, sets=sets), _SECONDS)
+    (first,) = found.relaxation
+    assert (first.rule, first.by, first.to) == ("capacity", 2, 12)
+    # whole tasks: 2 of 3 on one node
+    tasks = [{"id": name, "load": {"cpu": 6}} for name in "abc"]
+    found = why_infeasible(document(nodes[:2], tasks), _SECONDS)
+    assert (found.relaxation[0].rule, found.relaxation[0].by) == ("capacity", 2)
+
+
 def test_a_limit_of_all_nodes_that_is_raised_on_one_holds_on_the_others() -> None:
     tasks: list[Any] = [{"id": name, "node": "n0"} for name in "abc"]
     case = document([{"id": f"n{i}"} for i in range(3)], tasks, limits={"max_inflow": 0})
