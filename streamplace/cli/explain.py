@@ -141,7 +141,9 @@ def _of_plan(
     node = result.plan.node_indices(instance)
     found = why_plan(instance, result.method, node, name, slot=result.plan.slot_indices(instance))
     spent = time.perf_counter() - began
-    binding = priced(instance, found, result, min(2 * spent, ends - time.perf_counter()))
+    # a second at least: twice the time of a quick solve is too little on a busy machine
+    seconds = min(max(1.0, 2 * spent), ends - time.perf_counter())
+    binding = priced(instance, found, result, seconds)
     return replace(
         found, binding=binding, bound=result.bound, bound_of=result.bound_of, gap=result.gap,
         departs=result.departs,
