@@ -108,6 +108,9 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         ledger.problem("SOURCE", None, "holds no supervisor summary: there are no nodes", remedy)
     for topology in topologies:
         _complete(topology, request.options["seconds"], ledger)
+    if topologies and not any(topology.known_executors for topology in topologies):
+        reason = f"has no executors: {listed([t.name for t in topologies], 5)} runs nowhere yet"
+        ledger.problem("SOURCE", None, reason, "import once Storm has found slots for it")
     ledger.check()
     for topology in topologies:
         add_system_executors(topology, ledger)

@@ -37,7 +37,6 @@ any case.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from itertools import cycle, islice, product
 from typing import TYPE_CHECKING, Any
@@ -674,15 +673,15 @@ def input_rate(topology: Topology, part: Component, stream: tuple[str, str], cou
 
 
 def rates_received(part: Component, stream: tuple[str, str]) -> list[float]:
-    """Return tuples/s that each executor received of a (sender, stream)."""
-    return [e.received.get(stream, 0.0) / (e.measured or math.inf) for e in part.executors]
+    """Return tuples/s that each executor received of a (sender, stream), unknown ones as equals."""
+    rates = completed([executor.rate_of(stream) for executor in part.executors])
+    return rates or [0.0] * len(part.executors)
 
 
 def _sender_shares(part: Component, stream: str) -> Floats:
     """(a,) share of each executor in what its component sends on a stream."""
     if any(stream in e.sent_on for e in part.executors):
-        sent = [e.sent_on.get(stream, 0.0) / (e.measured or math.inf) for e in part.executors]
-        return _shares(sent)
+        return _shares([executor.rate_on(stream) for executor in part.executors])
     return _shares([e.sent for e in part.executors])
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.pages import is_whole
+from streamplace.clusters.exchange.pages import as_number, as_whole, completed, is_whole, read_page
 from streamplace.clusters.storm import pages
 from streamplace.present.numbers import listed
 
@@ -131,15 +131,18 @@ class Nimbus:
 
     def configuration(self) -> dict[str, Any]:
         """Return the configuration of Nimbus itself."""
-        return _settings(self._ask("getNimbusConf"))
+        return _settings(self._ask("getNimbusConf"), "configuration of Nimbus")
 
     def topology_configuration(self, identity: str) -> dict[str, Any]:
         """Return the configuration of a topology, Nimbus' own where it sets nothing else."""
-        return _settings(self._ask("getTopologyConf", identity))
+        return _settings(self._ask("getTopologyConf", identity), f"configuration of {identity}")
 
     def executors(self, identity: str) -> list[Any]:
         """Return the executors of a topology that a scheduler places."""
         told = self._ask("getTopologyInfo", identity).executors or []
+        if any(one.executor_info is None or not one.component_id for one in told):
+            reason = f"reports an executor of {identity} without its tasks or component"
+            self._refuse(reason, "import again; the UI shows what Nimbus knows of it")
         return [one for one in told if one.component_id != pages.SYSTEM]
 
     def workers(self, identity: str) -> list[Any]:
@@ -150,7 +153,9 @@ class Nimbus:
         """Return what a user's topology declares of each component."""
         told = self._ask("getUserTopology", identity)
         return {
-            name: part.common for name, part in ((told.spouts or {}) | (told.bolts or {})).items()
+            name: part.common
+            for name, part in ((told.spouts or {}) | (told.bolts or {})).items()
+            if part.common is not None
         }
 
     def topology(self, name: str) -> Any:
@@ -195,7 +200,7 @@ class Nimbus:
         parts = []
         while part := self._ask("downloadBlobChunk", session):
             parts.append(part)
-        return _settings(gzip.decompress(b"".join(parts)).decode())
+        return _settings(gzip.decompress(b"".join(parts)).decode(), _BLOB.format(identity))
 
     def kill(self, name: str) -> None:
         """End a topology once its spouts have been silent for as long as its messages may take."""
@@ -222,8 +227,12 @@ def _text_of(error: BaseException) -> str:
     return str(said).strip().partition("\n")[0][:200]
 
 
-def _settings(text: str) -> dict[str, Any]:
-    found = json.loads(text)
+def _settings(text: str, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        reason, remedy = "is no JSON", "the logs of Nimbus show what it has stored"
+        raise InvalidInput(Problem(what, text[:60], reason, remedy)) from None
     return found if isinstance(found, dict) else {}
 
 
@@ -237,7 +246,10 @@ def name_of(executor: Any) -> str:
 
 @dataclass(frozen=True)
 class _Counts:
-    """What an executor counted up to a report: seconds of age, tuples and busy milliseconds."""
+    """What an executor counted up to a report: seconds of age, tuples and busy milliseconds.
+
+    `busy` is NaN where it is not reported.
+    """
 
     age: float
     executed: dict[tuple[str, str], float]
@@ -252,27 +264,39 @@ class _Counts:
         sent = {k: n - before.transferred.get(k, 0.0) for k, n in self.transferred.items()}
         busy = self.busy - before.busy
         # a counter that went back is that of a new start
-        if min(*executed.values(), *sent.values(), busy, 0.0) < 0:  # it started again in between
+        if any(grown < 0 for grown in (*executed.values(), *sent.values(), busy)):
             return self
         return _Counts(self.age - before.age, executed, busy, sent)
 
 
 def _counts_of(executor: Any) -> _Counts | None:
-    """Return the counts of an executor; ``None`` before its first report."""
-    stats = executor.stats
-    if stats is None:
+    """Return the counts of an executor; ``None`` before its first report, and for what is none."""
+    stats, age = executor.stats, as_number(executor.uptime_secs)
+    if stats is None or stats.specific is None or not age:
         return None
-    bolt = None if stats.specific is None else stats.specific.bolt
-    executed, busy = {}, 0.0
-    if bolt is not None:
-        mean = (bolt.execute_ms_avg or {}).get(ALL_TIME, {})
-        for stream, count in (bolt.executed or {}).get(ALL_TIME, {}).items():
-            executed[stream.componentId, stream.streamId] = float(count)
-            # ms of all executions = number × mean
-            busy += count * mean.get(stream, 0.0)
-    sent = (stats.transferred or {}).get(ALL_TIME, {})
-    sent = {stream: float(count) for stream, count in sent.items()}
-    return _Counts(float(executor.uptime_secs), executed, busy, sent)
+    bolt = stats.specific.bolt
+    sent = _all_time(stats.transferred)
+    executed = {} if bolt is None else _all_time(bolt.executed)
+    if sent is None or executed is None:
+        return None
+    mean = {} if bolt is None else (bolt.execute_ms_avg or {}).get(ALL_TIME, {})
+    # ms of all executions = number × mean; NaN where a mean is missing or negative
+    busy = 0.0
+    for stream, count in executed.items():
+        each = as_number(mean.get(stream)) if count else 0.0
+        busy += math.nan if each is None else count * each
+    received = {(stream.componentId, stream.streamId): n for stream, n in executed.items()}
+    return _Counts(age, received, busy, sent)
+
+
+def _all_time(windows: Any) -> dict[Any, float] | None:
+    """Return counts since the start; ``None`` where there are none, or one is no count.
+
+    Storm leaves all windows out as long as nothing is counted.
+    """
+    counts = {} if windows == {} else (windows or {}).get(ALL_TIME)
+    found = None if counts is None else {k: as_number(n) for k, n in counts.items()}
+    return None if found is None or None in found.values() else found  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -311,16 +335,20 @@ class Live:
         found: dict[str, pages.Supervisor] = {}
         ports = self._shared_ports(topologies)
         there = [self._supervisor(one, ports, at) for one in cluster.supervisors or ()]
+        self.ledger.check()
         pages.add_supervisors(
-            pages.Supervisors.model_construct(supervisors=there), found, self.ledger
+            pages.Supervisors.model_construct(supervisors=[one for one in there if one]),
+            found,
+            self.ledger,
         )
         return found, topologies
 
     def _shared_ports(self, topologies: list[pages.Topology]) -> list[int]:
         """Return the worker ports that Nimbus is configured with, where workers are on these."""
-        ports = self.nimbus.configuration().get("supervisor.slots.ports")
-        seen = {worker.port for topology in topologies for worker in topology.processes}
-        return ports if isinstance(ports, list) and seen and seen.issubset(ports) else []
+        told = self.nimbus.configuration().get("supervisor.slots.ports")
+        ports = {as_whole(port): None for port in told} if isinstance(told, list) else {}
+        seen = {worker.port for topology in topologies for worker in topology.processes} - {None}
+        return [p for p in ports if p is not None] if seen and seen <= ports.keys() else []
 
     def _measure(
         self, settings: dict[str, dict[str, Any]]
@@ -328,7 +356,9 @@ class Live:
         """Return the executors of each topology, with what they counted between two readings."""
         first = {i: {name_of(e): _counts_of(e) for e in self.nimbus.executors(i)} for i in settings}
         # long enough that each executor has reported once more
-        every = max((float(one.get(FREQUENCY) or 60.0) for one in settings.values()), default=0.0)
+        every = max(
+            (as_number(one.get(FREQUENCY)) or 60.0 for one in settings.values()), default=0.0
+        )
         limit = every + _LATE if self.interval is None else self.interval
         until = time.monotonic() + limit
         while True:
@@ -349,6 +379,17 @@ class Live:
         found: dict[str, list[tuple[Any, _Counts | None]]] = {}
         for i, some in second.items():
             found[i] = []
+            if gone := sorted(first[i].keys() - {name_of(executor) for executor in some}):
+                self.ledger.warn(
+                    f"{i}: executors [{listed(gone, 5)}] were there at the first reading and are "
+                    "not at the second: it is being rebalanced, or a worker died; import again"
+                )
+            if odd := [e for e in some if e.stats is not None and _counts_of(e) is None]:
+                names = listed([f"{e.component_id}[{name_of(e)}]" for e in odd], 5)
+                self.ledger.warn(
+                    f"{i}: {names} reports figures that are no counts, or of no time: it counts as "
+                    "the others of its component"
+                )
             for executor in some:
                 counts = _counts_of(executor)
                 if counts is not None and limit:
@@ -374,11 +415,11 @@ class Live:
             part.executors.append(self._executor(executor, counts, at))
             part.count = len(part.executors)
         topology = pages.Topology.model_construct(
-            id=told.id, told=told.name, status=told.status, workers=told.num_workers,
+            id=told.id, told=told.name, status=told.status, workers=as_whole(told.num_workers),
             executors=len(measured), spouts=[], bolts=[], path=told.name,
-            processes=tuple(_worker(w, at) for w in workers), configuration=settings,
+            processes=tuple(self._worker(w, at) for w in workers), configuration=settings,
         )  # fmt: skip
-        topology.uptimeSeconds = float(told.uptime_secs)
+        topology.uptimeSeconds = as_number(told.uptime_secs)
         topology.components = parts
         topology.configuration = self.nimbus.configuration() | settings
         self._add_streams(topology, inputs, settings)
@@ -418,12 +459,9 @@ class Live:
     def _executor(
         self, told: Any, counts: _Counts | None, at: dict[tuple[str, int], str]
     ) -> pages.Executor:
-        made = pages.Executor.model_construct(
-            name=f"[{name_of(told)}]",
-            uptimeSeconds=float(told.uptime_secs),
-            host=at.get((told.host, told.port), told.host),
-            port=told.port,
-        )
+        page = {"id": f"[{name_of(told)}]", "uptimeSeconds": told.uptime_secs, "port": told.port}
+        page["host"] = at.get((told.host, told.port), told.host)
+        made: pages.Executor = read_page(pages.Executor, page, "executors", self.ledger)
         if counts is None:
             return made
         made.measured = max(counts.age, 1.0)
@@ -431,7 +469,7 @@ class Live:
         if counts.executed:
             made.executed = sum(counts.executed.values())
             # Storm's own capacity: s executing / s measured
-            made.capacity = counts.busy / 1000.0 / made.measured
+            made.capacity = as_number(counts.busy / 1000.0 / made.measured)
         made.transferred = sum(counts.transferred.values())
         return made
 
@@ -473,39 +511,51 @@ class Live:
     @staticmethod
     def _add_acks(parts: dict[str, pages.Component]) -> None:
         """Give spouts what ackers send: each the share of what it gave ackers to follow."""
-        spouts = [
-            executor
+        spouts = {
+            executor.name: executor.sent_on[_INIT] / executor.measured
             for part in parts.values()
             if part.kind == "spout"
             for executor in part.executors
-            if executor.sent_on.get(_INIT)
-        ]
-        total = sum(executor.sent_on[_INIT] for executor in spouts)
+            if executor.sent_on.get(_INIT) and executor.measured
+        }
         acker = parts.get(_ACKER)
-        if acker is None or not total:
+        if acker is None or not spouts:
             return
-        # acks to a spout's executor = acks a second × its share of tuples to be tracked
-        sent = sum(e.sent_on.get(_ACK, 0.0) / (e.measured or math.inf) for e in acker.executors)
-        key = (_ACKER, _ACK)
+        # acks to a spout's executor = acks a second × its share of tuples to be tracked a second
+        key, total = (_ACKER, _ACK), sum(spouts.values())
+        sent = sum(completed([e.rate_on(_ACK) for e in acker.executors]) or ())
         for part in parts.values():
             for executor in part.executors:
-                if executor in spouts and executor.measured:
-                    share = executor.sent_on[_INIT] / total
+                if executor.name in spouts and executor.measured:
+                    share = spouts[executor.name] / total
                     executor.received = {key: share * sent * executor.measured}
                     part.inputs[key] = part.inputs.get(key, 0.0) + executor.received[key]
 
     def _supervisor(
         self, told: Any, ports: list[int], at: dict[tuple[str, int], str]
-    ) -> pages.Supervisor:
+    ) -> pages.Supervisor | None:
         offers = told.total_resources or {}
-        made = pages.Supervisor.model_construct(
-            host=told.supervisor_id if self.by_supervisor else told.host,
-            slots=told.num_workers, slots_used=told.num_used_workers, used_cpu=told.used_cpu,
-            cpu=offers.get("cpu.pcore.percent"), memory=offers.get("memory.mb"),
-            used_memory=told.used_mem, blacklisted=bool(told.blacklisted),
-        )  # fmt: skip
-        if len(ports) == told.num_workers:
+        page = {
+            "host": told.supervisor_id if self.by_supervisor else told.host,
+            "slotsTotal": told.num_workers, "slotsUsed": told.num_used_workers,
+            "usedCpu": told.used_cpu, "totalCpu": offers.get("cpu.pcore.percent"),
+            "usedMem": told.used_mem, "totalMem": offers.get("memory.mb"),
+            "blacklisted": bool(told.blacklisted),
+        }  # fmt: skip
+        path = f"supervisors: {told.supervisor_id or told.host}"
+        made: pages.Supervisor | None = read_page(pages.Supervisor, page, path, self.ledger)
+        if made is not None and len(ports) == made.slots:
             made.ports = ports
+        return made
+
+    def _worker(self, told: Any, at: dict[tuple[str, int], str]) -> pages.Worker:
+        page = {
+            "host": at.get((told.host, told.port), told.host), "port": told.port,
+            "executorsTotal": told.num_executors, "assignedCpu": told.assigned_cpu,
+            "assignedMemOnHeap": told.assigned_memonheap,
+            "assignedMemOffHeap": told.assigned_memoffheap,
+        }  # fmt: skip
+        made: pages.Worker = read_page(pages.Worker, page, "workers", self.ledger)
         return made
 
 
@@ -539,31 +589,19 @@ def _unchanged(before: _Counts | None, now: _Counts | None) -> bool:
 
 
 def _component(name: str, bolt: bool, common: Any, settings: dict[str, Any]) -> pages.Component:
-    own = {} if common is None or not common.json_conf else _settings(common.json_conf)
+    own = (
+        {}
+        if common is None or not common.json_conf
+        else _settings(common.json_conf, f"{name}.json_conf")
+    )
     of = settings | own
     kind = pages.Bolt if bolt else pages.Component
     part: pages.Component = kind.model_construct(name=name, count=0)
     part.executors, part.inputs = [], {}
-    part.cpu_request = _number(of.get("topology.component.cpu.pcore.percent"))
-    part.requestedMemOnHeap = _number(of.get("topology.component.resources.onheap.memory.mb"))
-    part.requestedMemOffHeap = _number(of.get("topology.component.resources.offheap.memory.mb"))
+    part.cpu_request = as_number(of.get("topology.component.cpu.pcore.percent"))
+    part.requestedMemOnHeap = as_number(of.get("topology.component.resources.onheap.memory.mb"))
+    part.requestedMemOffHeap = as_number(of.get("topology.component.resources.offheap.memory.mb"))
     return part
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _worker(told: Any, at: dict[tuple[str, int], str]) -> pages.Worker:
-    made = pages.Worker.model_construct(
-        host=at.get((told.host, told.port), told.host), port=told.port,
-        executors=told.num_executors, cpu=told.assigned_cpu,
-    )  # fmt: skip
-    made.assignedMemOnHeap, made.assignedMemOffHeap = (
-        told.assigned_memonheap,
-        told.assigned_memoffheap,
-    )
-    return made
 
 
 # -- what workers report themselves ----------------------------------------------------------------

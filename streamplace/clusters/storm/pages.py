@@ -137,6 +137,14 @@ class Executor(_Started):
         """Tuples it sends a second."""
         return Reading(self.transferred, self.seconds).rate if self.reported else None
 
+    def rate_on(self, stream: str) -> float | None:
+        """Return tuples it sends a second on a stream; ``None`` where it has not been measured."""
+        return self.sent_on.get(stream, 0.0) / self.measured if self.measured else None
+
+    def rate_of(self, stream: tuple[str, str]) -> float | None:
+        """Return tuples it receives a second of a (sender, stream); ``None`` as in `rate_on`."""
+        return self.received.get(stream, 0.0) / self.measured if self.measured else None
+
     @property
     def busy(self) -> float | None:
         """The share of time it is busy: its `capacity`, or what its figures say."""

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,8 @@ class Fake:
     finished: list[str] = field(default_factory=list)
     carries_out: bool = True
     has_reported: bool = True
+    change: Callable[[Any], Any] = id  # of what is told of the executors
+    machine: dict[str, Any] = field(default_factory=dict)  # of what is told of the first host
 
     components: dict[str, str] = field(default_factory=lambda: dict(COMPONENTS))
 
@@ -71,6 +74,8 @@ class Fake:
             )
             for host in self.hosts
         ]  # fmt: skip
+        for name, value in self.machine.items():
+            setattr(supervisors[0], name, value)
         names = [("words", self.status), *((name, "ACTIVE") for name in set(self.others.values()))]
         topologies = [
             TYPES.TopologySummary(
@@ -121,10 +126,12 @@ class Fake:
             executor_info=TYPES.ExecutorInfo(-1, -1), component_id="__system", host="h1", port=6700,
             uptime_secs=1,
         )  # fmt: skip
-        return TYPES.TopologyInfo(
+        told = TYPES.TopologyInfo(
             id=identity, name="words", uptime_secs=self.clock, executors=[*executors, system],
             status=self.status,
         )  # fmt: skip
+        self.change(told)
+        return told
 
     @staticmethod
     def _counted(name: str, age: int) -> Any:

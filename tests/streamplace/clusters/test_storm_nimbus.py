@@ -26,7 +26,7 @@ from streamplace.clusters.storm.submit import (
     submit,
 )
 from streamplace.clusters.storm.verify import verify
-from tests.streamplace.clusters.nimbus import COMPONENTS, Fake, Served
+from tests.streamplace.clusters.nimbus import ALL, COMPONENTS, Fake, Served
 
 QUICK = [("interval", "0.01")]
 
@@ -96,6 +96,150 @@ def test_without_a_new_report_rates_are_those_since_the_start(fake: Fake, url: s
     assert any("did not report within" in text for text in done.ledger.readings)
     once = import_instance("storm", [url], [("interval", "0")])
     assert not any("did not report" in text for text in once.ledger.readings)
+
+
+def executor_of(told: Any, name: str) -> Any:
+    return next(e for e in told.executors if f"{e.executor_info.task_start}" == name)
+
+
+def counts_of(told: Any) -> Any:
+    return executor_of(told, "2").stats
+
+
+def bolt_of(told: Any) -> Any:
+    return counts_of(told).specific.bolt
+
+
+def by_stream(counts: dict[Any, Any], value: float) -> dict[str, Any]:
+    return {ALL: dict.fromkeys(counts[ALL], value)}
+
+
+@pytest.mark.parametrize(
+    ("change", "load", "rate"),
+    [
+        (lambda t: setattr(executor_of(t, "2"), "uptime_secs", 0), 6.0, 120.0),
+        (lambda t: setattr(executor_of(t, "2"), "uptime_secs", -7), 6.0, 120.0),
+        (lambda t: setattr(executor_of(t, "2"), "uptime_secs", None), 6.0, 120.0),
+        (lambda t: setattr(executor_of(t, "2"), "stats", None), 6.0, 120.0),
+        (lambda t: setattr(counts_of(t), "specific", None), 6.0, 120.0),
+        (lambda t: setattr(counts_of(t), "transferred", None), 6.0, 120.0),
+        (lambda t: setattr(bolt_of(t), "executed", by_stream(bolt_of(t).executed, -1)), 6.0, 120.0),
+        (lambda t: setattr(bolt_of(t), "executed", {"600": bolt_of(t).executed[ALL]}), 6.0, 120.0),
+        (lambda t: setattr(bolt_of(t), "execute_ms_avg", None), 6.0, 300.0),
+        (
+            lambda t: setattr(bolt_of(t), "execute_ms_avg", by_stream(bolt_of(t).executed, -1.0)),
+            6.0,
+            300.0,
+        ),
+        (
+            lambda t: setattr(
+                bolt_of(t), "execute_ms_avg", by_stream(bolt_of(t).executed, float("nan"))
+            ),
+            6.0,
+            300.0,
+        ),
+        (lambda t: setattr(executor_of(t, "2"), "host", ""), 24.0, 300.0),
+    ],
+)
+def test_what_an_executor_does_not_report_is_that_of_its_equals(
+    fake: Fake, url: str, change: Any, load: float, rate: float
+) -> None:
+    """Not 0, and not an exception."""
+    fake.change = change
+    document = imported(url).to_dict()
+    loads = {task["id"]: task["load"]["cpu"] for task in document["tasks"]}
+    assert loads["count[2-2]"] == pytest.approx(load)
+    rates = {(s["from"], s["to"]): s["rate"] for s in document["streams"]}
+    assert rates["split", "count"] == pytest.approx(rate)
+
+
+def test_acks_follow_what_spouts_send_a_second(fake: Fake, url: str) -> None:
+    """One that started between the readings has counted for longer than the others."""
+    fake.components["7-7"] = "lines"
+    fake.at["7-7"] = ("h1", 6700)
+    seen: list[Any] = []
+
+    def without_first(told: Any) -> None:
+        if not seen:
+            told.executors.remove(executor_of(told, "7"))
+        seen.append(told)
+
+    fake.change = without_first
+    pairs = {(a, b): rate for a, b, rate in imported(url).to_dict()["traffic"]}
+    assert pairs["__acker[1-1]", "lines[4-4]"] == pytest.approx(25.0)
+
+
+def test_executors_that_are_gone_at_the_second_reading(fake: Fake, url: str) -> None:
+    seen: list[Any] = []
+
+    def without_second(told: Any) -> None:
+        if seen:
+            told.executors.remove(executor_of(told, "2"))
+        seen.append(told)
+
+    fake.change = without_second
+    done = import_instance("storm", [url], QUICK)
+    assert any("[2-2] were there at the first reading" in text for text in done.ledger.warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda t: setattr(executor_of(t, "2"), "executor_info", None), "without its tasks"),
+        (lambda t: setattr(executor_of(t, "2"), "component_id", None), "without its tasks"),
+        (lambda t: t.executors.clear(), "words runs nowhere yet"),
+    ],
+)
+def test_executors_that_cannot_be_placed(fake: Fake, url: str, change: Any, reason: str) -> None:
+    fake.change = change
+    with pytest.raises(InvalidInput, match=reason):
+        imported(url)
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({"num_workers": None}, "slotsTotal is missing"),
+        ({"num_workers": -2}, "-2 is not a whole number"),
+        ({"host": None}, "host is missing"),
+        ({"total_resources": {"cpu.pcore.percent": float("nan"), "memory.mb": -1.0}}, ""),
+        ({"used_cpu": float("nan"), "used_mem": -1.0}, ""),
+    ],
+)
+def test_odd_supervisors(fake: Fake, url: str, told: dict[str, Any], reason: str) -> None:
+    fake.machine = told
+    if reason:
+        with pytest.raises(InvalidInput, match=reason):
+            imported(url)
+    else:
+        assert imported(url).num_nodes == 3
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"executor.metrics.frequency.secs": "often"},
+        {"topology.component.cpu.pcore.percent": -10.0},
+        {"topology.component.resources.onheap.memory.mb": True},
+        {"supervisor.slots.ports": [[6700]]},
+    ],
+)
+def test_odd_settings(fake: Fake, url: str, odd: dict[str, Any]) -> None:
+    fake.settings, fake.ports = odd, odd.get("supervisor.slots.ports", fake.ports)
+    assert imported(url).num_tasks == 6
+
+
+def test_ports_that_are_texts_are_ports(fake: Fake, url: str) -> None:
+    fake.ports = ["6700", "6701", "6701"]  # type: ignore[list-item]
+    assert imported(url).nodes.labels[2]["ports"] == "6700,6701"
+
+
+def test_a_configuration_that_is_no_json(
+    fake: Fake, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake, "getTopologyConf", lambda identity: "{", raising=False)
+    with pytest.raises(InvalidInput, match=r"configuration of words-1-17: '{' is no JSON"):
+        imported(url)
 
 
 def test_ports_of_idle_slots(fake: Fake, url: str) -> None:
