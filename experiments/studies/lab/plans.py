@@ -13,10 +13,9 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,25 +54,8 @@ class Tally(NamedTuple):
         )
 
 
-class Trial(Protocol):
-    """A system on which plans are carried out, one after the other."""
-
-    @property
-    def kill_every(self) -> int:
-        """After how many plans a machine is killed."""
-
-    def carry_out(self, number: int) -> bool:
-        """Whether all units of a plan come to run as planned."""
-
-    def kill(self, number: int) -> bool:
-        """Let a machine fail and come back; whether the plan holds again."""
-
-    def end(self, number: int) -> str:
-        """Make room for the next plan; return what is to be said of this one."""
-
-
-def carried_out(trial: Trial, number: int) -> Tally:
-    """Carry plans out, one after the other, and count."""
+def carried_out(trial: FlinkTrial | StormTrial, number: int) -> Tally:
+    """Carry plans out, one after the other, and count; every `kill_every` a machine fails."""
     tally = Tally()
     for k in range(number):
         began = time.monotonic()
@@ -152,13 +134,6 @@ class FlinkTrial:
         return as_planned(sheet, where) == len(where)
 
 
-@contextmanager
-def flink(folder: Path, number: int, rng: np.random.Generator) -> Iterator[Trial]:
-    """Give a Flink with so many plans."""
-    with FlinkCluster(folder) as cluster, cluster.client() as client:
-        yield FlinkTrial(cluster, client, number, rng)
-
-
 # --- Storm -----------------------------------------------------------------------------------
 
 
@@ -218,29 +193,24 @@ class StormTrial:
         return verdict.holds
 
 
-@contextmanager
-def storm(folder: Path, number: int, rng: np.random.Generator) -> Iterator[Trial]:
-    """Give a Storm."""
-    with StormCluster(folder) as cluster:
-        yield StormTrial(cluster, rng)
-
-
-TRIALS: dict[
-    str, tuple[str, Callable[[Path, int, np.random.Generator], AbstractContextManager[Trial]]]
-] = {"flink": ("lab-plans", flink), "storm": ("lab-storm-plans", storm)}
+NAMES = {"flink": "lab-plans", "storm": "lab-storm-plans"}
 
 
 def main(system: str) -> int:
     """Run the plans; the last line counts them."""
-    name, opened = TRIALS[system]
 
     def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
-        with opened(folder, args.plans, np.random.default_rng(args.seed)) as trial:
-            tally = carried_out(trial, args.plans)
+        rng = np.random.default_rng(args.seed)
+        if system == "flink":
+            with FlinkCluster(folder) as jobs, jobs.client() as client:
+                tally = carried_out(FlinkTrial(jobs, client, args.plans, rng), args.plans)
+        else:
+            with StormCluster(folder) as topologies:
+                tally = carried_out(StormTrial(topologies, rng), args.plans)
         return str(tally), (tally.held, tally.held_again) == (tally.plans, tally.kills)
 
     plans, seed = ("--plans", {"type": int, "default": 50}), ("--seed", {"type": int, "default": 0})
-    return run_lab(name, __doc__, work, plans, seed)
+    return run_lab(NAMES[system], __doc__, work, plans, seed)
 
 
 if __name__ == "__main__":

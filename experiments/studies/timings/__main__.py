@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -41,23 +39,13 @@ def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> list[
     for number in range(repeats):
         # by turns, as what slows the machine down lasts longer than a run
         for checkout in (HERE, other) if number % 2 else (other, HERE):
-            spent = spend(_run, checkout, words)
+            spent = spend(commands.run, words, checkout, checkout, **{RUNS_ALONE: "1"})
             best[checkout] = min(best.get(checkout, float("inf")), spent.cpu)
             ended[checkout].add(spent.value)
     same = "0" if ended[HERE] == ended[other] == {0} else f"{ended[other]} and {ended[HERE]}"
     # least CPU seconds of each: disturbances only add
     ratio = best[HERE] / best[other] if best[other] else float("nan")
     return [name, f"{best[other]:.2f}", f"{best[HERE]:.2f}", f"{ratio:.2f}", same]
-
-
-def _run(checkout: Path, words: Sequence[str]) -> int:
-    own = checkout / ".venv" / "bin" / "python"
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPATH": str(checkout), RUNS_ALONE: "1"}
-    return subprocess.run(
-        [own if own.exists() else sys.executable, *words], cwd=checkout, env=environment,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
-    ).returncode  # fmt: skip
 
 
 def paired(

@@ -63,18 +63,15 @@ def processes_of(folder: Path) -> dict[str, Sequence[str]]:
     }  # fmt: skip
 
 
-def run(
-    words: Sequence[str], folder: Path = ROOT, root: Path = ROOT, bytecode: Path | None = None
-) -> int:
-    """Run Python with these words in a folder, by the code of a root, and return its exit code."""
+def run(words: Sequence[str], folder: Path = ROOT, root: Path = ROOT, **variables: str) -> int:
+    """Run Python in a folder, by code and Python of a checkout; return its exit code."""
     # a command finds its caches as a user's does
     left_out = ("PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    environment["PYTHONPATH"] = str(root)
-    if bytecode is not None:
-        environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    own = root / ".venv" / "bin" / "python"
     return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, stdout=subprocess.DEVNULL,
+        [own if own.exists() else sys.executable, *words], cwd=folder,
+        env={**environment, "PYTHONPATH": str(root), **variables}, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, check=False,
     ).returncode  # fmt: skip
 
@@ -104,7 +101,7 @@ def seconds_of(method: str, root: Path, bytecode: Path) -> float:
     """Return the CPU seconds of one run, its solvers' included."""
     limit = ["--time-limit", "1"] if method in LIMITED else []
     words = (*CLI, "solve", str(INSTANCE), "--method", method, "--quiet", *limit)
-    return spend(run, words, root, root, bytecode).cpu
+    return spend(run, words, root, root, PYTHONPYCACHEPREFIX=str(bytecode)).cpu
 
 
 def start_up(methods: str = "", repeats: int = 2) -> Rows:
