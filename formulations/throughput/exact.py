@@ -16,7 +16,6 @@ from formulations.column_generation.driver import warm_up as warm_up_patterns
 from formulations.column_generation.integer import Backend
 from formulations.column_generation.problem import Clock, Pool, TableRows
 from formulations.throughput.problem import (
-    FULL,
     KNOWN_FORMS,
     MOVES,
     NEVER,
@@ -255,8 +254,8 @@ def fewest(
     least = request.options["min_imc_gain"]
     if least is not None:
         refuse_local_first(instance, "option min_imc_gain adds up pairs of tasks")
-    problem = grouped(instance, instance, method, moves=objective == MOVES)
-    listed = problem.patterns(FULL, most, 10 * most)
+    problem = grouped(instance, instance, method, moves=objective == MOVES, limits=True)
+    listed = problem.patterns(1.0, most, 10 * most)
     if listed is None:
         raise _too_many(most)
     usable = problem.classes.node_class >= 0

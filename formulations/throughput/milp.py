@@ -32,7 +32,7 @@ from formulations.model_rows import (
     check_products,
 )
 from formulations.task_allocation.common import relabelled
-from formulations.throughput.exact import FULL, check_moves
+from formulations.throughput.exact import check_moves
 from formulations.throughput.problem import (
     KNOWN_FORMS,
     MOVES,
@@ -173,9 +173,10 @@ def build(
     `measured`: whether what saturates counts: without, any placement that keeps all else is as
         good; with, nothing is where there is no room for it.
     `low`, `high`: between which θ is.
-    `counting`: what is minimised instead of θ: moves, or nodes in use.
+    `counting`: what is minimised instead of θ: moves, or nodes in use. What saturates is a limit
+        then.
     """
-    rules, places = place_rules(binding), places_of(instance)
+    rules, places = place_rules(binding), places_of(instance, limits=bool(counting))
     kind, _, target = placing_masks(binding)
     may = target[kind]
     if measured:
@@ -202,12 +203,13 @@ def build(
     source, goal, rate = instance.flows.directed()
     sent, got = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
     builder = _Builder(instance, model, column, instance.pairs, sent, got)
-    _add_nodes(builder, binding, places, highest, measured=measured)
+    theta = None if counting else highest
+    _add_nodes(builder, binding, places, theta, measured=measured)
     if measured:
         for i, inside in enumerate(places.inside):
             link = places.link[len(places.room) + i]
             kept = builder.together(inside, "inside", {"place": i}, exact=False)
-            _add_links(builder, {"place": i}, inside, link, kept, highest)
+            _add_links(builder, {"place": i}, inside, link, kept, theta)
     add_budgets(model, placing, rules, budgets(binding))
     also = np.column_stack([
         places.room, places.link[: len(may.T)], places.barred, places.inside.T,
@@ -219,7 +221,7 @@ def build(
 
 
 def _add_nodes(
-    builder: _Builder, binding: Instance, places: Places, highest: int, *, measured: bool
+    builder: _Builder, binding: Instance, places: Places, highest: int | None, *, measured: bool
 ) -> None:
     """Every node: what binds, what the rate drives, and its links."""
     instance, cost = builder.instance, builder.instance.crossing_cost
@@ -257,7 +259,7 @@ def _add_links(
     inside: Bools,
     room: Floats,
     kept: NDArray[Any],
-    highest: int,
+    highest: int | None,
 ) -> None:
     """What leaves some nodes, what enters them, and both together."""
     for (side, out, into), most in zip(_SIDES, room.tolist(), strict=True):
@@ -275,15 +277,15 @@ def _measure(
     each: Floats,
     product: tuple[NDArray[Any], Floats] | None,
     room: float,
-    highest: int,
+    highest: int | None,
 ) -> None:
-    """Bound a need by its room times θ; where there is no room, there is no need."""
-    if room > 0:
+    """Bound a need by its room, times θ where that is given; without room there is no need."""
+    if room > 0 and highest is not None:
         # Σ need / room ≤ θ: rows in parts of the room, so that θ is the same for all
         product = None if product is None else (product[0], product[1] / room)
         builder.row(name, of, inside, each / room, product, highest=(highest, 1.0))
     else:
-        builder.row(name, of, inside, each, product)
+        builder.row(name, of, inside, each, product, upper=room)
 
 
 MOST_PRODUCTS = 500_000  # Products, pairs times nodes, beyond which the method refuses.
@@ -390,9 +392,7 @@ def _counting(instance: Instance, objective: str) -> tuple[Instance, RateModel]:
     check_moves(instance, objective, METHOD.name)
     if objective == MOVES:  # so that tasks and nodes are distinguished by where tasks are
         instance = moving_at_most(instance, instance.num_tasks)
-    return instance, build(
-        instance, instance, measured=True, low=0.0, high=FULL, counting=objective
-    )
+    return instance, build(instance, instance, measured=True, low=0.0, high=1.0, counting=objective)
 
 
 def pose(instance: Instance, request: Request) -> PosedModel:

@@ -18,7 +18,13 @@ from optim.figures.load import saturating_room
 from optim.figures.measures import Placement, imc_gain_of, internode_of, migrated_tasks, over
 from optim.kernels.classes import node_classes, task_groups
 from optim.kernels.first_fit import packings
-from optim.kernels.place_rules import move_budgets, place_rules, placing_masks, placing_room
+from optim.kernels.place_rules import (
+    link_room,
+    move_budgets,
+    place_rules,
+    placing_masks,
+    placing_room,
+)
 from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.referee import Level, Termination, evaluate_indices
 from optim.rules import COUNTING, moving_at_most, without_limits
@@ -65,11 +71,19 @@ class Places:
         return not len(self.inside)
 
 
-def places_of(instance: Instance) -> Places:
-    """Read off an instance what saturates."""
+def places_of(instance: Instance, *, limits: bool = False) -> Places:
+    """Read off an instance what saturates.
+
+    `limits`: whether the rooms are limits, with the tolerance of their rows: a part of the
+        capacity, which may be much more than the room beside a background.
+    """
     room, excess = saturating_room(instance)
     links, count = instance.links, instance.num_nodes
-    left = np.maximum(links.capacity * instance.limits.max_link_utilisation - links.background, 0.0)
+    most = links.capacity * instance.limits.max_link_utilisation
+    if limits:
+        room = np.where(np.isfinite(room), np.maximum(placing_room(instance), 0.0), room)
+        most = link_room(instance)
+    left = np.maximum(most - links.background, 0.0)
     found: dict[bytes, Floats] = {
         _mask(count, [n]).tobytes(): np.full(3, np.inf) for n in range(count)
     }
@@ -177,6 +191,13 @@ def list_patterns(  # type: ignore[no-untyped-def]
             count[depth] = -1
             continue
         leaves, enters = out[groups] - inside[groups], into[groups] - inside[groups]
+        if min(leaves, enters) < 1e-3 * (out[groups] + into[groups]):
+            # large sums that cancel leave their rounding behind: added up without differences
+            leaves, enters = 0.0, 0.0
+            for g in range(groups):
+                for h in range(groups):
+                    leaves += count[g] * rate[g, h] * (sizes[h] - count[h])
+                    enters += count[g] * rate[h, g] * (sizes[h] - count[h])
         empty = True
         for g in range(groups):
             empty = empty and count[g] == 0
@@ -185,18 +206,12 @@ def list_patterns(  # type: ignore[no-untyped-def]
         for r in range(resources):
             need = used[groups, r]
             if cost[0, r] > 0.0 or cost[1, r] > 0.0:
-                need += cost[0, r] * max(0.0, leaves) + cost[1, r] * max(0.0, enters)
+                need += cost[0, r] * leaves + cost[1, r] * enters
             if need > hard[r] or need < floor[r]:
                 fits = False
             value = max(value, share_of(need, room[r]))
-        # sums that cancel leave a little behind: that is no traffic
-        noise = 1e-12 * (out[groups] + into[groups])
-        if leaves > noise:
-            value = max(value, share_of(leaves, link[0]))
-        if enters > noise:
-            value = max(value, share_of(enters, link[1]))
-        if leaves + enters > noise:
-            value = max(value, share_of(leaves + enters, link[2]))
+        value = max(value, share_of(leaves, link[0]), share_of(enters, link[1]))
+        value = max(value, share_of(leaves + enters, link[2]))
         if fits and value <= limit:
             if found == len(values):
                 return -1
@@ -291,15 +306,18 @@ class Listed:
         return len(self.value)
 
 
-def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool = False) -> Grouped:
+def grouped(
+    binding: Instance, instance: Instance, method: str, *, moves: bool = False, limits: bool = False
+) -> Grouped:
     """Write an instance in counts.
 
     `binding`: the instance without the limits that the rate measures.
     `moves`: whether moves are counted though no limit bounds them.
+    `limits`: whether what saturates is a limit (`places_of`).
     Raises `UnsuitableMethod`: a link encloses several nodes, or tasks are too unlike in whom they
         send to.
     """
-    places = places_of(instance)
+    places = places_of(instance, limits=limits)
     if not places.single:
         where = ", ".join(np.array(instance.nodes.ids)[places.inside[0]][:5])
         reason = f"needs links of one node each, or of all but one; one is of {where}"

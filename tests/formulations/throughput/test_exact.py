@@ -159,3 +159,30 @@ def test_loads_that_are_nothing_beside_others_are_solved(method: str) -> None:
     assert result.objective is not None
     assert result.objective.value == pytest.approx(1.0, rel=1e-9)
     assert not [note for note in result.notes if "too little" in note]
+
+
+@pytest.mark.parametrize("method", ["throughput-exact", "throughput-milp"])
+def test_the_tolerance_of_a_row_is_of_its_capacity_and_not_of_the_room_beside_a_background(
+    method: str,
+) -> None:
+    """Half a unit more than the room, within 1e-9 of the capacity."""
+    full = InstanceBuilder("node").node("n0", capacity=1e10 + 5, background=1e10)
+    full = full.task("t0", load=5.5)
+    crossed = InstanceBuilder("link").node("n0", capacity=1).node("n1", capacity=1)
+    crossed = crossed.task("t0", load=1).task("t1", load=1).traffic("t0", "t1", 5.5)
+    crossed = crossed.link("up", ["n0"], capacity=1e10 + 5, background=1e10)
+    for builder, used in ((full, 1), (crossed, 2)):
+        result = solve(builder.build(), method, objective="nodes_used")
+        assert result.feasible
+        assert (result.termination, result.bound) == ("optimal", used)
+
+
+def test_large_traffic_inside_a_node_hides_no_crossing_cost() -> None:
+    """Sums of 5.6e12 less what stays are wrong by 1e-3: the nodes have room for what crosses."""
+    builder = InstanceBuilder("inside", crossing_cost={"cpu": {"out": 0.1, "in": 0.2}})
+    builder = builder.node("n0", capacity=13.90007).node("n1", capacity=4.80014)
+    for name, load in (("a", 8), ("b", 5), ("c", 3)):
+        builder = builder.task(name, load=load)
+    builder = builder.traffic("a", "b", 5642417227101.307).traffic("a", "c", 9.0007)
+    result = solve(builder.build(), "throughput-exact", objective="nodes_used")
+    assert (result.termination, result.bound) == ("optimal", 2)
