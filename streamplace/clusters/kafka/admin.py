@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import as_number, as_whole
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka import pages
-from streamplace.clusters.kafka.cluster import Broker, Key, Partition
+from streamplace.clusters.kafka.cluster import Broker, Key, Partition, some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -145,6 +146,9 @@ class KafkaAdmin:
             if "Authorization" in name:
                 remedy = "ask as a user who may describe and alter the cluster"
             raise Unreachable(Problem(self.address, None, reason, remedy)) from None
+        except (KeyError, TypeError) as error:
+            reason = f"does not answer as Kafka does: a field is missing or null: {error}"
+            raise Unreachable(Problem(self.address, None, reason, "which version is it?")) from None
         except (OSError, ValueError, RuntimeError) as error:
             self._close()
             reason = f"cannot be reached: {error}"
@@ -159,42 +163,41 @@ class KafkaAdmin:
         """Return the registered brokers; fenced ones are not alive."""
         with self._asking():
             told = self._client.describe_cluster()["brokers"]
-        return {
-            one["broker_id"]: Broker(
-                one["broker_id"], one["rack"], not one.get("is_fenced"), host=one["host"]
-            )
-            for one in sorted(told, key=lambda one: one["broker_id"])
-        }
+            return {
+                one["broker_id"]: Broker(
+                    one["broker_id"],
+                    one.get("rack"),
+                    not one.get("is_fenced"),
+                    host=one.get("host") or "",
+                )
+                for one in sorted(told, key=lambda one: one["broker_id"])
+            }
 
-    def partitions(self) -> dict[Key, Partition]:
+    def partitions(self, ledger: Ledger | None = None) -> dict[Key, Partition]:
         """Return all partitions as ``--describe`` has them.
 
-        Of one that is being reassigned the replicas are those of the old and the new list.
+        Of one that is being reassigned the replicas are those of the old and the new list. The
+        ledger takes a warning of topics that Kafka does not describe.
         """
+        found: dict[Key, Partition] = {}
         with self._asking():
             topics = self._client.describe_topics()
             moving = {
                 Key(at.topic, at.partition): told
                 for at, told in self._client.list_partition_reassignments().items()
             }
-        found: dict[Key, Partition] = {}
-        for topic in sorted(topics, key=lambda topic: topic["name"]):
-            for one in sorted(topic["partitions"], key=lambda one: one["partition_index"]):
-                key = Key(topic["name"], one["partition_index"])
-                replicas, leader = list(one["replica_nodes"]), one["leader_id"]
-                found[key] = partition = Partition(
-                    *key, replicas, leader if leader in replicas else None,
-                    [b for b in one["isr_nodes"] if b in replicas],
-                )  # fmt: skip
-                # metadata has old and new replicas together; which are which the reassignment says
-                if (told := moving.get(key)) is not None:
-                    partition.replicas = list(told["replicas"])
-                    partition.adding = tuple(told["adding_replicas"])
-                    partition.removing = tuple(told["removing_replicas"])
+            for topic in sorted(topics, key=lambda topic: topic["name"]):
+                for one in sorted(topic["partitions"], key=lambda one: one["partition_index"]):
+                    key = Key(topic["name"], one["partition_index"])
+                    found[key] = _partition(key, one, moving.get(key))
+        if ledger and (hidden := [t["name"] for t in topics if not t["partitions"]]):
+            ledger.warn(
+                f"Kafka does not describe topic {some(hidden)}, which is left out: it is being "
+                "made or deleted, or this user may not describe it"
+            )
         least = self.configs("topic", {key.topic for key in found}, [MIN_ISR])
         for key, partition in found.items():
-            value = least.get(key.topic, {}).get(MIN_ISR)
-            partition.min_isr = None if value is None else int(value)
+            partition.min_isr = as_whole(least.get(key.topic, {}).get(MIN_ISR))
         return found
 
     def log_dirs(self, brokers: Collection[int], ledger: Ledger) -> pages.Logs:
@@ -204,25 +207,13 @@ class KafkaAdmin:
             try:
                 with self._asking():
                     told = self._client.describe_log_dirs(brokers=[broker])
+                    folders = [_log_dir(folder) for one in told for folder in one["log_dirs"]]
             except Unreachable:
-                ledger.warn(f"broker {broker} does not say what it stores")
-                continue
-            for one in told:
-                folders = [
-                    pages.LogDir(
-                        folder["log_dir"],
-                        bool(folder["error_code"]),
-                        float(max(0, folder.get("total_bytes") or 0)),
-                        {
-                            Key(topic["name"], p["partition_index"]): float(p["partition_size"])
-                            for topic in folder["topics"]
-                            for p in topic["partitions"]
-                            if not p["is_future_key"]
-                        },
-                    )
-                    for folder in one["log_dirs"]
-                ]
-                logs.add(one["broker"], folders)
+                folders = []
+            if folders:
+                logs.add(broker, folders)
+            else:  # so Kafka answers one who may not describe the cluster, too
+                ledger.warn(f"broker {broker} does not say what it stores: may this user ask it?")
         return logs
 
     def _resource(self, kind: str, name: str, configs: Any) -> Any:
@@ -299,6 +290,31 @@ class KafkaAdmin:
             with self._asking():
                 # 0: preferred, the first replica of the list; 1 would be unclean
                 self._client.elect_leaders(0, topics, raise_errors=False)
+
+
+def _partition(key: Key, told: Mapping[str, Any], moving: Mapping[str, Any] | None) -> Partition:
+    """Return a partition of the metadata, and of the reassignment that is under way."""
+    replicas, leader = list(told["replica_nodes"]), told["leader_id"]
+    isr = [b for b in told["isr_nodes"] if b in replicas]
+    found = Partition(*key, replicas, leader if leader in replicas else None, isr)
+    # metadata has old and new replicas together; which are which the reassignment says
+    if moving is not None:
+        found.replicas = list(moving["replicas"])
+        found.adding = tuple(moving["adding_replicas"])
+        found.removing = tuple(moving["removing_replicas"])
+    return found
+
+
+def _log_dir(told: Mapping[str, Any]) -> pages.LogDir:
+    stored = {
+        Key(topic["name"], p["partition_index"]): as_number(p["partition_size"])
+        for topic in told["topics"] or ()
+        for p in topic["partitions"]
+        if not p["is_future_key"]
+    }
+    sizes = {key: size for key, size in stored.items() if size is not None}
+    total = as_number(told.get("total_bytes"))  # -1: not known
+    return pages.LogDir(told["log_dir"], bool(told["error_code"]), total or 0.0, sizes)
 
 
 def client_settings(name: str, api: Any) -> dict[str, str]:

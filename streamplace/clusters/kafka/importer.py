@@ -95,14 +95,17 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
 def read_live(admin: KafkaAdmin, ledger: Ledger) -> Cluster:
     """Read a running cluster: who lives, all partitions, and what each broker stores."""
     brokers = admin.brokers()
-    topics = admin.partitions()
+    topics = admin.partitions(ledger)
     if not topics:
         ledger.problem(admin.address, None, "has no topic", "is it the right cluster?")
         ledger.check()
     logs = admin.log_dirs([b for b, told in brokers.items() if told.alive], ledger)
     ledger.check()
     ledger.reading("rates, CPU and capacities are unknown")
-    cluster = _cluster(Sources("kafka", topics, brokers, logs, admin.address), ledger)
+    if not logs.sizes:
+        ledger.reading("no broker says what it stores: sizes are unknown, a copy costs 1")
+    sources = Sources("kafka", topics, brokers, logs, admin.address, is_live=True)
+    cluster = _cluster(sources, ledger)
     return replace(cluster, id=admin.cluster())
 
 
@@ -116,11 +119,13 @@ class Sources(NamedTuple):
     listed: str
     columns: Collection[str] = ()
     rates: Mapping[Key, dict[str, float]] = MappingProxyType({})
+    is_live: bool = False
 
 
 def _cluster(sources: Sources, ledger: Ledger) -> Cluster:
     """Join brokers, partitions and loads."""
-    name, topics, brokers, logs, listed, columns, rates = sources
+    name, topics, brokers, logs, listed, columns, rates, is_live = sources
+    at, of = ("the log directories", "the cluster") if is_live else (LOGS, TOPICS)
     _complete(brokers, topics, logs.brokers, listed, ledger)
     _leave_out_failed(brokers, logs, ledger)
     told = {"disk": bool(logs.sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
@@ -132,12 +137,12 @@ def _cluster(sources: Sources, ledger: Ledger) -> Cluster:
         resources=tuple(name for name in UNITS if told[name]),
         units=UNITS,
     )
-    for what, found in (("size in log-dirs.json", logs.sizes), ("rate in rates.csv", rates)):
+    for what, found in ((f"size in {at}", logs.sizes), (f"rate in {RATES}", rates)):
         led = [p for p in cluster.partitions if found and p.leader is not None]
         if lost := [p.name for p in led if p.key not in found]:
             ledger.warn(f"no {what}, taken for 0: {some(lost)}")
         if gone := [key for key in found if key not in topics]:
-            ledger.warn(f"a {what} of no partition of topics.txt, left out: {some(gone)}")
+            ledger.warn(f"a {what} of no partition of {of}, left out: {some(gone)}")
     return cluster
 
 
@@ -173,7 +178,7 @@ def _complete(
             f"broker {number} is in an ISR, and not alive by {listed or LOGS}: taken for dead"
         )
     if not any(broker.alive for broker in brokers.values()):
-        ledger.problem(listed or TOPICS, None, "no broker is alive", "look at topics.txt")
+        ledger.problem(listed or TOPICS, None, "no broker is alive", "look at what lists brokers")
         ledger.check()
 
 
@@ -204,7 +209,7 @@ def _with_loads(described: Partition, logs: pages.Logs, rates: dict[str, float])
     if logs.sizes:
         size = stored[leader] if leader in stored else max(stored.values(), default=0.0)
     if leader is not None and leader not in replicas:
-        leader = replicas[0]  # as it is once the reassignment has ended
+        leader = next(iter(replicas), None)  # as it is once the reassignment has ended
     # on a failed log dir: not in sync, and in none of the broker's other dirs
     lost = {b for b in logs.failed if b in replicas and b not in described.isr and b not in stored}
     into, cpu = rates.get("bytes_in", 0.0), rates.get("cpu", 0.0)

@@ -78,7 +78,7 @@ class FakeKafka:
             if broker in one.replicas and broker not in one.isr and broker not in one.adding:
                 one.isr.append(broker)
 
-    def partitions(self) -> dict[Key, Partition]:
+    def partitions(self, ledger: Ledger | None = None) -> dict[Key, Partition]:
         self.looks += 1
         if (event := self.events.pop(self.looks, None)) is not None:
             event()
