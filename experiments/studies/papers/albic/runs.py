@@ -486,13 +486,10 @@ def _integral(made: Instance, into: bool) -> Row:
     assert result.plan is not None
     assert result.evaluation is not None
     node = result.plan.node_indices(made)
-    leaving = made.nodes.leaving
-    moved = leaving[node] & ~leaving[made.tasks.node]
     return {
         "loads": "key groups",
         "distance": result.evaluation.load_distance,
-        "moved onto leaving": int(moved.sum()),
-        "left": float(made.tasks.load[leaving[node], 0].sum()),
+        "left": float(made.tasks.load[made.nodes.leaving[node], 0].sum()),
         "proven": str(result.termination) == "optimal",
     }
 
@@ -530,7 +527,6 @@ def _divisible(made: Instance, into: bool) -> Row:
     return {
         "loads": "divisible",
         "distance": distance,
-        "moved onto leaving": 0,
         "left": max(0.0, -float(remains.objective or 0.0)),
         "proven": True,
     }

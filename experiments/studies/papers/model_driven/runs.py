@@ -71,18 +71,12 @@ class Predicted:
         self.shuffled: float = predict(instance, plan).supported_rate or 0.0
         self.nearest: float = predict(instance, plan, between="nearest").capacity_rate or 0.0
 
-    def use(self, rate: float, *, shuffled: bool = False) -> tuple[Floats, Floats]:
-        """(V,) CPU and memory of each machine at a rate, percent of a slot.
-
-        By capacity each slot works in proportion to what it can; shuffled, to its threads.
-        """
+    def use(self, rate: float) -> tuple[Floats, Floats]:
+        """(V,) CPU and memory of each machine at a rate, percent of a slot."""
         b = self.bundles
-        served = b.shuffled(rate)
-        if not shuffled:
-            # all slots of a task work at the same share of their peaks: 1 at the task's capacity
-            level = np.minimum(1.0, rate / b.capacity())
-            served = b.peak * level[b.operator]
-        cpu, memory = b.use(served)
+        # all slots of a task work at the same share of their peaks: 1 at the task's capacity
+        level = np.minimum(1.0, rate / b.capacity())
+        cpu, memory = b.use(b.peak * level[b.operator])
         return b.by_node(cpu), b.by_node(memory)
 
     def by_slot(self, task: str) -> list[int]:
@@ -241,7 +235,6 @@ def acquired() -> Iterator[Row]:
             "slots acquired": sum(kinds[n.vm_type].slots for n in nodes),
             "price": sum(kinds[n.vm_type].price for n in nodes),
             "least price": cheapest[slots],
-            "price by the slot": slots * kinds["D1"].price,
         }
 
 
@@ -295,8 +288,6 @@ def mixed(seed: int, pair: str) -> Row:
         "mixed slots": found.mixed,
         "fullest slot, memory %": max(b.by_slot(memory).values()),
         "fullest machine, CPU % of its cores": float((b.by_node(cpu) / cores).max()),
-        "measured, fullest slot CPU %": max(b.by_slot(b.cpu).values()),
-        "measured, fullest slot memory %": max(b.by_slot(b.memory).values()),
     }
 
 
@@ -339,18 +330,16 @@ def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list
         return [row]
     latency = np.asarray(ran.trial.latencies)
     middle, high = np.quantile(latency, [0.5, 0.99])
-    row |= {"latency, median": middle, "latency, 99 %": high, "latency, mean": latency.mean()}
+    row |= {"latency, median": middle, "latency, 99 %": high}
     # percent of a slot below; of the machine, which has four, in the table
-    whole, spread = found.use(found.capacity), found.use(found.shuffled, shuffled=True)
+    cpu, memory = found.use(found.capacity)
     return [
         row
         | {
             "VM": v + 1,
-            "predicted CPU %": whole[0][v] / 4,
-            "shuffled CPU %": spread[0][v] / 4,
+            "predicted CPU %": cpu[v] / 4,
             "actual CPU %": ran.cpu[v] / 4,
-            "predicted memory %": whole[1][v] / 4,
-            "shuffled memory %": spread[1][v] / 4,
+            "predicted memory %": memory[v] / 4,
             "actual memory %": ran.memory[v] / 4,
         }
         for v in range(len(plan.nodes))

@@ -488,7 +488,6 @@ def workloads(job: str, seed: int, capacity: int) -> Row:
         "td": td(made).gain,
         "td_imc": td(made, "imc").gain,
         "tl": tl(made, seed=seed).gain,
-        "tl_row": tl(made, "task_imc", "row").gain,
         "storm": storm(made).gain,
     }
 
