@@ -91,9 +91,14 @@ class BrokenStart:
     def judged(self, node: Ints, slot: Ints | None = None) -> tuple[float, tuple[Violation, ...]]:
         """Return the excess of a placement, infinite where it may not be, even to mend."""
         found = tuple(broken(Placement(self.binding, node, slot)))
-        if worsened(self.now, found) or any(v.rule in _FORCED for v in found):
+        if self._may_not_be(found):
             return np.inf, found
         return excess_of(self.binding, found), found
+
+    def _may_not_be(self, found: tuple[Violation, ...]) -> bool:
+        """Whether violations are worse than today's, or of rules that hold in any plan."""
+        forced = any(v.rule in _FORCED for v in found)
+        return forced or bool(worsened(self.now, found))
 
     def judged_surely(self, node: Ints) -> tuple[float, float]:
         """Return the excess of a placement, and what it has if all that may fits the slots."""
@@ -101,7 +106,7 @@ class BrokenStart:
         found = tuple(broken(placement))
         sure = tuple(v for v in found if not undecided(placement, v))
         excess, least = (
-            np.inf if worsened(self.now, some) else excess_of(self.binding, some)
+            np.inf if self._may_not_be(some) else excess_of(self.binding, some)
             for some in (found, sure)
         )
         return excess, least

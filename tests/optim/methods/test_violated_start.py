@@ -585,3 +585,15 @@ def test_a_bound_that_the_plan_beats_is_not_believed(monkeypatch: pytest.MonkeyP
     result = solve(crowded(), "balance-milp")
     assert (result.bound, str(result.termination)) == (None, "iteration_limit")
     assert any("not believed" in note for note in result.notes)
+
+
+def test_no_number_of_workers_is_left_violated() -> None:
+    """Two workers run and one is wanted, for which neither node has the capacity."""
+    builder = InstanceBuilder("workers", topologies=[{"id": "j", "workers": 1}])
+    for node in ("n0", "n1"):
+        builder = builder.node(node, capacity=4, slots=2)
+    builder = builder.operator("o", topology="j").traffic("t0", "t1", 3)
+    for i in range(2):
+        builder = builder.task(f"t{i}", load=5, operator="o", node=f"n{i}")
+    result = solve(builder.build(), "plan-search")
+    assert (result.termination, result.plan) == ("infeasible", None)
