@@ -18,6 +18,7 @@ import json
 import math
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -334,7 +335,12 @@ class Live:
         topologies = [self._topology(one, settings[one.id], counts[one.id], at) for one in chosen]
         found: dict[str, pages.Supervisor] = {}
         ports = self._shared_ports(topologies)
-        there = [self._supervisor(one, ports, at) for one in cluster.supervisors or ()]
+        hosts = Counter(one.host for one in cluster.supervisors or ())
+        there = [
+            # supervisors of one host cannot share ports: theirs are not those of Nimbus' file
+            self._supervisor(one, ports if hosts[one.host] == 1 else [])
+            for one in cluster.supervisors or ()
+        ]
         self.ledger.check()
         pages.add_supervisors(
             pages.Supervisors.model_construct(supervisors=[one for one in there if one]),
@@ -531,9 +537,7 @@ class Live:
                     executor.received = {key: share * sent * executor.measured}
                     part.inputs[key] = part.inputs.get(key, 0.0) + executor.received[key]
 
-    def _supervisor(
-        self, told: Any, ports: list[int], at: dict[tuple[str, int], str]
-    ) -> pages.Supervisor | None:
+    def _supervisor(self, told: Any, ports: list[int]) -> pages.Supervisor | None:
         offers = told.total_resources or {}
         page = {
             "host": told.supervisor_id if self.by_supervisor else told.host,
