@@ -115,10 +115,7 @@ class FlinkRow(Row):
     apart: float  # share of traffic that crosses between machines, by the instance
     subtasks: int
     as_planned: int
-    # load, busy: the machine's load average, and the share of its cores in use by all that ran on
-    # it.
-    load: float
-    busy: float
+    load: float  # the machine's load average
 
 
 class Running:
@@ -213,14 +210,6 @@ def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
     return found
 
 
-def cpu_clock() -> tuple[float, float]:
-    """Return jiffies that the machine's cores were in use, and all of theirs."""
-    line = Path("/proc/stat").read_text().partition("\n")[0]
-    ticks = [float(n) for n in line.split()[1:9]]
-    # user nice system idle iowait irq softirq steal: fourth and fifth are idle
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
-
-
 class FlinkBench:
     """Clusters side by side on the same machines, one for each mode of balancing.
 
@@ -267,9 +256,7 @@ class FlinkBench:
             self._machines.limit(CORES)
             time.sleep(_WARM)
             running = Running(lab.web, job)
-            before = cpu_clock()
             measured = running.rate_during(lambda: time.sleep(seconds))
-            used, all_of = (now - then for now, then in zip(cpu_clock(), before, strict=True))
             where = running.assignment()
             if not running.runs():
                 raise LabError(f"{shape.name}, {policy.name}: the job failed while it was measured")
@@ -289,7 +276,6 @@ class FlinkBench:
             subtasks=len(where),
             as_planned=planned,
             load=os.getloadavg()[0],
-            busy=used / all_of,
         )
 
     def _cluster(self, mode: str) -> None:

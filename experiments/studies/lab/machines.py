@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from experiments.studies.lab.runner import Argument, LabError, run_lab, tell
+from experiments.studies.lab.runner import LabError, run_lab, tell
 from optim import InvalidInput
 
 Runs = Iterable[tuple[str, Callable[[], "Row"]]]
@@ -230,7 +230,6 @@ class Bench:
     repetitions: int
     seconds: float
     reason_against: Callable[[], str | None]  # returns why the system is not here, or `None`
-    arguments: tuple[Argument, ...] = ()  # further ones of the command line
 
     def main(self) -> int:
         """Run the bench; where it cannot be run, say why and end well."""
@@ -241,7 +240,6 @@ class Bench:
             self.work,
             ("--repetitions", times),
             ("--seconds", {"type": float, "default": seconds, "help": "of a measurement"}),
-            *self.arguments,
             reason_against=lambda: reason_against() or self.reason_against(),
         )
 

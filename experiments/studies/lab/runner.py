@@ -181,15 +181,6 @@ class Cluster:
         groups = self._groups.get(name, ())
         return [pid for pid, group in _groups_now().items() if group in groups]
 
-    def memory(self) -> float:
-        """Return the gigabytes that all processes hold, what they share counted once."""
-        total = 0
-        for pid in (pid for name in self._running for pid in self.members(name)):
-            with suppress(OSError):
-                text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-                total += next(int(x.split()[1]) for x in text.splitlines() if x.startswith("Pss:"))
-        return total / 1e6
-
     def clear(self) -> None:
         """End what a run that was killed has left, where it still is one of ours."""
         if not self._record.exists():

@@ -334,8 +334,8 @@ def placed(url: str, walk: Walk) -> StormVerdict:
         return submit(nimbus, load_placement(walk.exported), LONG)
 
 
-def verdicts(folder: Path, short: bool = False) -> list[dict[str, Any]]:
-    """Go through the loop, and return the verdicts; the short form ends before the failure."""
+def verdicts(folder: Path) -> list[dict[str, Any]]:
+    """Go through the loop, and return the verdicts."""
     step, found = Steps(), list[dict[str, Any]]()
     with StormCluster(folder) as cluster:
         cluster.start_all()
@@ -355,8 +355,6 @@ def verdicts(folder: Path, short: bool = False) -> list[dict[str, Any]]:
             step(f"{what}{_told(found[-1])}")
 
         planned("", reported=_REPORTED)
-        if short:
-            return found
         placement = load_placement(walk.exported).topologies["words"]
         hosts = Counter[str]()
         for worker, executors in placement.workers.items():
@@ -381,7 +379,6 @@ def verdicts(folder: Path, short: bool = False) -> list[dict[str, Any]]:
         planned(f"planned with it, at most {BUDGET} moves: ", BUDGET)
         if cluster.restarts:
             step(f"ended by themselves, and started again: {', '.join(cluster.restarts)}")
-        step(f"{cluster.memory():.2f} GB in use")
     step("down")
     return found
 
@@ -394,12 +391,11 @@ def _told(found: dict[str, Any]) -> str:
     return f"{text}, remote share {measured:.3f} measured, {predicted:.3f} predicted"
 
 
-def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
+def work(folder: Path, _: argparse.Namespace) -> tuple[str, bool]:
     """Return how much was as planned."""
-    found = verdicts(folder, args.short)
+    found = verdicts(folder)
     return "; ".join(map(_told, found)), all(one["holds"] for one in found)
 
 
 if __name__ == "__main__":
-    short = ("--short", {"action": "store_true", "help": "end before the failure"})
-    sys.exit(run_lab("lab-storm", __doc__, work, short))
+    sys.exit(run_lab("lab-storm", __doc__, work))

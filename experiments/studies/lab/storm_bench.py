@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -148,7 +148,7 @@ class StormBench:
         self._cluster, self._machines, self._folder = cluster, machines, folder
         self._control = folder / "rate"
 
-    def plans(self, shape: Shape, policies: Sequence[str]) -> dict[str, Planned]:
+    def plans(self, shape: Shape) -> dict[str, Planned]:
         """Submit a topology, import it as Storm runs it, and plan each way."""
         self._pace(0.0)
         parts = [dict(part) for part in shape.components]
@@ -164,8 +164,7 @@ class StormBench:
         rate = self._acked(shape).since(before).tuples / (time.monotonic() - began)
         instance = Instance.load(walk.file["instance"])
         found = {}
-        for name in policies:
-            method = POLICIES[name]
+        for name, method in POLICIES.items():
             asked = _without_acks(walk) if method == "storm-offline" else instance
             # slots are the export's choice: a topology's executors may share one a node
             result = solve(asked, method, time_limit=10.0, ignore=("slots",))
@@ -291,8 +290,8 @@ def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[A
         cluster.start(name, machines.address(name), machines.inside(name))
         cluster.wait_for(number)
     bench = StormBench(cluster, machines, folder)
-    for shape in SHAPES[: args.shapes]:
-        plans = bench.plans(shape, args.policies)
+    for shape in SHAPES:
+        plans = bench.plans(shape)
         for repetition in range(args.repetitions):
             for policy, plan in plans.items():
                 run = partial(bench.run, shape, policy, plan, repetition, args.seconds)
@@ -303,10 +302,6 @@ def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[A
 BENCH = Bench(
     "lab-storm-bench", __doc__, StormRow, runs, bench_table, 3, 15.0,
     reason_against=lambda: None if jdk() else "it takes a JDK and Maven",
-    arguments=(
-        ("--shapes", {"type": int, "default": len(SHAPES), "help": "how many of the shapes"}),
-        ("--policies", {"nargs": "+", "choices": [*POLICIES], "default": [*POLICIES]}),
-    ),
 )  # fmt: skip
 
 if __name__ == "__main__":

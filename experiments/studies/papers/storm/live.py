@@ -1,6 +1,6 @@
 """What the papers say of a running Storm: tuples lost by a rescheduling, the cost of monitoring.
 
-    python -m experiments.studies.papers.storm.live [--folder F] [--only TABLE] [--store]
+    python -m experiments.studies.papers.storm.live [--folder F] [--store]
 
 ``--store`` keeps the tables ``live-moves`` and ``live-monitoring`` with the papers that claim them.
 """
@@ -162,8 +162,6 @@ def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
             ("live-monitoring", "elastic_allocator",
              (monitored(cluster, folder, often) for often in (False, True))),
         ):  # fmt: skip
-            if args.only not in (None, table):
-                continue
             frame = pd.DataFrame(list(rows)).assign(storm=STORM, machine=MACHINE)
             tell(f"{table}\n{frame.to_string(index=False)}")
             for paper in ("storm", other) if args.store else ():
@@ -173,5 +171,4 @@ def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
 
 if __name__ == "__main__":
     store = ("--store", {"action": "store_true", "help": "keep the tables with the paper"})
-    only = ("--only", {"choices": ("live-moves", "live-monitoring"), "help": "one table"})
-    sys.exit(run_lab("lab-storm-claims", __doc__, work, store, only))
+    sys.exit(run_lab("lab-storm-claims", __doc__, work, store))
