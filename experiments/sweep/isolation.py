@@ -466,12 +466,12 @@ def resident_bytes(pid: int) -> int:
     while waiting:
         child = waiting.pop()
         with contextlib.suppress(OSError, IndexError):
-            total += _proportional(child)
+            total += proportional_bytes(child)
         waiting += children_of(child)
     return total
 
 
-def _proportional(pid: int) -> int:
+def proportional_bytes(pid: int) -> int:
     """Return the proportional set size of a process; all that is resident on kernels without it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

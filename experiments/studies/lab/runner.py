@@ -24,6 +24,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Self
 
+from experiments.sweep.isolation import proportional_bytes
 from optim.errors import ExitCode, InvalidInput
 from streamplace.cli.main import main as streamplace
 
@@ -180,6 +181,14 @@ class Cluster:
         """Return the ids of a process and of those that it started and that run."""
         groups = self._groups.get(name, ())
         return [pid for pid, group in _groups_now().items() if group in groups]
+
+    def memory(self) -> float:
+        """Return the gigabytes that all processes hold, what they share counted once."""
+        total = 0
+        for pid in (pid for name in self._running for pid in self.members(name)):
+            with suppress(OSError):  # it may have ended just now
+                total += proportional_bytes(pid)
+        return total / 1e9
 
     def clear(self) -> None:
         """End what a run that was killed has left, where it still is one of ours."""

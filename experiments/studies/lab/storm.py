@@ -379,6 +379,7 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
         planned(f"planned with it, at most {BUDGET} moves: ", BUDGET)
         if cluster.restarts:
             step(f"ended by themselves, and started again: {', '.join(cluster.restarts)}")
+        step(f"{cluster.memory():.2f} GB in use")
     step("down")
     return found
 

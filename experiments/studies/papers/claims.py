@@ -110,9 +110,18 @@ class Query:
     left_out: str = "0"
     left_out_why: str = ""
     views: Mapping[str, str] | None = None
+    others: tuple[Query, ...] = ()  # the claims that this one is about
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Names of the stored tables: its own, or each of the other claims' once."""
+        found = dict.fromkeys(name for other in self.others for name in other.tables)
+        return tuple(found) if self.others else self.tables
 
     def __call__(self, *frames: pd.DataFrame) -> Finding:
-        """Return what the tables say."""
+        """Return what the tables that are needed say."""
+        if self.others:
+            frames = (self._of_others(frames),)
         causes = [{"text": self.cause}] if isinstance(self.cause, str) else list(self.cause)
         parts = [] if isinstance(self.verdict, str) else list(self.verdict)
         texts = [self.text, *(cause["text"] for cause in causes)]
@@ -131,6 +140,15 @@ class Query:
         text, cause = (t and filled(t, found, self.id) for t in (self.text, cause))
         return Finding(verdict, text or "", cause, left_out, self.left_out_why)
 
+    def _of_others(self, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+        """Return the table ``claims``."""
+        import pandas as pd
+
+        known = dict(zip(self.needed, frames, strict=True))
+        found = {one.id: one(*(known[name] for name in one.tables)) for one in self.others}
+        rows = [{"id": name, **asdict(finding)} for name, finding in found.items()]
+        return pd.DataFrame(rows, columns=["id", "verdict", "figure", "cause"])
+
     def _values(self, expressions: list[str], frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
         named = dict(zip(self.tables, frames, strict=True))
         with Tables(named, self.views, self.id) as tables:
@@ -138,29 +156,6 @@ class Query:
         if len(found) != 1:
             raise LookupError(f"{self.id}: the query gives {len(found)} rows for its texts, not 1")
         return found[0]
-
-
-@dataclass(frozen=True)
-class ClaimsQuery:
-    """How a claim is judged from what is found of other claims; called with all their tables."""
-
-    query: Query
-    others: tuple[Query, ...]
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """Those of the other claims, each once."""
-        return tuple(dict.fromkeys(name for other in self.others for name in other.tables))
-
-    def __call__(self, *frames: pd.DataFrame) -> Finding:
-        """Return what the tables say."""
-        import pandas as pd
-
-        known = dict(zip(self.tables, frames, strict=True))
-        found = [other(*(known[name] for name in other.tables)) for other in self.others]
-        ids = [other.id for other in self.others]
-        rows = [{"id": at, **asdict(one)} for at, one in zip(ids, found, strict=True)]
-        return self.query(pd.DataFrame(rows, columns=["id", "verdict", "figure", "cause"]))
 
 
 QUERY = ("tables", "sql", "verdict", "text", "cause", "left_out", "left_out_why")
@@ -174,23 +169,18 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     or has no SQL.
     """
     told = _read(path)
-    judges: dict[str, Query | ClaimsQuery] = {}
     queries: dict[str, Query] = {}
     for entry in sorted(told["claim"], key=lambda one: "claims" in one):  # others first
-        if "sql" not in entry:
-            continue
-        parts = {name: entry.pop(name) for name in QUERY if name in entry}
-        others = entry.pop("claims", ())
-        tables = ("claims",) if others else tuple(parts["tables"])
-        views = told.get("views")
-        query = Query(**{**parts, "id": entry["id"], "tables": tables, "views": views})
-        judges[query.id] = queries[query.id] = query
-        if others:
-            judges[query.id] = ClaimsQuery(query, tuple(queries[name] for name in others))
+        if "sql" in entry:
+            parts = {name: entry.pop(name) for name in QUERY if name in entry}
+            parts["others"] = tuple(queries[name] for name in entry.pop("claims", ()))
+            tables = ("claims",) if parts["others"] else tuple(parts["tables"])
+            parts |= {"id": entry["id"], "tables": tables, "views": told.get("views")}
+            queries[entry["id"]] = Query(**parts)
     found = []
     for entry in told["claim"]:
-        judge = judges.get(entry["id"])
-        tables = () if judge is None else judge.tables
+        judge = queries.get(entry["id"])
+        tables = () if judge is None else judge.needed
         own = {"starred": False, **entry, "tables": tables, "judge": judge}
         found.append(Claim(paper=path.parent.name, **own))
     return tuple(found)

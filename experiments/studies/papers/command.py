@@ -213,14 +213,14 @@ def run_tables(args: argparse.Namespace) -> int:
     # the papers' folders have every table already: what a run of many has made stands in a file
     journal = Records(args.output / JOURNAL) if len(wanted) > 1 and not args.reduced else None
     made = journal.read() if journal else []
-    for paper, name, one in wanted:
-        table = f"{paper}/{name}"
-        if (args.reduced and has_table(paper, name, root)) or table in made:
+    for one in wanted:
+        table = f"{one.paper}/{one.name}"
+        if (args.reduced and has_table(one.paper, one.name, root)) or table in made:
             where = journal.path if journal else root
             sys.stderr.write(f"{table}: skipped, {where} has it\n")
             continue
         began = time.monotonic()
-        path = tables.make_table(paper, name, one, args.reduced, root)
+        path = tables.make_table(one, args.reduced, root)
         sys.stderr.write(f"{path} ({time.monotonic() - began:.0f} s)\n")
         if journal:
             journal.add(table)

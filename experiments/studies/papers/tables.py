@@ -144,11 +144,6 @@ class Making:
         frame.attrs |= {key: entry[key] for key in ("left_out", "left_out_why") if key in entry}
         return frame
 
-    def seeds(self, reduced: bool) -> str:
-        """Return which, as text."""
-        whole: str = self.entry["seeds"]
-        return self.entry.get("reduced_seeds", whole) if reduced else whole
-
 
 def claiming_papers(name: str | None = None) -> list[str]:
     """Return the folders of the papers that have claims, or the one that is named.
@@ -165,40 +160,41 @@ def claiming_papers(name: str | None = None) -> list[str]:
     return [folder]
 
 
-def makings(name: str) -> list[tuple[str, str, Making]]:
-    """Return paper, table and making of a name: ``PAPER``, ``PAPER/TABLE`` or ``all``.
+def makings(name: str) -> list[Making]:
+    """Return how the tables of a name are made: ``PAPER``, ``PAPER/TABLE`` or ``all``.
 
     Raises `InvalidInput`: there is none of that name.
     """
     paper, _, table = name.partition("/")
-    found = [
-        (folder, key, making)
+    known = [
+        making
         for folder in claiming_papers(None if paper == "all" else paper)
-        for key, making in tables_of(folder).items()
-        if table in ("", key)
+        for making in tables_of(folder).values()
     ]
+    found = [making for making in known if table in ("", making.name)]
     if not found:
-        known = [key for folder in claiming_papers(paper) for key in tables_of(folder)]
-        remedy = f"one of {', '.join(known)}" if known else "this paper has no tables of claims yet"
+        names = ", ".join(making.name for making in known)
+        remedy = f"one of {names}" if known else "this paper has no tables of claims yet"
         raise InvalidInput(Problem("NAME", name, "is no table of a paper's claims", remedy))
     return found
 
 
-def make_table(paper: str, name: str, making: Making, reduced: bool, root: Path = PAPERS) -> Path:
+def make_table(making: Making, reduced: bool, root: Path = PAPERS) -> Path:
     """Make a table, store it, and return its path."""
     began = time.monotonic()
-    frame = making.make(reduced)
+    frame, paper, name = making.make(reduced), making.paper, making.name
+    whole: str = making.entry["seeds"]
+    left_out: Any = frame.attrs
     return store_table(
         paper,
         name,
         frame,
         command=f"streamplace paper --tables {paper}/{name}" + (" --reduced" if reduced else ""),
-        seeds=making.seeds(reduced),
-        left_out=int(frame.attrs.get("left_out", 0)),
-        left_out_why=str(frame.attrs.get("left_out_why", "")),
+        seeds=making.entry.get("reduced_seeds", whole) if reduced else whole,
         reduced=reduced,
         seconds=round(time.monotonic() - began, 1),
         root=root,
+        **left_out,
     )
 
 

@@ -410,14 +410,17 @@ def test_an_interrupted_run_of_many_tables_goes_on(
 
     made: list[str] = []
 
-    def make(paper: str, name: str, one: object, reduced: bool, root: Path) -> Path:
+    def make(one: tables.Making, reduced: bool, root: Path) -> Path:
+        name = one.name
         if name == "c" and made.count("b") == 1 and "stop" not in made:
             made.append("stop")
             raise KeyboardInterrupt
         made.append(name)
         return root / name
 
-    monkeypatch.setattr(tables, "makings", lambda _: [("p", name, None) for name in "abc"])
+    monkeypatch.setattr(
+        tables, "makings", lambda _: [tables.Making("p", name, {}, {}) for name in "abc"]
+    )
     monkeypatch.setattr(tables, "make_table", make)
     command = ["paper", "--tables", "all", "-o", str(tmp_path)]
     with contextlib.suppress(KeyboardInterrupt):
