@@ -315,12 +315,17 @@ def _fits(reading: Reading, node: Iterable[int]) -> bool:
     return not reading.slots_matter or bool(dealer(reading, TIGHT).possible(at)[0])
 
 
+_FORCED = frozenset({"allowed", "leaving", "workers"})
 _CLOSE = 1e-8
 """Of excesses, in shares of all there is: what tolerances of rows add up to."""
 
 
 def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
     """Yield (kind, detail) of what is wrong with an answer for a broken start."""
+    if claim.result.mending is not None and claim.declared["promises_feasibility"]:
+        forced = _FORCED.intersection(v.rule for v in claim.result.evaluation.violations)
+        if forced:
+            yield "mend-forced", f"{sorted(forced)} hold in any plan, and are violated"
     if not comparable(claim):
         return
     tight, loose = Rows(claim, TIGHT), Rows(claim, LOOSE)

@@ -240,3 +240,17 @@ def test_the_command_counts_and_ends_with_one_on_a_finding(
     assert main(arguments) == 1
     assert json.loads((tmp_path / "figures-naive-3.json").read_text()) == finding.to_dict()
     assert (tmp_path / "summary-0.json").exists()
+
+
+def test_workers_that_are_left_violated_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers run and one is wanted, for which no node has the capacity."""
+    nodes = [{"id": name, "capacity": {"cpu": 4}, "slots": 2} for name in ("n0", "n1")]
+    tasks = [{"id": f"t{i}", "operator": "o", "load": {"cpu": 5}, "node": f"n{i}"} for i in (0, 1)]
+    held = {
+        "nodes": nodes, "tasks": tasks, "topologies": [{"id": "j", "workers": 1}],
+        "operators": [{"id": "o", "topology": "j"}], "traffic": [["t0", "t1", 3]],
+    }  # fmt: skip
+    question = Question("mended", "plan-search", {"explain": 0.0})
+    assert kinds(question, **held) == set()
+    monkeypatch.setattr("optim.methods.violated_start._FORCED", frozenset())
+    assert "mend-forced" in kinds(question, **held)
