@@ -76,7 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     budget = parser.add_argument_group("budget a period, in place of the recording's")
     for rule in BUDGETS:
-        metavar, kind, words = _AMOUNTS.get(rule.column, ("A", amount, f"their {rule.column}"))
+        metavar, kind, words = _AMOUNTS.get(
+            rule.weight_column, ("A", amount, f"their {rule.weight_column}")
+        )
         declare(budget, f"--{rule.name.replace('_', '-')} {metavar}", words, kind)
     costs = parser.add_argument_group("costs, in units of the first resource")
     for name, text in (

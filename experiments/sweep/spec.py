@@ -49,7 +49,7 @@ from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.changes import AS_IT_IS, read_case
 from optim.format.document import Fault
 from optim.plugins import REFERENCE
-from optim.rules import NUMBERS, RULE_NAMES
+from optim.rules import NUMBER_RULES, RULE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -510,7 +510,7 @@ def as_text(value: Any) -> str:
 # -- variations: an instance document and a value in, the varied document out ----------------------
 
 KINDS = ("load_share", "scale_capacity", "limit", "what_if")
-LIMITS = NUMBERS
+LIMITS = NUMBER_RULES
 
 _CAPACITIES = ("capacity", "slot_capacity")
 

@@ -9,7 +9,7 @@ import numpy as np
 from optim.figures.measures import imc_gain_of
 from optim.methods.registry import Outcome
 from optim.referee import Termination, evaluate_indices
-from optim.rules import MENDED
+from optim.rules import REPAIRABLE
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Incumbent:
         plan: a placement that keeps them goes before one that does not.
         """
         broken = {v.rule for v in evaluate_indices(self.instance, node).violations}
-        return None if broken & MENDED else not broken
+        return None if broken & REPAIRABLE else not broken
 
     def offer(self, node: Ints) -> bool:
         """Take a placement if it may be and is better; return whether it was taken."""

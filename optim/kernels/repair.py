@@ -41,7 +41,7 @@ from optim.kernels.state import (
     take,
 )
 from optim.referee import evaluate_indices
-from optim.rules import MENDED, budgets, inflow_limits
+from optim.rules import REPAIRABLE, budgets, inflow_limits
 from optim.util.compiled import helper, kernel, warming
 
 if TYPE_CHECKING:
@@ -513,7 +513,7 @@ class RepairOutcome:
     #: Whether the result keeps every rule of the instance (slots apart, which repair does not
     #: decide).
     complete: bool
-    restored: bool  # Whether it keeps every rule that repair restores (`optim.rules.MENDED`).
+    restored: bool  # Whether it keeps every rule that repair restores (`optim.rules.REPAIRABLE`).
     notes: list[str]  # What was done, and what is still broken.
 
 
@@ -542,7 +542,7 @@ def repair(instance: Instance, node_idx: Ints, until: float | None = None) -> Re
         broken = evaluate_indices(instance, node).violations
         rules = sorted({violation.rule for violation in broken})
         # all that repair can restore holds: what else is broken is not for it
-        if not MENDED.intersection(rules):
+        if not REPAIRABLE.intersection(rules):
             return _outcome(given, node, note, rules)
         unplaced = int((node < 0).sum())
         # each unplaced task is a violation of its own
@@ -562,7 +562,7 @@ def _outcome(given: Ints, node: Ints, note: str, broken: list[str]) -> RepairOut
     notes = [f"repair: {note}, {changes} tasks placed or moved"] if changes else []
     if broken:
         notes.append(f"repair could not restore: {', '.join(broken)}")
-    return RepairOutcome(node, changes, not broken, not MENDED.intersection(broken), notes)
+    return RepairOutcome(node, changes, not broken, not REPAIRABLE.intersection(broken), notes)
 
 
 def _attempts(instance: Instance, given: Ints) -> Iterator[tuple[str, Ints]]:

@@ -324,7 +324,7 @@ _MOST = 20_000_000  # Tasks × rows that are looked at; beyond, the instance is 
 def with_bounded_costs(instance: Instance) -> Instance:
     """Return the instance with costs that cannot be paid, or need not be, no longer outliers."""
     for rule in BUDGETS:
-        if rule.column is not None:
+        if rule.weight_column is not None:
             instance = _bounded(instance, rule)
     return instance
 
@@ -335,7 +335,7 @@ def _bounded(instance: Instance, rule: Rule) -> Instance:
     limit = None if budget is None else budget.limit
     cost = tasks.migration_cost if budget is None else budget.weight
     placed = tasks.node >= 0
-    if not placed.any() or (budget is None and rule.column != "given_cost"):
+    if not placed.any() or (budget is None and rule.weight_column != "given_cost"):
         return instance
     payable = placed if limit is None else placed & (cost <= max(_FAR * limit, 0.0))
     most = float(cost[payable].max(initial=0.0))
@@ -348,7 +348,7 @@ def _bounded(instance: Instance, rule: Rule) -> Instance:
         changed = np.where(far, beyond, np.where(placed, cost, np.minimum(cost, most)))
     if np.array_equal(changed, cost):
         return instance
-    columns: dict[str, Any] = {"given_cost": tasks.migration_cost, str(rule.column): changed}
+    columns: dict[str, Any] = {"given_cost": tasks.migration_cost, str(rule.weight_column): changed}
     return instance.with_values("tasks", **columns)
 
 
@@ -408,7 +408,7 @@ def _narrowed(instance: Instance, lost: dict[int, list[int]]) -> Instance:
 
 
 _DIGITS = 14
-_OF_STATE = tuple(rule.name for rule in BUDGETS if rule.column is not None)
+_OF_STATE = tuple(rule.name for rule in BUDGETS if rule.weight_column is not None)
 _OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
 _FARTHEST = 1e100  # units that a number may have: it and its square are below the end of doubles
 _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power

@@ -95,13 +95,13 @@ RULES: tuple[Rule, ...] = (
 RULE_NAMES = tuple(rule.name for rule in RULES)
 """What methods may honour, and ``--ignore`` and `without_limits` drop."""
 BUDGET_NAMES = tuple(rule.name for rule in BUDGETS)
-NUMBERS = tuple(rule.name for rule in RULES if rule.varies)
+NUMBER_RULES = tuple(rule.name for rule in RULES if rule.is_number)
 """Those that are one number under ``limits``."""
 LIMITS = {limit.name: limit for rule in RULES for limit in rule.limits}
 """Numbers of the file that may be raised, by the name of what breaks them."""
-FORM_OF = {name: rule.form for rule in RULES for name in (rule.name, *rule.also)}
+FORM_OF = {name: rule.form for rule in RULES for name in (rule.name, *rule.other_violations)}
 """The form of the rule of each violation."""
-MENDED = frozenset({"placed"} | {rule.name for rule in RULES if rule.mended})
+REPAIRABLE = frozenset({"placed"} | {rule.name for rule in RULES if rule.repairable})
 """Rules that repair restores."""
 _ALWAYS = frozenset({"placed"})
 _IN_SLOTS = OF_SLOT_ASSIGNMENT | {Form.SLOTS, Form.SLOT_COUNT}
@@ -217,7 +217,7 @@ def rules_of(forms: Iterable[Form]) -> frozenset[str]:
 def kept_by(honours: Iterable[str]) -> frozenset[str]:
     """Names of all violations that a method which honours these rules must not have."""
     chosen = frozenset(honours)
-    also = {name for rule in RULES if rule.name in chosen for name in rule.also}
+    also = {name for rule in RULES if rule.name in chosen for name in rule.other_violations}
     return _ALWAYS | chosen | also
 
 

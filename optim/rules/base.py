@@ -101,11 +101,11 @@ MEASURED = frozenset({Form.CROSSING, Form.LOCAL_FIRST, Form.LOCAL_FIRST_LINKS})
 """What changes how plans are measured: no repair makes up for an engine that does not know it."""
 
 
-def _nothing(_: Any) -> tuple[Any, ...]:
+def _no_items(_: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _nobody(_: Any) -> None:
+def _no_value(_: Any) -> None:
     return None
 
 
@@ -199,11 +199,11 @@ class Rule:
         What a placement breaks.
     proofs
         Quick proofs that no placement can keep it, by necessary conditions.
-    also
+    other_violations
         Names of violations beside its own.
-    mended
+    repairable
         Whether repair restores it.
-    varies
+    is_number
         Whether it is one number under ``limits``, which sweeps and importers can set.
     task_key, node_key
         What makes tasks, or nodes, unequal under it where it is present, beside their loads,
@@ -215,7 +215,7 @@ class Rule:
     budget
         The budget over moves that an instance sets by it; ``None`` where it sets none, and for
         rules of other forms.
-    column
+    weight_column
         Column of the table of tasks that holds what a budget is of, in the unit of state.
     node_counts
         Of the form `NODE_COUNT`: the counts that an instance sets.
@@ -231,20 +231,20 @@ class Rule:
     form: Form
     present: Callable[[Instance], str | None]
     dropped: Callable[[Instance], Instance]
-    violations: Callable[[Placement], Iterable[Violation]] = _nothing
-    proofs: Callable[[Instance], Iterable[Violation]] = _nothing
-    also: tuple[str, ...] = ()
-    mended: bool = False
-    varies: bool = False
-    task_key: Callable[[Instance], Any] = _nobody
-    node_key: Callable[[Instance], Any] = _nobody
+    violations: Callable[[Placement], Iterable[Violation]] = _no_items
+    proofs: Callable[[Instance], Iterable[Violation]] = _no_items
+    other_violations: tuple[str, ...] = ()
+    repairable: bool = False
+    is_number: bool = False
+    task_key: Callable[[Instance], Any] = _no_value
+    node_key: Callable[[Instance], Any] = _no_value
     rows: tuple[Rows, ...] = ()
     limits: tuple[Limit, ...] = ()
-    budget: Callable[[Instance], Budget | None] = _nobody
-    column: str | None = None
-    node_counts: Callable[[Instance], Iterable[NodeCount]] = _nothing
-    inflow: Callable[[Instance], Ints | None] = _nobody
-    restarts: Callable[[Instance], int | None] = _nobody
+    budget: Callable[[Instance], Budget | None] = _no_value
+    weight_column: str | None = None
+    node_counts: Callable[[Instance], Iterable[NodeCount]] = _no_items
+    inflow: Callable[[Instance], Ints | None] = _no_value
+    restarts: Callable[[Instance], int | None] = _no_value
 
 
 def by_home(instance: Instance) -> Ints:
@@ -335,7 +335,9 @@ def number_rule(limit: Limit, form: Form, **more: Any) -> Rule:
     """Return the rule of a number under ``limits``, with further fields of `Rule`."""
     name = limit.name
     words, dropped = limit_words(name), without_limit(name)
-    return Rule(name, f"limits.{name}", form, words, dropped, varies=True, limits=(limit,), **more)
+    return Rule(
+        name, f"limits.{name}", form, words, dropped, is_number=True, limits=(limit,), **more
+    )
 
 
 def column_limit(

@@ -61,19 +61,21 @@ class Budget(NamedTuple):
 
 
 def budget_rule(
-    name: str, weight: Callable[[Instance], Floats], *, column: str | None = None
+    name: str, weight: Callable[[Instance], Floats], *, weight_column: str | None = None
 ) -> Rule:
     """Return the rule of a budget under ``limits``.
 
     `name`: of the rule, and of the number under ``limits``.
     `weight`: (T,) what a migration of each task of an instance takes.
-    `column`: column of the table of tasks that holds the weights, an amount of state or its cost;
-        none where tasks are counted.
+    `weight_column`: column of the table of tasks that holds the weights, an amount of state or its
+        cost; none where tasks are counted.
     """
 
     def budget(instance: Instance) -> Budget | None:
         limit = getattr(instance.limits, name)
-        return None if limit is None else Budget(name, weight(instance), limit, column is None)
+        return (
+            None if limit is None else Budget(name, weight(instance), limit, weight_column is None)
+        )
 
     def violations(placement: Placement) -> Iterator[Violation]:
         limit = getattr(placement.instance.limits, name)
@@ -96,15 +98,15 @@ def budget_rule(
         return np.column_stack([by_home(instance), weight(instance)])
 
     return number_rule(
-        number_limit(name, unit="state" if column else "", whole=column is None),
+        number_limit(name, unit="state" if weight_column else "", whole=weight_column is None),
         Form.BUDGET,
         violations=violations,
         proofs=proofs,
-        mended=True,
+        repairable=True,
         task_key=task_key,
         node_key=known_as_home,
         budget=budget,
-        column=column,
+        weight_column=weight_column,
     )
 
 
@@ -136,14 +138,14 @@ def moving_at_most(instance: Instance, moves: int) -> Instance:
 MAX_MIGRATION_COST = budget_rule(
     "max_migration_cost",
     lambda instance: instance.tasks.migration_cost,
-    column="given_cost",
+    weight_column="given_cost",
 )
 
 
 MAX_MIGRATION_STATE = budget_rule(
     "max_migration_state",
     lambda instance: np.nan_to_num(instance.tasks.state),
-    column="state",
+    weight_column="state",
 )
 
 
@@ -234,8 +236,8 @@ MAX_INFLOW = Rule(
     present=_present,
     dropped=lambda of: without_limit("max_inflow")(all_over("nodes", max_inflow=-1)(of)),
     violations=_violations,
-    varies=True,
-    mended=True,
+    is_number=True,
+    repairable=True,
     task_key=by_home,
     node_key=lambda of: np.column_stack([most_inflow(of), known_as_home(of)]),
     limits=(
@@ -340,7 +342,7 @@ MAX_NODES_USED = number_rule(
     Form.NODE_COUNT,
     violations=_node_count_violations,
     proofs=_proofs,
-    mended=True,
+    repairable=True,
     rows=(limit_rows(_MOST_USED, _value),),
     node_counts=_counts,
 )
@@ -459,7 +461,7 @@ EXCLUSIVE_NODES = Rule(
     dropped=all_over("topologies", exclusive_nodes=-1),
     violations=_exclusive_nodes_violations,
     proofs=_exclusive_nodes_proofs,
-    mended=True,
+    repairable=True,
     task_key=_exclusive_key,
     rows=(
         Rows(_exclusive_nodes_value, _exclusive_nodes_limit, _exclusive_nodes_loosened, whole=True),

@@ -171,7 +171,7 @@ CAPACITY = Rule(
     dropped=all_over("nodes", capacity=np.inf),
     violations=_violations,
     proofs=_proofs,
-    mended=True,
+    repairable=True,
     rows=(limit_rows(_CAPACITIES, lambda placement: placement.loads, plain=True),),
     limits=(_CAPACITIES,),
 )
@@ -315,7 +315,7 @@ MIN_LOAD = Rule(
     dropped=all_over("nodes", min_load=0.0),
     violations=_min_load_violations,
     proofs=_min_load_proofs,
-    mended=True,
+    repairable=True,
     rows=(limit_rows(_LEAST_LOADS, lambda placement: -placement.loads, plain=True),),
     limits=(_LEAST_LOADS,),
 )
@@ -517,7 +517,7 @@ MAX_TASKS = Rule(
     dropped=all_over("nodes", max_tasks=-1),
     violations=_max_tasks_violations,
     proofs=_max_tasks_proofs,
-    mended=True,
+    repairable=True,
     node_key=lambda instance: instance.nodes.max_tasks,
     rows=(limit_rows(_MOST_TASKS, lambda placement: placement.counts, plain=True),),
     limits=(_MOST_TASKS,),

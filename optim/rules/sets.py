@@ -213,7 +213,7 @@ SETS = Rule(
     dropped=_dropped,
     violations=_violations,
     proofs=_proofs,
-    mended=True,
+    repairable=True,
     task_key=lambda instance: alike_in(instance.sets, instance.num_tasks),
     node_key=lambda instance: instance.nodes.rack if instance.sets.by_rack.any() else None,
     rows=(Rows(_value, _limit, _loosened, whole=True),),
@@ -364,7 +364,7 @@ ALLOWED = Rule(
     present=_allowed_present,
     dropped=_allowed_dropped,
     violations=_allowed_violations,
-    mended=True,
+    repairable=True,
 )
 
 
@@ -392,5 +392,5 @@ LEAVING = Rule(
     present=_leaving_present,
     dropped=lambda instance: instance.with_values("limits", into_leaving=True),
     violations=_leaving_violations,
-    mended=True,
+    repairable=True,
 )

@@ -63,7 +63,7 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         yield from _in_slots(instance, placement.node, slot)
         yield from _topologies(instance, placement.node, slot)
     elif _needs_slots(instance) and placement.slot_assignment.slot is None:
-        own = {"slots", "max_tasks_per_slot", *SLOTS.also}
+        own = {"slots", "max_tasks_per_slot", *SLOTS.other_violations}
         yield from (v for v in placement.slot_assignment.shortage if v.rule in own)
 
 
@@ -174,7 +174,7 @@ SLOTS = Rule(
     present=_present,
     dropped=lambda instance: _WITHOUT_WORKERS(_FREE(instance)),
     violations=_violations,
-    also=("slot_capacity", "one_topology_a_slot", "workers"),
+    other_violations=("slot_capacity", "one_topology_a_slot", "workers"),
     task_key=lambda instance: instance.task_topology,
     node_key=lambda instance: np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity]),
     rows=(limit_rows(_SIZE, _fill), limit_rows(_NUMBER, _needed)),

@@ -23,7 +23,7 @@ from optim.format.instance import Instance
 from optim.format.parallelism import spoken_of
 from optim.format.plan import PLAN_FORMAT, Plan
 from optim.plugins import number_of, read_options
-from optim.rules import NUMBERS
+from optim.rules import NUMBER_RULES
 from optim.util.files import read_bytes, write_atomic
 from optim.util.process import collection_paused
 from streamplace.clusters.exchange.declarations import (
@@ -511,8 +511,8 @@ def _read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
         path = f"--limit {name}"
         resource = name.removeprefix(SHARES)
         into, key = (shares, resource) if name.startswith(SHARES) else (limits, name)
-        if into is limits and name not in NUMBERS:
-            remedy = f"one of {', '.join(NUMBERS)}, {SHARES}RESOURCE"
+        if into is limits and name not in NUMBER_RULES:
+            remedy = f"one of {', '.join(NUMBER_RULES)}, {SHARES}RESOURCE"
             problems.append(Problem(path, None, "is no limit", remedy))
         elif key in into:
             problems.append(Problem(path, text, "is given twice", "keep one"))

@@ -30,7 +30,7 @@ _OF_NO_PLACEMENT = {
 def test_each_rule_is_gone_without_its_rule_instances(rule: Rule) -> None:
     case = made(rule.name)
     atoms = atoms_of(case)
-    own = [a for a in range(len(atoms)) if atoms.rule_of(a) in {rule.name, *rule.also}]
+    own = [a for a in range(len(atoms)) if atoms.rule_of(a) in {rule.name, *rule.other_violations}]
     assert own
     assert rule.present(atoms.keep(range(len(atoms)))) is not None
     assert rule.present(atoms.keep(set(range(len(atoms))) - set(own))) is None

@@ -12,7 +12,7 @@ from optim.format.instance import Instance
 from optim.kernels.first_fit import packings
 from optim.kernels.repair import repair
 from optim.referee import evaluate_indices
-from optim.rules import MENDED
+from optim.rules import REPAIRABLE
 from tests.optim.kernels.cases import best_by_brute_force, placements, problems
 from tests.optim.kernels.rule_cases import ruled_instance
 from tests.optim.make import instance as small
@@ -212,7 +212,7 @@ def test_sets_inflow_and_counts_are_restored(seed: int) -> None:
     node = rng.integers(0, made.num_nodes, made.num_tasks).astype(np.int32)
     found = repair(made, node)
     broken = {v.rule for v in evaluate_indices(made, found.node).violations}
-    assert found.restored == (not broken & MENDED)
+    assert found.restored == (not broken & REPAIRABLE)
     if evaluate_indices(made, node).feasible:
         assert found.changes == 0
 
