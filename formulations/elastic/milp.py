@@ -116,7 +116,7 @@ def pose(instance: Instance, request: Request) -> PosedModel:
     goal = LEVELS[request.objective or METHOD.objective][0]
     made, unit = form.build(goal)
     ids = {"resource": problem.instance.resources}
-    return PosedModel(made.placement.model, FIGURES[goal], -unit, ids)
+    return PosedModel(made.allocation.model, FIGURES[goal], -unit, ids)
 
 
 def _among_all(instance: Instance, request: Request) -> Outcome | None:
@@ -276,14 +276,14 @@ class ProductModel:
     """A built model and where its variables are."""
 
     #: Tasks on nodes, products, links and rules: the first columns. To be maximised.
-    placement: AllocationModel
+    allocation: AllocationModel
     used: NDArray[np.int64]  # Column of y of each node, -1 for none.
     #: Column of the mean share, after which those of the distances from it come; -1 for none.
     sides: int
 
     def vector(self, problem: EoaProblem, node: Ints) -> Floats:
         """Write (T,) nodes as a full column vector."""
-        x = self.placement.vector(node)
+        x = self.allocation.vector(node)
         modelled = np.flatnonzero(self.used >= 0)
         x[self.used[modelled]] = np.isin(modelled, node)
         if self.sides >= 0:
@@ -297,11 +297,11 @@ class ProductModel:
 class _Builder:
     """Adds one family of rows a method."""
 
-    def __init__(self, problem: EoaProblem, placement: AllocationModel) -> None:
-        self.problem, self.placement, self.model = problem, placement, placement.model
-        self.task, self.node = placement.task, placement.node
+    def __init__(self, problem: EoaProblem, allocation: AllocationModel) -> None:
+        self.problem, self.allocation, self.model = problem, allocation, allocation.model
+        self.task, self.node = allocation.task, allocation.node
         self.x = np.arange(len(self.task))
-        self.z, self.rate = placement.traffic()
+        self.z, self.rate = allocation.traffic()
         self.load, self.room = problem.instance.tasks.load, placing_room(problem.instance)
         self.used = np.full(problem.num_nodes, -1, dtype=np.int64)
         self.sides = -1
@@ -314,7 +314,7 @@ class _Builder:
             "used", len(empty), upper=1.0, integer=True, of={"node": empty}
         ).indices
         self.used[empty] = y
-        add_in_use(self.model, self.placement.placing, self.used)
+        add_in_use(self.model, self.allocation.placing, self.used)
         # Σ_t load_tr x_tn ≤ room_nr y_n, which is stronger than x ≤ y in the relaxation
         held = np.flatnonzero(self.used[self.node] >= 0)
         x, node = self.x[held], self.node[held]
@@ -336,7 +336,7 @@ class _Builder:
         of_one = shares(problem, np.ones(problem.num_nodes)) / unit  # 0 for one without capacity
         base = shares(problem, problem.instance.nodes.background[:, 0]) / unit
         ids = [problem.instance.nodes.ids[n] for n in counted.tolist()]
-        placing, load = self.placement.placing, self.load[:, 0]
+        placing, load = self.allocation.placing, self.load[:, 0]
         columns = add_deviation(self.model, placing, load, base, of_one, ids, counted)
         self.sides = int(columns[0])
 
@@ -451,8 +451,8 @@ class ProductForm:
                 node = relabelled(node, node_classes(problem.instance, problem.node_keys))
             vector = made.vector(problem, node)
         solution, _ = solve_exactly(
-            problem.instance, made.placement, _KEPT, settings.request,
-            lambda: settings.solve(made.placement.model, vector),
+            problem.instance, made.allocation, _KEPT, settings.request,
+            lambda: settings.solve(made.allocation.model, vector),
         )  # fmt: skip
         answer.solver, answer.build = solution.solver, solution.build_seconds
         answer.termination = str(solution.termination)
@@ -461,7 +461,7 @@ class ProductForm:
         if solution.message:
             answer.notes.append(solution.message)
         if solution.x is not None:
-            node = made.placement.place(solution.x)
+            node = made.allocation.place(solution.x)
             if answer.offer(problem, node[problem.free]):
                 settings.request.offer(node)
         if solution.bound is not None:

@@ -82,7 +82,7 @@ def _none() -> Integers:
 class WorkerModel:
     """The model and its columns."""
 
-    placement: AllocationModel  # Executors on nodes, and products: the first columns.
+    allocation: AllocationModel  # Executors on nodes, and products: the first columns.
     workers: Integers  # (P, N) columns of w.
     #: Executor and place (an index into `places`) of each y; empty without slots.
     slot_task: Integers = field(default_factory=_none)
@@ -105,7 +105,7 @@ class WorkerModel:
 
     def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:
         """Read (T,) node indices and, where there are slots, (T,) slots off a solution."""
-        node = self.placement.place(x)
+        node = self.allocation.place(x)
         if not len(self.y):
             return node, None
         slot = np.full(num_tasks, -1, dtype=np.int64)
@@ -122,8 +122,8 @@ class WorkerModel:
         """Write (T,) node and slot indices as a full column vector."""
         # identical slots are numbered by their first executor, as the rows of `add_order` want it
         slot = in_order(node, slot, self.running)
-        x = np.zeros(self.placement.model.num_variables)
-        first = self.placement.vector(node.astype(np.int32))
+        x = np.zeros(self.allocation.model.num_variables)
+        first = self.allocation.vector(node.astype(np.int32))
         x[: len(first)] = first
         used = np.unique(np.column_stack([job, node, slot]), axis=0)
         np.add.at(x, self.workers[used[:, 0], used[:, 1]], 1.0)
@@ -185,28 +185,28 @@ def build_workers(
         the others are in the objective.
     Raises `UnsuitableMethod`: too many products.
     """
-    placement = build(
+    allocation = build(
         instance, alike=slot_keys(instance, jobs), whole_products=whole_products, stars=True
     )
     of_jobs = Workers(jobs.job, jobs.fewest, jobs.workers, jobs.slots)
-    made = WorkerModel(placement, add_workers(instance, placement, of_jobs, whole=True))
+    made = WorkerModel(allocation, add_workers(instance, allocation, of_jobs, whole=True))
     if with_slots:
         made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
-    z, rate = placement.traffic()
+    z, rate = allocation.traffic()
     total = instance.total_traffic
     if math.isfinite(between):
-        total, rate = _hold_together(instance, placement, between)
-        placement = replace(placement, scale=total / SCALED_TOTAL)
-        made = replace(made, placement=placement)
-    scale = placement.scale
+        total, rate = _hold_together(instance, allocation, between)
+        allocation = replace(allocation, scale=total / SCALED_TOTAL)
+        made = replace(made, allocation=allocation)
+    scale = allocation.scale
     # max Σ r z / scale − total / scale = − (traffic between nodes) / scale
     if least_gain is None:
-        placement.model.set_objective(z, rate / scale)
+        allocation.model.set_objective(z, rate / scale)
     else:  # the objective of the first level becomes a row, and gives way to the second's
         least = least_gain / scale
-        placement.model.add_rows("first_level", least, np.inf, 0 * z, z, rate / scale, 1)
+        allocation.model.add_rows("first_level", least, np.inf, 0 * z, z, rate / scale, 1)
     # less the total: the figure is what does not stay together, and gaps are parts of that
-    placement.model.set_objective([], [], offset=-total / scale)
+    allocation.model.set_objective([], [], offset=-total / scale)
     return made
 
 
@@ -218,7 +218,7 @@ def lighter(instance: Instance, between: float) -> float:
 
 
 def _hold_together(
-    instance: Instance, placement: AllocationModel, between: float
+    instance: Instance, allocation: AllocationModel, between: float
 ) -> tuple[float, Floats]:
     """Hold pairs of more traffic together, x_un = x_vn; return total and rates of the others.
 
@@ -227,19 +227,19 @@ def _hold_together(
     pairs, most = instance.pairs, between * (1 + _SAME)
     heavy = np.flatnonzero(pairs.rate > most)
     column = np.full((instance.num_tasks, instance.num_nodes), -1, dtype=np.int64)
-    column[placement.task, placement.node] = np.arange(len(placement.task))
+    column[allocation.task, allocation.node] = np.arange(len(allocation.task))
     # a pair that alone exceeds all traffic between nodes of the incumbent is together in every
     # better plan
     either = np.stack([column[pairs.u[heavy]], column[pairs.v[heavy]]], axis=-1).reshape(-1, 2)
     row, side = np.nonzero(either >= 0)
-    placement.model.add_rows("held_together", 0.0, 0.0, row, either[row, side],
+    allocation.model.add_rows("held_together", 0.0, 0.0, row, either[row, side],
                              np.array([1.0, -1.0])[side], len(either))  # fmt: skip
-    near, rate = placement.local, placement.traffic()[1]
+    near, rate = allocation.local, allocation.traffic()[1]
     if near is not None:
         some = near.rate > most
         key = near.task[some] * len(near.receivers) + near.group[near.of[some]]
         own, row = np.unique(key, return_inverse=True)
-        placement.model.add_rows("held_near", 1.0, np.inf, row, near.stays[some], 1.0, len(own))
+        allocation.model.add_rows("held_near", 1.0, np.inf, row, near.stays[some], 1.0, len(own))
     return lighter(instance, between), np.where(rate <= most, rate, 0.0)
 
 
@@ -247,8 +247,8 @@ def _add_slots(
     instance: Instance, jobs: StormJobs, made: WorkerModel, whole: bool, objective: bool
 ) -> WorkerModel:
     """Add y and v and, where the second level is sought, products inside slots."""
-    model = made.placement.model
-    task, node = made.placement.task, made.placement.node
+    model = made.allocation.model
+    task, node = made.allocation.task, made.allocation.node
     p = jobs.num_jobs
     running = _running(instance, jobs)
     now = np.bincount([w.node for w in running], minlength=instance.num_nodes)
@@ -304,14 +304,14 @@ def _add_slots(
     z, z_u, z_v = _none(), _none(), _none()
     near = None
     if objective:
-        z, z_u, z_v = _slot_products(instance, jobs, made.placement, of_slot, places, whole)
+        z, z_u, z_v = _slot_products(instance, jobs, made.allocation, of_slot, places, whole)
         if instance.flows.local:
             task, place = np.nonzero(of_slot >= 0)
             placing = Placing.by_columns(of_slot[task, place], task, place, of_slot.shape)
             near = add_staying(model, instance.flows.local, placing, whole=whole, slots=places)
-            model.set_objective(near.stays, near.rate / made.placement.scale)
+            model.set_objective(near.stays, near.rate / made.allocation.scale)
     return WorkerModel(
-        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, near, sets,
+        made.allocation, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, near, sets,
         running, goes_on,
     )  # fmt: skip
 
@@ -393,7 +393,7 @@ def _of(places: Integers) -> dict[str, Integers]:
 def _slot_products(
     instance: Instance,
     jobs: StormJobs,
-    placement: AllocationModel,
+    allocation: AllocationModel,
     column: Integers,
     places: Integers,
     whole: bool,
@@ -404,28 +404,28 @@ def _slot_products(
     u, v, rate = pairs.u[own], pairs.v[own], pairs.rate[own]
     pair, at = np.nonzero((column[u] >= 0) & (column[v] >= 0))
     of = {"task": u[pair], "other": v[pair], **_of(places[at])}
-    z = placement.model.add_variables(
-        "in_one_slot", len(pair), upper=1.0, integer=whole, objective=rate[pair] / placement.scale,
+    z = allocation.model.add_variables(
+        "in_one_slot", len(pair), upper=1.0, integer=whole, objective=rate[pair] / allocation.scale,
         of=of,
     ).indices  # fmt: skip
     z_u, z_v = column[u[pair], at], column[v[pair], at]
-    add_products(placement.model, z, z_u, z_v, of)
-    _within_nodes(instance, placement, u[pair], v[pair], places[at, 0], z)
+    add_products(allocation.model, z, z_u, z_v, of)
+    _within_nodes(instance, allocation, u[pair], v[pair], places[at, 0], z)
     return z, z_u, z_v
 
 
 def _within_nodes(
-    instance: Instance, placement: AllocationModel, u: Any, v: Any, node: Integers, z: Integers
+    instance: Instance, allocation: AllocationModel, u: Any, v: Any, node: Integers, z: Integers
 ) -> None:
     """A pair is together in a slot of a node only if it is together on the node."""
     t, n = instance.num_tasks, instance.num_nodes
     known, wanted = (
         (first.astype(np.int64) * t + second) * n + at
-        for first, second, at in ((placement.u, placement.v, placement.at), (u, v, node))
+        for first, second, at in ((allocation.u, allocation.v, allocation.at), (u, v, node))
     )
     cell, row = np.unique(wanted, return_inverse=True)
-    product = len(placement.task) + np.searchsorted(known, cell)
-    placement.model.add_sum(
+    product = len(allocation.task) + np.searchsorted(known, cell)
+    allocation.model.add_sum(
         "slot_within_node", -np.inf, 0.0, len(cell), (row, z, 1.0),
         (np.arange(len(cell)), product, -1.0),
     )  # fmt: skip
@@ -507,7 +507,7 @@ class Direct:
             return
         # heavier pairs are together in every better plan, so the bound of the rest is one of the
         # whole
-        self.bound = instance.total_traffic + min(0.0, solution.bound * model.placement.scale)
+        self.bound = instance.total_traffic + min(0.0, solution.bound * model.allocation.scale)
         self.of = rest
         self._read(model, solution)
 
@@ -517,7 +517,7 @@ class Direct:
 
     def _first_level(self, model: WorkerModel) -> None:
         instance, outcome, built = self.instance, self.outcome, self.request.elapsed()
-        scale, total = model.placement.scale, instance.total_traffic
+        scale, total = model.allocation.scale, instance.total_traffic
         solution = self._ask(model, _FIRST_SHARE)
         outcome.termination = Termination(str(solution.termination))
         outcome.solver, outcome.times["build"] = solution.solver, built + solution.build_seconds
@@ -565,7 +565,7 @@ class Direct:
         if solution.termination != "optimal":
             outcome.notes.append(f"traffic between slots: best effort, {solution.termination}")
         if solution.bound is not None and math.isfinite(solution.bound):
-            self.slot_bound = total + solution.bound * model.placement.scale
+            self.slot_bound = total + solution.bound * model.allocation.scale
         if solution.x is None:
             return
         node, slot = model.read(solution.x, instance.num_tasks)
@@ -591,9 +591,9 @@ class Direct:
 
         def solve() -> LinearSolution:
             asked, solver = request.solving(share), request.solver or "highs"
-            return solve_linear(model.placement.model, solver, warm_start=start, **asked)
+            return solve_linear(model.allocation.model, solver, warm_start=start, **asked)
 
-        return solve_exactly(self.instance, model.placement, _KEPT, request, solve)[0]
+        return solve_exactly(self.instance, model.allocation, _KEPT, request, solve)[0]
 
 
 def interslot_of(instance: Instance, node: Any, slot: Any) -> float:

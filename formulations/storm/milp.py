@@ -99,7 +99,7 @@ def pose(instance: Instance, request: Request) -> PosedModel:
     made = build_workers(
         instance, jobs, with_slots=distinguishes_slots(instance, jobs),
         whole_products=request.solver == "cp-sat",
-    ).placement  # fmt: skip
+    ).allocation  # fmt: skip
     ids = {"topology": jobs.names, "resource": instance.resources}
     return PosedModel(made.model, "internode_traffic", -made.scale, ids)
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _FORMS = KNOWN_FORMS | {Form.NODE_COUNT, Form.LOCAL_FIRST}
 
-LINEAR = "local_first streams: proved by the linear model of imc-milp, patterns add up pairs"
+_NOTE = "local_first streams: proved by the linear model of imc-milp, patterns add up pairs"
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -58,7 +58,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 
         asked = replace(request, options={"break_symmetry": True})
         outcome = milp.run("imc-milp", instance, asked)
-        outcome.notes.insert(0, LINEAR)
+        outcome.notes.insert(0, _NOTE)
         return outcome
     request, compiled = request.warmed(driver.warm_up)
     groups, classes = task_groups(instance), node_classes(instance)

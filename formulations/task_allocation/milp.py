@@ -26,13 +26,13 @@ from formulations.task_allocation.common import (
     relabelled,
 )
 from formulations.task_allocation.model import (
-    CONTINUOUS,
-    LINEAR,
+    CONTINUOUS_FIGURES,
+    LINEAR_FIGURES,
     MOST_PRODUCTS,
-    NONLINEAR,
     OTHERS,
     SCALED_TOTAL,
-    TRAFFIC,
+    TRAFFIC_FIGURES,
+    WHY_NOT_LINEAR,
     FigureRows,
     build,
     node_keys,
@@ -129,12 +129,12 @@ class _Solve:
         most = self.binding.limits.max_load_distance if instance.open_nodes.any() else None
         if most is not None:  # else capacities say it
             names.add("load_distance")
-        for figure in sorted(names.intersection(CONTINUOUS)):
+        for figure in sorted(names.intersection(CONTINUOUS_FIGURES)):
             refuse_continuous(self.solver, f"the model has {figure} as no integer")
         self.kept = kept_by(METHOD.honours if name == METHOD.name else _HONOURS)
         self.ordered = bool(request.options["break_symmetry"])
         keys = node_keys(instance, names)
-        products = bool(names.intersection(TRAFFIC)) or bool(instance.crossing_cost.any())
+        products = bool(names.intersection(TRAFFIC_FIGURES)) or bool(instance.crossing_cost.any())
         if not self.exact:  # nodes of equal room may have other slots
             own = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
             keys = own if keys is None else np.column_stack([keys, own])
@@ -410,9 +410,9 @@ METHOD = Method(
     family="task allocation",
     kind="exact",
     objective="imc_gain",
-    objectives=LINEAR,
+    objectives=LINEAR_FIGURES,
     combines=True,
-    unable=NONLINEAR,
+    unable=WHY_NOT_LINEAR,
     run=emptied_or_any(partial(run, "plan-milp"), partial(run, "plan-milp", empties=False)),
     pose=partial(pose, "plan-milp"),
     summary="Any linear figure, weighted sum or list of levels, proven by one linear model",

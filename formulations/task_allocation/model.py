@@ -77,7 +77,7 @@ class AllocationModel:
     at: Ints
     rate: Floats
     local: Staying | None  # Columns of `local_first` streams.
-    links: Crossings  # What crosses links.
+    crossings: Crossings  # What crosses links.
     #: Columns that load nodes, as if all were of tasks, and the load of each: tasks, and with
     #: crossing costs pairs.
     loaded: Placing
@@ -110,7 +110,7 @@ class AllocationModel:
         vector[: len(x) + len(z)] = np.concatenate([x, z])
         if self.local is not None:
             self.local.complete(vector, node)
-        for inside in self.links.inside:
+        for inside in self.crossings.inside:
             inside.complete(vector, node)
         self.rules.complete(vector, node.astype(np.int64))
         return vector
@@ -193,13 +193,13 @@ def build(
         add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, placing, rules, budgets(instance))
     known = (pair, at, z) if products else None
-    links = Crossings(model, instance, column, known, whole=whole_products)
-    add_links(links)
+    crossings = Crossings(model, instance, column, known, whole=whole_products)
+    add_links(crossings)
     if break_symmetry:
         add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     made = add_rule_rows(model, rules, placing.where)
     return AllocationModel(
-        model, placing, u, v, at.astype(np.int32), pairs.rate[pair], local, links, loaded, load,
+        model, placing, u, v, at.astype(np.int32), pairs.rate[pair], local, crossings, loaded, load,
         made, classes,
         scale,
     )  # fmt: skip
@@ -258,7 +258,7 @@ def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozens
         return False
     if all(undecided(placement, violation) for violation in found):
         made.unknown.append(node)
-    loads, bound = node_loads(instance, node), instance.nodes.capacity * _share(instance)
+    loads, bound = node_loads(instance, node), instance.nodes.capacity * _max_utilisation(instance)
     crosses = instance.crossing_cost.any(axis=0)
     crowded = np.argwhere(over(loads, bound) & ~crosses).tolist()
     for n, r in crowded:
@@ -310,7 +310,7 @@ def _cannot_be_dealt(instance: Instance, tasks: Ints, n: int) -> bool:
 def _cover(instance: Instance, tasks: Ints, n: int, r: int) -> Ints:
     """Return tasks of a node that are too much for it, none of which could be spared."""
     load = instance.tasks.load[tasks, r]
-    bound = float(instance.nodes.capacity[n, r] * _share(instance)[r])
+    bound = float(instance.nodes.capacity[n, r] * _max_utilisation(instance)[r])
     keep = load > 0
     for k in np.argsort(load, kind="stable"):
         if keep[k]:
@@ -321,7 +321,7 @@ def _cover(instance: Instance, tasks: Ints, n: int, r: int) -> Ints:
     return tasks[keep]
 
 
-def _share(instance: Instance) -> Floats:
+def _max_utilisation(instance: Instance) -> Floats:
     return instance.limits.max_utilisation
 
 
@@ -357,19 +357,21 @@ class Expression(NamedTuple):
         )  # fmt: skip
 
 
-TRAFFIC = ("imc_gain", "internode_traffic", "collocation_factor")
-_MOVES = ("migrations", "migration_cost")
-CONTINUOUS = (
+TRAFFIC_FIGURES = ("imc_gain", "internode_traffic", "collocation_factor")
+_MOVE_FIGURES = ("migrations", "migration_cost")
+CONTINUOUS_FIGURES = (
     "load_distance", "max_utilisation", "max_link_utilisation", "mean_absolute_deviation",
 )  # fmt: skip
 """Figures whose columns are no integers."""
-LINEAR = (*TRAFFIC, *_MOVES, "nodes_used", "used_capacity", *CONTINUOUS)
+LINEAR_FIGURES = (
+    *TRAFFIC_FIGURES, *_MOVE_FIGURES, "nodes_used", "used_capacity", *CONTINUOUS_FIGURES,
+)  # fmt: skip
 """Figures that there are expressions of."""
 
 _ROOT = "it is a root of squares and the model is linear"
 _SLOTS = "it is of slots, which the model does not decide"
 _RATE = "its reciprocal is linear and it is not"
-NONLINEAR = {
+WHY_NOT_LINEAR = {
     "cpu_deviation": _ROOT,
     "resource_deviation": _ROOT,
     "used_utilisation": "it divides by what the plan uses and the model is linear",
@@ -384,11 +386,11 @@ NONLINEAR = {
 
 def node_keys(instance: Instance, names: set[str]) -> Floats | None:
     """(N, k) what makes nodes of equal room unequal in the figures of these names."""
-    if names <= set(TRAFFIC):
+    if names <= set(TRAFFIC_FIGURES):
         return None
     nodes, links = instance.nodes, instance.links
     keys = [nodes.capacity, nodes.background, nodes.weight, instance.open_nodes]
-    if names.intersection(_MOVES):
+    if names.intersection(_MOVE_FIGURES):
         keys.append(known_as_home(instance))
     if "max_link_utilisation" in names:
         on = np.zeros((instance.num_nodes, len(links.ids)))
@@ -432,16 +434,16 @@ class FigureRows:
     def _figure(self, figure: Figure) -> Expression:
         name = figure.name
         if name not in self._known:
-            if name in TRAFFIC:
+            if name in TRAFFIC_FIGURES:
                 found = self._traffic(name)
-            elif name in _MOVES:
+            elif name in _MOVE_FIGURES:
                 found = self._moves(counted=name == "migrations")
             elif name in ("nodes_used", "used_capacity"):
                 found = self._in_use(by_capacity=name == "used_capacity")
             elif name == "mean_absolute_deviation":
                 found = self._deviation()
             else:
-                found = self._greatest(figure)
+                found = self._maximum(figure)
             self._known[name] = found
         return self._known[name]
 
@@ -480,17 +482,17 @@ class FigureRows:
         capacity = self.instance.nodes.capacity[:, 0]
         return Expression(self._used, capacity / capacity.sum(), 0.0, _unit(1.0), 0.0)
 
-    def _greatest(self, figure: Figure) -> Expression:
+    def _maximum(self, figure: Figure) -> Expression:
         """Return a column u ≥ each of what the figure is the greatest of."""
-        shares = self._link_shares() if figure.name == "max_link_utilisation" else []
+        rows = self._link_utilisations() if figure.name == "max_link_utilisation" else []
         if figure.name == "max_utilisation":
-            shares = self._node_shares()
-        size = self._usual_share() if shares else float(self.instance.mean_load or 0.0)
+            rows = self._node_utilisations()
+        size = self._mean_utilisation() if rows else float(self.instance.mean_load or 0.0)
         column = self.made.model.add_variables(figure.name, 1).indices
         self._completed.append((column, lambda placement: figure.measured(placement).value))
         if figure.name == "load_distance":
             self._add_load_distance(int(column[0]))
-        for row in shares:
+        for row in rows:
             shared, greatest = (0, row.column, row.value), (0, column, -1.0)
             name = f"of_{figure.name}"
             self.made.model.add_sum(name, -np.inf, -row.base, 1, shared, greatest, of=row.of)
@@ -516,14 +518,14 @@ class FigureRows:
         self._completed.append((np.array([mean]), lambda p: p.loads[:, 0].sum() / weight))
         return int(mean), nodes.weight
 
-    def _usual_share(self) -> float:
+    def _mean_utilisation(self) -> float:
         """Return the share of all capacity that all load is, of the resource that is fullest."""
         capacity = self.instance.nodes.capacity
         room = np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0)
         some = room > 0
         return float((self.instance.totals[some] / room[some]).max(initial=0.0))
 
-    def _node_shares(self) -> list[_Share]:
+    def _node_utilisations(self) -> list[_UtilisationTerms]:
         """(background + load) / capacity of each node and resource that has one."""
         nodes, found = self.instance.nodes, []
         for r in range(self.instance.num_resources):
@@ -534,17 +536,17 @@ class FigureRows:
                     on = (node == n) & (value != 0.0)
                     base = (nodes.background[n, r] + constant[n]) / room
                     of = {"node": n, "resource": r}
-                    found.append(_Share(column[on], value[on] / room, float(base), of))
+                    found.append(_UtilisationTerms(column[on], value[on] / room, float(base), of))
         return found
 
-    def _link_shares(self) -> list[_Share]:
+    def _link_utilisations(self) -> list[_UtilisationTerms]:
         """(background + what crosses) / capacity of each link that has one."""
         links, found = self.instance.links, []
         for i in np.flatnonzero((links.capacity > 0) & np.isfinite(links.capacity)).tolist():
-            column, value = self.made.links.of(i)
+            column, value = self.made.crossings.of(i)
             room = links.capacity[i]
             base = float(links.background[i] / room)
-            found.append(_Share(column, value / room, base, {"link": i}))
+            found.append(_UtilisationTerms(column, value / room, base, {"link": i}))
         return found
 
     def _deviation(self) -> Expression:
@@ -571,14 +573,14 @@ class FigureRows:
 
         self._completed.append((columns, values))
         each = np.full(len(counted), unit / len(counted))
-        return Expression(columns[1:], each, 0.0, _unit(self._usual_share()), 0.0)
+        return Expression(columns[1:], each, 0.0, _unit(self._mean_utilisation()), 0.0)
 
 
 def _unit(size: float) -> float:
     return (float(size) or 1.0) / SCALED_TOTAL
 
 
-class _Share(NamedTuple):
+class _UtilisationTerms(NamedTuple):
     """Σ value·column + base of a node or link, and what that is."""
 
     column: NDArray[Any]

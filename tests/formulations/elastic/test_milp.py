@@ -191,7 +191,7 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int, ruled
     columns = columns_of(problem, 100_000)
     assert columns is not None
     products = build_products(problem, "network", [], 1.0, whole=False, break_symmetry=False)
-    model = products.placement.model
+    model = products.allocation.model
     cost, offset = costs(problem, columns, "network")
     rows = LevelRows(problem, columns, [])
     pool = pool_of(columns, cost)

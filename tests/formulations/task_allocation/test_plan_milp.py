@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from formulations.task_allocation.milp import _settled
-from formulations.task_allocation.model import CONTINUOUS, LINEAR, NONLINEAR, Expression
+from formulations.task_allocation.model import (
+    CONTINUOUS_FIGURES,
+    LINEAR_FIGURES,
+    WHY_NOT_LINEAR,
+    Expression,
+)
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.format.builder import InstanceBuilder
@@ -37,7 +42,9 @@ def placed(**more: object) -> Instance:
     return Instance.from_dict({**document, **more})
 
 
-def objective_for(made: Instance, rng: random.Random, names: tuple[str, ...] = LINEAR) -> str:
+def objective_for(
+    made: Instance, rng: random.Random, names: tuple[str, ...] = LINEAR_FIGURES
+) -> str:
     """Return a random linear objective whose figures plans for the instance have."""
     placement = Placement(made, np.zeros(made.num_tasks, dtype=np.int32))
     known = [n for n in names if find_objective(n).measured(placement).value is not None]
@@ -111,7 +118,7 @@ def test_as_by_brute_force_where_what_crosses_loads_nodes(seed: int) -> None:
         agree(made, objective_for(made, rng), starts="none")
 
 
-@pytest.mark.parametrize("figure", LINEAR)
+@pytest.mark.parametrize("figure", LINEAR_FIGURES)
 def test_each_figure_where_what_crosses_loads_nodes(figure: str) -> None:
     links = [{"id": f"up{i}", "nodes": [f"n{i}"], "capacity": 20.0} for i in range(3)]
     costs = {"cpu": {"out": 0.3, "in": 0.1}}
@@ -152,7 +159,7 @@ def test_every_solver_proves_it(solver: str) -> None:
         agree(placed(), "load_distance,internode_traffic", solver=solver)
 
 
-@pytest.mark.parametrize("figure", LINEAR)
+@pytest.mark.parametrize("figure", LINEAR_FIGURES)
 def test_each_figure_alone_and_after_another(figure: str) -> None:
     links = [{"id": f"up{i}", "nodes": [f"n{i}"], "capacity": 20.0} for i in range(3)]
     agree(placed(links=links), figure)
@@ -180,14 +187,14 @@ def test_bound_and_value_are_in_the_units_of_the_file(scale: float) -> None:
     assert result.bound == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize("name", sorted(NONLINEAR))
+@pytest.mark.parametrize("name", sorted(WHY_NOT_LINEAR))
 def test_other_figures_are_refused_with_the_reason_and_what_takes_them(name: str) -> None:
     sign = "-" if find_objective(name).sense == "min" else "+"
     with pytest.raises(InvalidInput) as refused:
         solve(placed(), "plan-milp", objective=f"imc_gain{sign}2*{name}")
     (problem,) = refused.value.problems
     assert problem.path == "--objective"
-    assert f"takes no {name} ({NONLINEAR[name]})" in problem.reason
+    assert f"takes no {name} ({WHY_NOT_LINEAR[name]})" in problem.reason
     assert "it can: imc_gain" in str(problem.remedy)
     takes = get_method("plan-search").optimises(name)
     assert ("plan-search; it can" in str(problem.remedy)) == takes
@@ -195,10 +202,10 @@ def test_other_figures_are_refused_with_the_reason_and_what_takes_them(name: str
 
 def test_a_reason_is_known_for_every_figure_of_placements() -> None:
     of_places = {name for name, figure in OBJECTIVES.items() if figure.value is not None}
-    assert of_places == set(LINEAR) | set(NONLINEAR)
+    assert of_places == set(LINEAR_FIGURES) | set(WHY_NOT_LINEAR)
 
 
-@pytest.mark.parametrize("figure", CONTINUOUS)
+@pytest.mark.parametrize("figure", CONTINUOUS_FIGURES)
 def test_a_solver_of_integers_refuses_continuous_figures(figure: str) -> None:
     links = [{"id": "up", "nodes": ["n0"], "capacity": 20.0}]
     with pytest.raises(InvalidInput, match=f"takes integers only.*{figure}.*use one of"):
