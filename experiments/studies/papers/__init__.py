@@ -19,11 +19,12 @@ __all__ = ["all_figures", "find_figures"]
 @cache
 def all_figures() -> tuple[Figure, ...]:
     """Return every figure of every paper, in order of their names."""
+    from experiments.report.database import natural_key
     from experiments.studies.papers.figure import read_figures
 
     folders = sorted(Path(__path__[0]).glob("*/figures.toml"))
     found = [figure for path in folders for figure in read_figures(path)]
-    return tuple(sorted(found, key=lambda figure: _natural(figure.name)))
+    return tuple(sorted(found, key=lambda figure: natural_key(figure.name)))
 
 
 def find_figures(name: str) -> list[Figure]:
@@ -41,11 +42,3 @@ def find_figures(name: str) -> list[Figure]:
         remedy = meant(name, dict.fromkeys([*names, *(f.paper for f in figures)]))
         raise InvalidInput(Problem("NAME", name, "is no figure of a paper", remedy))
     return chosen
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that puts fig-9 before fig-10."""
-    import re
-
-    parts = re.findall(r"\d+|\D+", name)
-    return [(int(p), "") if p.isdigit() else (-1, p) for p in parts]

@@ -190,12 +190,6 @@ def _stored(paper: str, name: str, folder: Path, reduced: bool) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-FILES = ("table.csv", "table.md", "measured.json", "plot.svg", "plot.png", "page.md")
-"""What a finished figure leaves, `page.md` last; ``rows`` beside them is what it was made from."""
-
-ROWS = "rows"
-
-
 @dataclass(frozen=True)
 class Made:
     """A finished figure: its folder, table and sentences, and the seconds that this call took."""
@@ -219,7 +213,7 @@ def run_figure(
     """
     began = time.monotonic()
     folder = folder_of(figure, output, reduced)
-    rows_folder = folder / ROWS
+    rows_folder = folder / "rows"
     try:
         rows_folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

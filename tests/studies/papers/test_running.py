@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.studies.papers.figure import FILES, Figure, run_figure, to_csv, to_markdown
+from experiments.studies.papers.figure import Figure, run_figure, to_csv, to_markdown
 from optim.errors import InvalidInput
 from streamplace.present.plots import canvas, draw_bars, draw_lines, to_svg
 
@@ -38,10 +38,13 @@ def make_figure(**changes: Any) -> Figure:
     return Figure(**{**parts, **changes})
 
 
+FILES = ("table.csv", "table.md", "measured.json", "plot.svg", "plot.png", "page.md")
+
+
 def test_every_file_is_written(tmp_path: Path) -> None:
     made = run_figure(make_figure(), tmp_path)
     assert made.folder == tmp_path / "some-paper" / "fig-1"
-    assert {path.name for path in made.folder.iterdir()} == {*FILES, "rows"}
+    assert {path.name for path in made.folder.iterdir()} == {"rows", *FILES}
     assert made.measured == ("It grows to 3.70.",)
     assert (made.folder / "table.csv").read_text() == (
         "x,gain (MB/s)\n1,1.234375\n2,2.46875\n3,3.703125\n"

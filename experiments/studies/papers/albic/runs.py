@@ -74,7 +74,7 @@ def follow(periods: Sequence[Instance], method: str, **given: Any) -> list[Row]:
 
 
 SOLVERS = ("cbc", "highs", "scip")
-INTEGRATED, FIRST = "integrated", "scale-in first"
+FIRST = "scale-in first"
 
 GAP = 6.0
 """Percent of the mean load within which the balancing after a scale-in need not go on proving."""
