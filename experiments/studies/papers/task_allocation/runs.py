@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from experiments.generators import generate
@@ -25,6 +24,9 @@ from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs, uneven
 from heuristics.task_allocation.top_down import place_groups, top_down
 from optim import Plan, evaluate, solve
 from optim.format.instance import Instance
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Places = NDArray[np.int32]
 
