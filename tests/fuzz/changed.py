@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.figures import measure
-from tests.fuzz.generate import Draw
+from tests.fuzz.generate import Draw, entry
 from tests.fuzz.reading import Document, Reading
 
 #: counts, and what is no load, rate, cost or weight: huge ones are another question
@@ -32,6 +32,43 @@ def with_huge(document: Document, seed: int) -> Document | None:
         return None
     part, key = draw.choice(places)
     part[key] = draw.choice([1.0, draw.uniform(1, 10)]) * 10.0 ** draw.randint(6, 14)
+    return new
+
+
+def with_hidden(document: Document, seed: int) -> Document | None:
+    """Return the document with a huge number where no plan changes it, beside its small ones.
+
+    Traffic of a pair that is apart or together in every plan; a state, cost or load of a task that
+    stays where it is or has to move; a capacity that is used, or a background within one.
+    """
+    draw, new = Draw(seed), copy.deepcopy(document)
+    reading, huge = Reading(document), draw.uniform(1, 10) * 10.0 ** draw.randint(9, 12)
+    names, nodes = reading.task_ids, [node["id"] for node in new["nodes"]]
+    way = draw.choice(["traffic", "traffic", "cost", "load", "capacity", "background"])
+    resource, place = draw.choice(new["resources"]), draw.choice(new["nodes"])
+    if way == "traffic" and len(names) > 1:
+        pair = draw.sample(names, 2)
+        others = [each for each in new.get("traffic", []) if each[:2] != pair]
+        rule = draw.choice(["apart", "together"])
+        new["traffic"] = [*others, [*pair, huge]]
+        new.setdefault("sets", []).append({"id": "held", "rule": rule, "tasks": pair})
+        return new
+    if not names:
+        return None
+    new.setdefault("tasks", [])
+    task = entry(new, draw.choice(names))
+    if way == "cost":
+        task[draw.choice(["state", "migration_cost"])] = huge
+        away = [node for node in nodes if node != task.get("node")]
+        task["allowed"] = draw.choice([away, [task.get("node", nodes[0])]]) or nodes
+        return new
+    if way == "load":
+        task["load"] = {**task.get("load", {}), resource: huge}
+    task["allowed"] = [place["id"]]
+    if way == "background":
+        place.setdefault("background", {})[resource] = huge
+    room = place.setdefault("capacity", {})
+    room[resource] = huge + (0.0 if way == "capacity" else room.get(resource, huge))
     return new
 
 
@@ -83,6 +120,7 @@ def with_edge(document: Document, seed: int) -> Document | None:
 
 CHANGES: dict[str, Callable[[Document, int], Document | None]] = {
     "huge": with_huge,
+    "hidden": with_hidden,
     "mixed": with_mixed,
     "edge": with_edge,
 }

@@ -90,7 +90,7 @@ class Claim:
     def rounding(self) -> float:
         """Return what sums of the objective may differ by without meaning."""
         if self.name in _OF_TRAFFIC:
-            return 1e-9 * self.reading.total_traffic
+            return 4e-12 * self.reading.total_traffic
         return 1e-9 * float(self.reading.totals[0]) if self.name == "load_distance" else 1e-9
 
     def allowed_miss(self, *values: float) -> float:

@@ -254,3 +254,13 @@ def test_workers_that_are_left_violated_are_caught(monkeypatch: pytest.MonkeyPat
     assert kinds(question, **held) == set()
     monkeypatch.setattr("optim.methods.violated_start._FORCED", frozenset())
     assert "mend-forced" in kinds(question, **held)
+
+
+def test_a_worse_value_beside_traffic_that_no_plan_keeps_together_is_caught() -> None:
+    """1 less than there is, beside 1e11 between nodes in every plan."""
+    traffic = [["t0", "t3", 1e11], ["t1", "t4", 2], ["t0", "t1", 4], ["t2", "t3", 1]]
+    apart = {"traffic": traffic, "sets": [{"id": "s", "rule": "apart", "tasks": ["t0", "t3"]}]}
+    lie = lying(objective=lambda result: result.objective.with_value(result.objective.value - 1))
+    question = Question("result", "imc-brute", {"explain": 0.0})
+    assert kinds(question, **apart) == set()
+    assert "not-optimal" in kinds(question, lie, **apart)
