@@ -131,6 +131,13 @@ NOTHING, ONLY_INSIDE, ALL_CROSSING = 0, 1, 2  # What of traffic is followed.
 #: Kinds of figures.
 (K_INSIDE, K_MOVES, K_COST, K_USED, K_USED_CAPACITY, K_USED_SHARE, K_DISTANCE, K_SHARE, K_LINK,
  K_RATE, K_LOSS, K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION) = range(14)  # fmt: skip
+#: Sets of them, so that the order of kinds means nothing: of what saturates first; of the greatest
+#: value of a node or link; of the nodes in use; of differences from a mean; of sums over nodes.
+RATE_KINDS = (K_RATE, K_LOSS)
+GREATEST_KINDS = (K_DISTANCE, K_SHARE, K_LINK, K_RATE, K_LOSS)
+IN_USE_KINDS = (K_USED, K_USED_CAPACITY, K_USED_SHARE)
+DEVIATION_KINDS = (K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION)
+NODE_SUM_KINDS = (*IN_USE_KINDS, *DEVIATION_KINDS)
 
 _KINDS = {
     "imc_gain": K_INSIDE,
@@ -196,7 +203,7 @@ def state_of(instance: Instance, binding: Instance, objective: Figure, node: Any
     kinds = [_KINDS[name] for name in names]
     crossed = bool(instance.crossing_cost.any() or np.isfinite(binding.links.capacity).any())
     crossed = crossed or any(kind in (K_LINK, K_RESOURCE_DEVIATION) for kind in kinds)
-    rated = K_RATE in kinds or K_LOSS in kinds
+    rated = any(kind in RATE_KINDS for kind in kinds)
     crossed = crossed or (rated and bool(np.isfinite(instance.links.capacity).any()))
     follows = ONLY_INSIDE if K_INSIDE in kinds else NOTHING
     follows = ALL_CROSSING if crossed and instance.has_traffic else follows
@@ -379,7 +386,7 @@ def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float,
         room = instance.nodes.capacity[known[:, first] & instance.open_nodes, first].sum()
         usual = float(instance.totals[first]) / float(room) if room > 0 else 0.0
         return (float(first), usual, 1.0, 0.0)
-    if kind in (K_RATE, K_LOSS):
+    if kind in RATE_KINDS:
         least = float(instance.thread_rates.min(initial=np.inf))
         return (0.0, 0.0, 1.0, 1.0 / least if least > 0 else np.inf)
     return (0.0, 0.0, 1.0, 0.0)

@@ -25,17 +25,17 @@ from optim.util.compiled import accepts
 
 from optim.kernels.plan_state import (  # isort: skip
     AFTER, AGGREGATES, ALL_CROSSING, ALL_TRAFFIC, ALL_WEIGHT, AMOUNT, AROUND, AROUND_STARTS,
-    BACKGROUND, BEFORE, BROKEN_AT, BUDGETS, CAPACITY, COST, CROSSING, DIRECTION, EACH,
-    FIGURE_KINDS, FIGURES, FIRST, FIRST_OF, FLOOR, FURTHER, GROWS, HEAT, HELD, INSIDE,
-    INSIDE_OF, K_COST, K_DEVIATION, K_DISTANCE, K_INSIDE, K_LINK, K_LOSS, K_MEAN_DEVIATION,
-    K_MOVES, K_RATE, K_RESOURCE_DEVIATION, K_SHARE, K_USED, K_USED_CAPACITY, K_USED_SHARE, KIND,
-    LEAVES, LEFT, LEVELS, LINK_BACKGROUND, LINK_BROKEN_AT, LINK_CAPACITY, LINK_LEFT, LINK_ROOM,
-    LINK_STARTS, LINKS, LINKS_AT, LOAD, MAY, MEAN, MEAN_MOVES, MEMBERS, MISPLACED, MOST,
-    MOST_DISTANCE, MOST_HELD, MOVES, NODE, NODES, NOTHING, ONLY_INSIDE, ORDER, OTHER, PAIRED,
-    PARAMETERS, PLACES, POWERS, PRICE, RATE, RATE_ROOM, REFERENCE, RESOURCES, ROOM, ROWS, SCALE,
-    SECOND_OF, SIDE_RATE, SIDE_STARTS, SIDE_TASKS, SIDE_TASKS_STARTS, SIDES, SPARE, SPENT,
-    STARTS, STAYS, TAKEN, TASKS, THREADS, TOLL, TOTAL, TRAFFIC, USED, VALUES, WEIGHT, WEIGHTS,
-    WIDTH,
+    BACKGROUND, BEFORE, BROKEN_AT, BUDGETS, CAPACITY, COST, CROSSING, DEVIATION_KINDS, DIRECTION,
+    EACH, FIGURES, FIGURE_KINDS, FIRST, FIRST_OF, FLOOR, FURTHER, GREATEST_KINDS, GROWS, HEAT,
+    HELD, INSIDE, INSIDE_OF, KIND, K_COST, K_DEVIATION, K_DISTANCE, K_INSIDE, K_LINK, K_LOSS,
+    K_MEAN_DEVIATION, K_MOVES, K_RESOURCE_DEVIATION, K_SHARE, K_USED, K_USED_CAPACITY,
+    K_USED_SHARE, LEAVES, LEFT, LEVELS, LINKS, LINKS_AT, LINK_BACKGROUND, LINK_BROKEN_AT,
+    LINK_CAPACITY, LINK_LEFT, LINK_ROOM, LINK_STARTS, LOAD, MAY, MEAN, MEAN_MOVES, MEMBERS,
+    MISPLACED, MOST, MOST_DISTANCE, MOST_HELD, MOVES, NODE, NODES, NODE_SUM_KINDS, NOTHING,
+    ONLY_INSIDE, ORDER, OTHER, PAIRED, PARAMETERS, PLACES, POWERS, PRICE, RATE, RATE_KINDS,
+    RATE_ROOM, REFERENCE, RESOURCES, ROOM, ROWS, SCALE, SECOND_OF, SIDES, SIDE_RATE, SIDE_STARTS,
+    SIDE_TASKS, SIDE_TASKS_STARTS, SPARE, SPENT, STARTS, STAYS, TAKEN, TASKS, THREADS, TOLL,
+    TOTAL, TRAFFIC, USED, VALUES, WEIGHT, WEIGHTS, WIDTH,
 )  # fmt: skip
 from optim.util.compiled import helper, inlined, kernel
 
@@ -272,10 +272,10 @@ def refresh(i, x, n):
         elif kind == K_SHARE:
             note(i, x, k, n, highest)
             heat = highest
-        elif kind in (K_RATE, K_LOSS):
+        elif kind in RATE_KINDS:
             note(i, x, k, n, worst)
             heat = worst
-        elif kind >= K_DEVIATION or kind in (K_USED, K_USED_CAPACITY, K_USED_SHARE):
+        elif kind in NODE_SUM_KINDS:
             _note_further(i, x, k, kind, n)
     x[i[HEAT] + n] = heat
     old = x[i[BROKEN_AT] + n]
@@ -370,7 +370,7 @@ def refresh_link(i, x, p, link):
         share = load / x[i[LINK_CAPACITY] + link]
         if kind == K_LINK:
             note(i, x, k, nodes + link, share)
-        elif kind in (K_RATE, K_LOSS):
+        elif kind in RATE_KINDS:
             note(i, x, k, nodes + link, share_of(need, x[i[LINK_LEFT] + link]))
         elif kind == K_RESOURCE_DEVIATION:
             x[value_at(i, k, nodes + link)] = share
@@ -613,7 +613,7 @@ def figure_of(i, x, guard, k, blend):
         return value, value
     if kind == K_USED_SHARE:
         return _used_share(i, x, k)
-    if kind in (K_DEVIATION, K_MEAN_DEVIATION, K_RESOURCE_DEVIATION):
+    if kind in DEVIATION_KINDS:
         value = _deviation(i, x, k, kind)
         return value, value
     greatest, powers = x[i[VALUES] + 2 * k * i[WIDTH] + 1], x[base + POWERS]
@@ -626,7 +626,7 @@ def figure_of(i, x, guard, k, blend):
         part = blend if greatest < NEVER else 1.0  # what never is reports nothing of the rest
         root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, powers)))))
         smooth = (1.0 - part) * greatest + part * root * x[own + REFERENCE]
-    if kind in (K_RATE, K_LOSS):
+    if kind in RATE_KINDS:
         # rate = 1 / share of the fullest row, and no more than what one thread sustains
         threads = x[own + THREADS]
         return 1.0 / max(greatest, threads, 1e-30), 1.0 / max(smooth, threads, 1e-30)
@@ -703,7 +703,7 @@ def _refer(i, x):
     changes = False
     for k in range(i[FIGURES]):
         kind, at = i[i[FIGURE_KINDS] + k], i[PARAMETERS] + EACH * k + REFERENCE
-        if K_DISTANCE <= kind <= K_LOSS:
+        if kind in GREATEST_KINDS:
             greatest = x[i[VALUES] + 2 * k * i[WIDTH] + 1]
             if kind == K_LOSS:
                 greatest = x[i[AGGREGATES] + EACH * k + FURTHER]
