@@ -491,6 +491,10 @@ def add_stars(
 class Crossings:
     """Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl): what leaves, or enters, the nodes of each link.
 
+    In it are all pairs of tasks, those of full streams too. Not in it are `local_first` streams,
+    which are in no pair: a method whose links are these rows refuses such streams beside a link
+    that has a capacity (it does not know `Form.LOCAL_FIRST_LINKS`). Nor is the background of links.
+
     Columns of the pairs inside a link are added where it is first asked for.
 
     `column`: (T, N) column of each task on each node, -1 for none.

@@ -7,6 +7,7 @@ a remedy: no figure is optimised by a model that forgets a part of the traffic.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from formulations.task_allocation.model import AllocationModel
 from optim import Instance, InvalidInput, UnsuitableMethod, all_methods, solve
-from optim.figures.catalogue import find_objective
+from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.referee import Termination, evaluate_indices
 from optim.rules.placement import Placement
 
@@ -138,3 +139,17 @@ def test_a_model_that_forgets_local_first_is_seen(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(AllocationModel, "traffic", forgetful)
     with pytest.raises(AssertionError):
         judge("plan-milp", "internode_traffic", "local_first")
+
+
+@pytest.mark.parametrize("method", ["plan-milp", "plan-search"])
+def test_a_figure_that_forgets_to_declare_local_first_is_refused(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    forgetful = replace(OBJECTIVES["nodes_used"], local_first=False)
+    monkeypatch.setitem(OBJECTIVES, "nodes_used", forgetful)
+    find_objective.cache_clear()
+    try:
+        assert judge(method, "nodes_used", "plain")
+        assert not judge(method, "nodes_used", "local_first")
+    finally:
+        find_objective.cache_clear()

@@ -52,6 +52,7 @@ IMC_GAIN = Figure(
     "rate",
     lambda placement: placement.gain,
     sense="max",
+    local_first=True,
     reference="total_traffic",
     question="How much traffic stays inside the nodes",
     shown_as="collocation_factor",
@@ -73,6 +74,7 @@ INTERNODE_TRAFFIC = Figure(
     "rate",
     lambda placement: placement.parted[1],
     sense="min",
+    local_first=True,
     reference="total_traffic",
     same_as="imc_gain",
     constant=_silent,
@@ -84,6 +86,7 @@ INTERSLOT_TRAFFIC = Figure(
     "rate",
     _between_slots,
     sense="min",
+    local_first=True,
     reference="total_traffic",
     constant=_silent,
 )
@@ -94,6 +97,7 @@ COLLOCATION_FACTOR = Figure(
     "share",
     _collocated,
     sense="max",
+    local_first=True,
     same_as="imc_gain",
     constant=_silent,
 )
@@ -147,6 +151,7 @@ NODES_USED = Figure(
     "count",
     lambda placement: int(placement.used.sum()),
     sense="min",
+    local_first=True,
 )
 SLOTS_USED = Figure(
     "slots_used",
@@ -155,6 +160,7 @@ SLOTS_USED = Figure(
     "count",
     lambda placement: None if placement.slots is None else len(placement.slots),
     sense="min",
+    local_first=True,
 )
 WORKERS_RESTARTED = Figure(
     "workers_restarted",
@@ -164,6 +170,7 @@ WORKERS_RESTARTED = Figure(
     "count",
     _restarted,
     sense="min",
+    local_first=True,
 )
 MIGRATIONS = Figure(
     "migrations",
@@ -172,6 +179,7 @@ MIGRATIONS = Figure(
     "count",
     lambda placement: len(placement.migrated) if placement.has_home else None,
     sense="min",
+    local_first=True,
 )
 SWITCHES = Figure(
     "switches",
@@ -187,6 +195,7 @@ MIGRATION_COST = Figure(
     "state",
     _cost,
     sense="min",
+    local_first=True,
 )
 
 

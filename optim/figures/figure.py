@@ -168,6 +168,9 @@ class Figure:
     whole: bool = True
     #: Whether it takes long, and is only reckoned of plans where it is asked for.
     costly: bool = False
+    #: Whether every engine that optimises it counts `local_first` streams in it, or no traffic is
+    #: in it; where such streams are, methods refuse what does not say so.
+    local_first: bool = False
     former: str | None = None  # What options and files of earlier versions call it.
     #: Why all plans of an instance have the same value; ``None`` where plans may differ.
     constant: Callable[[Instance], str | None] | None = None

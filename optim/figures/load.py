@@ -133,6 +133,7 @@ LOAD_DISTANCE = Figure(
     "resource",
     lambda placement: placement.distance,
     sense="min",
+    local_first=True,
     of_staying=True,
     reference="mean_load",
     percent=True,
@@ -181,6 +182,7 @@ MAX_UTILISATION = Figure(
     "share",
     _highest,
     sense="min",
+    local_first=True,
 )
 MAX_LINK_UTILISATION = Figure(
     "max_link_utilisation",
@@ -189,6 +191,7 @@ MAX_LINK_UTILISATION = Figure(
     "share",
     lambda placement: max((_link_shares(placement) or {}).values(), default=None),
     sense="min",
+    local_first=True,
 )
 DEVIATION = Figure(
     "deviation",
@@ -204,6 +207,7 @@ CPU_DEVIATION = Figure(
     "share",
     _first_deviation,
     sense="min",
+    local_first=True,
     of_staying=True,
     quiet=True,
     former="deviation",
@@ -216,6 +220,7 @@ RESOURCE_DEVIATION = Figure(
     "share",
     _resource_deviation,
     sense="min",
+    local_first=True,
     of_staying=True,
     quiet=True,
 )
@@ -226,6 +231,7 @@ MEAN_ABSOLUTE_DEVIATION = Figure(
     "share",
     _mean_deviation,
     sense="min",
+    local_first=True,
     of_staying=True,
     quiet=True,
     former="absolute_deviation",
@@ -237,6 +243,7 @@ USED_UTILISATION = Figure(
     "share",
     _used_utilisation,
     sense="max",
+    local_first=True,
     quiet=True,
 )
 USED_CAPACITY = Figure(
@@ -246,6 +253,7 @@ USED_CAPACITY = Figure(
     "share",
     _used_capacity,
     sense="min",
+    local_first=True,
     quiet=True,
     former="utilisation",
 )
@@ -440,6 +448,7 @@ SUSTAINABLE_RATE = Figure(
     "multiple",
     lambda placement: placement.rate if np.isfinite(placement.rate) else None,
     sense="max",
+    local_first=True,
     hard=without_measured,
     holding=carrying,
 )
@@ -548,6 +557,7 @@ RATE_AFTER_LOSS = Figure(
     "multiple",
     _worst,
     sense="max",
+    local_first=True,
     of_staying=True,
     hard=without_measured,
     costly=True,

@@ -129,6 +129,7 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
     problems = list(_unmet_needs(method, instance))
     if not problems:
         problems += _unhonoured(method, lowered(instance, method.honours), repair=repair)
+        problems += _uncounted(method, instance)
     if problems:
         raise UnsuitableMethod(problems)
 
@@ -174,6 +175,16 @@ def _unhonoured(method: Method, instance: Instance, *, repair: bool) -> Iterable
             if mended:
                 remedy = f"--repair lets repair finish the plan, {remedy}"
             yield Problem(method.name, None, f"does not keep {words}", remedy)
+
+
+def _uncounted(method: Method, instance: Instance) -> Iterable[Problem]:
+    """Figures of the objective that do not say that `local_first` streams are counted in them."""
+    words = LOCAL_FIRST.present(instance)
+    for figure in find_objective(method.objective).singles if words is not None else ():
+        if not figure.local_first:
+            reason = f"does not count {words} in {figure.name}"
+            remedy = "use another --objective, or --ignore local_first: these streams are full then"
+            yield Problem(method.name, None, reason, remedy)
 
 
 def aim(
