@@ -67,6 +67,10 @@ def _available(instance: Instance) -> Floats:
     return np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
 
 
+NO_NODE = "fits no node"
+"""In the place of a violation: it is of a task that is too large for each node alone."""
+
+
 def proof_slack(bound: Any) -> Any:
     """What the referee lets a load exceed a bound by, and a little more for its rounding."""
     return (1 + ROUNDING) * slack(bound)
@@ -139,8 +143,8 @@ def _nearest_miss(instance: Instance, task: int) -> Violation:
     lack = load - instance.headroom[nodes]
     nearest = int(np.argmin(lack.max(axis=1)))
     r = int(np.argmax(lack[nearest]))
-    where = f"{instance.tasks.ids[task]} fits no node; nearest {instance.nodes.ids[nodes[nearest]]}"
-    where = f"{where}.{instance.resources[r]}"
+    nearby = f"{instance.nodes.ids[nodes[nearest]]}.{instance.resources[r]}"
+    where = f"{instance.tasks.ids[task]} {NO_NODE}; nearest {nearby}"
     return violation("capacity", where, load[r], instance.headroom[nodes[nearest], r])
 
 

@@ -12,6 +12,7 @@ from optim.figures.catalogue import BY_NAME, find_objective
 from optim.methods.choose import choose_method
 from optim.referee import Termination, evaluate_indices
 from optim.rules import without_limits
+from optim.rules.capacity import NO_NODE
 from optim.solvers.interface import SOLVERS, capabilities
 from streamplace.explain.what_if import words
 from streamplace.present.numbers import duration, listed, number, plural
@@ -72,6 +73,9 @@ def print_result(
         if why is not None:
             from streamplace.explain.explanation import print_conflicts  # only now: its models
 
+            # conflicts add up the room of all nodes, of which such a task says nothing
+            for reason in (one for one in result.reasons if NO_NODE in one.where):
+                console.print(f"\n{printable(str(reason))}", soft_wrap=True)
             print_conflicts(console, instance, why)
         elif result.reasons:
             print_reasons(console, result.reasons)

@@ -80,7 +80,7 @@ def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
             name_of(one): (node_of.get((one.host, one.port), one.host), one.port)
             for one in executors
         },
-        {name_of(one): one.uptime_secs for one in executors if one.uptime_secs > 0},
+        {name_of(one): one.uptime_secs for one in executors if (one.uptime_secs or 0) > 0},
     )
     check_executors(name, planned, running)
     return running

@@ -99,6 +99,9 @@ def test_a_task_that_fits_nowhere_is_exit_3_with_which_and_by_how_much(
     done = streamplace(*refused, "-o", "plan.json")
     assert done.returncode == ExitCode.INFEASIBLE
     assert done.stdout.startswith("infeasible: no plan\n")
+    assert "capacity at a/0 fits no node; nearest n1.cpu: needs 130, has 100 (30 off)" in " ".join(
+        done.stdout.split()
+    )
     assert "conflict: cannot hold" in done.stdout
     assert "none, so plan.json was not written" in done.stdout
     assert not (tmp_path / "plan.json").exists()

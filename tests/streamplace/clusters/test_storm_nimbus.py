@@ -153,6 +153,12 @@ def test_what_an_executor_does_not_report_is_that_of_its_equals(
     assert rates["split", "count"] == pytest.approx(rate)
 
 
+def test_an_executor_without_an_uptime_has_not_reported(fake: Fake, url: str) -> None:
+    fake.change = lambda told: setattr(executor_of(told, "2"), "uptime_secs", None)
+    with Nimbus(url, 5.0) as nimbus:
+        assert verify(nimbus, of_workers({"h3:6700": ALL_ON})).planned == 6
+
+
 def test_acks_follow_what_spouts_send_a_second(fake: Fake, url: str) -> None:
     """One that started between the readings has counted for longer than the others."""
     fake.components["7-7"] = "lines"
