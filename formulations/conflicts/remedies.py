@@ -15,6 +15,7 @@ from formulations.conflicts.excess import is_whole, least_raise, raised
 from formulations.conflicts.rule_instances import atoms_of
 from optim.figures.measures import least_tasks
 from optim.format.changes import Change, altered
+from optim.format.parallelism import bounds_of
 from optim.format.tables import SPREAD
 from optim.rules import LIMITS, rules_of
 from optim.rules.base import OF_MOVES, Violation, never
@@ -266,8 +267,10 @@ def clashes_of_threads(instance: Instance) -> list[tuple[Clash, Remedy]]:
         if least is None or least <= count:  # its load is to be spread, or it may have none
             remedy = Remedy("max_load", clash.where, load - most, load, None, enough=False)
         else:
-            more = least - count
+            more, bound = least - count, bounds_of(instance, operator)[1]
             share = more / count
+            if bound is not None and least > bound:
+                where = f"{where} (above its max_parallelism of {bound})"
             remedy = Remedy("parallelism", where, more, least, share, enough=False)
         found.append((clash, remedy))
     return found

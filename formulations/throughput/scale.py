@@ -17,14 +17,14 @@ import numpy as np
 from formulations.throughput.scale_bound import Boxes, BoxSearch, Offer, PartsBound
 from formulations.throughput.scale_counts import Counts, anneal, counts_of, everywhere, plain_reason
 from optim.errors import InvalidInput, Problem, RefereeRefused, StreamplaceError, meant
-from optim.figures.measures import imc_gain_of, migrated_tasks
+from optim.figures.measures import imc_gain_of, migrated_tasks, over
 from optim.format.changes import add_nodes, new_names
 from optim.format.instance import Instance
 from optim.format.parallelism import (
     at_parallelism,
     bounds_of,
     key_groups_of,
-    largest_share,
+    least_parallelism,
     shares,
     spoken_of,
     why_fixed,
@@ -178,30 +178,38 @@ def ranges_of(
             low, high = len(tasks), len(tasks)
             enough = bool((load * rate <= most * (1 + _SAME)).all())
         else:
-            whole = load.sum(axis=0) * rate
-            low = _least(whole, most, low, groups)
+            least = least_parallelism(_ratio(load.sum(axis=0) * rate, most), low, groups)
+            low = least or 0
             enough = low > 0 and (high is None or low <= high)
         if not enough:
-            why = f"{fixed}, so that it keeps {len(tasks)}" if fixed else f"may have {high}"
-            needed = _least(load.sum(axis=0) * rate, most, given, None)
+            needed = least_parallelism(_ratio(load.sum(axis=0) * rate, most), given, None)
+            why = f"may have {high}" if needed is not None else "one can use none"
+            why = f"{fixed}, so that it keeps {len(tasks)}" if fixed else why
             needs = f"at least {needed}" if needed else "more than any number of"
             reasons.append(f"{name} needs {needs} tasks by its max_load, and {why}")
         found[o] = low or given, high
+        reasons += _needs_of_each(instance, o)
     return found, reasons
 
 
-def _least(whole: Floats, most: Floats, low: int, groups: int | None) -> int:
-    """Return the least number of tasks whose fullest is within its limits; 0 where none is."""
-    if (whole[np.isfinite(most)] > 0).any() and (most[whole > 0] <= 0).any():
-        return 0
+def _needs_of_each(instance: Instance, operator: int) -> Iterator[str]:
+    """Yield resources of which a task needs more than it can use, whatever the number of tasks."""
+    tasks = instance.tasks_of(operator)
+    load, most = instance.tasks.load[tasks], instance.tasks.max_load[tasks]
+    # as they are, and as of another number of tasks: the mean of each, within the least limit
+    above = over(load, most).any(axis=0) & over(load.mean(axis=0), most.min(axis=0))
+    for r in np.setdiff1d(np.flatnonzero(above), instance.rate_driven).tolist():
+        name, needed = instance.operators.ids[operator], float(load[:, r].mean())
+        yield (
+            f"a task of {name} needs {needed:.6g} {instance.resources[r]}, where its max_load is "
+            f"{float(most[:, r].min()):.6g}: other numbers of tasks do not change that"
+        )
+
+
+def _ratio(whole: Floats, most: Floats) -> float:
+    """Return how many times what one task can use an operator needs; infinite where that is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(whole > 0, whole / most, 0.0).max(initial=0.0)
-    count = max(low, int(np.ceil(ratio * (1 - _SAME))))
-    if groups is None:
-        return count
-    while count <= groups and largest_share(count, groups) * ratio > 1 + _SAME:
-        count += 1
-    return count if count <= groups else 0
+        return float(np.where(whole > 0, whole / most, 0.0).max(initial=0.0))
 
 
 def _likes(instance: Instance, like: str | None) -> list[str]:
@@ -488,6 +496,12 @@ class _Search:
         for key in dict.fromkeys(keys):
             mine = np.array([v for v, other in enumerate(keys) if other == key])
             placed[mine] = counts[mine][matched(counts[mine], before[mine])]
+            # none is added while one like it, that is there, stays empty
+            empty = mine[~placed[mine].any(axis=1)]
+            free = [v for v in empty.tolist() if names[v] in self.present]
+            fresh = [v for v in mine.tolist() if names[v] not in self.present and v not in empty]
+            for here, there in zip(free, fresh, strict=False):
+                placed[[here, there]] = placed[[there, here]]
         assignment: dict[str, str] = {}
         for g, tasks in enumerate(groups):
             # a task stays while its node wants one of its kind; the rest fills what is still wanted

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.format.parallelism import key_groups_of, least_parallelism
+
 if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
@@ -147,22 +149,26 @@ def workers_restarted(instance: Instance, node: Ints, slot: Ints) -> int | None:
 def least_tasks(
     instance: Instance, task: int, resource: int, rate: float = 1.0
 ) -> tuple[int, int | None]:
-    """Return of how many tasks an operator is, and of how many equal ones it would have to be.
+    """Return of how many tasks an operator is, and of how many it would have to be.
 
-    Then each needs no more of the resource than it can use (``max_load``).
+    Then each needs no more of the resource than it can use (``max_load``): in even parts, or in
+    whole ``key_groups``.
 
     `task`: one of its tasks; where it has no operator, it is all there is.
     `rate`: multiple of the current input, with which the load grows.
-    Returns the second is ``None`` where no number is enough.
+    Returns the second is ``None`` where no number is enough, as for a resource that the input does
+        not drive: each task has that in full.
     """
     operator = int(instance.tasks.operator[task])
     tasks = np.array([task]) if operator < 0 else instance.tasks_of(operator)
     most = float(instance.tasks.max_load[tasks, resource].min())
-    whole = rate * float(instance.tasks.load[tasks, resource].sum())
-    if not most > 0:
-        return len(tasks), None if whole > 0 else 1
-    # least n with whole / n <= most; 1e-9 less, so that rounding of the quotient adds no task
-    return len(tasks), max(1, int(np.ceil(whole / most * (1 - 1e-9))))
+    load = instance.tasks.load[tasks, resource]
+    if resource not in instance.rate_driven:
+        return len(tasks), None if over(load.mean(), most) else len(tasks)
+    whole = rate * float(load.sum())
+    ratio = whole / most if most > 0 else np.inf if whole > 0 else 0.0
+    groups = None if operator < 0 else key_groups_of(instance, operator)
+    return len(tasks), least_parallelism(ratio, 1, groups)
 
 
 def link_loads(instance: Instance, node: Ints) -> Floats:

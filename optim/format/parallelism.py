@@ -6,6 +6,7 @@ streams are split over its new tasks. Other resources (slots, memory of a thread
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
 
 _MOST_PAIRS = 5_000_000
+_SAME = 1e-9
 _OF_A_TASK = ("node", "slot", "labels", "allowed", "copies")
 """What a task keeps of its own; an operator whose number changes has no lists that differ."""
 
@@ -55,6 +57,24 @@ def largest_share(tasks: int, key_groups: int | None = None) -> float:
 def smallest_share(tasks: int, key_groups: int | None = None) -> float:
     """Return the part of an operator that its emptiest task has."""
     return 1.0 / tasks if key_groups is None else (key_groups // tasks) / key_groups
+
+
+def least_parallelism(ratio: float, low: int, groups: int | None) -> int | None:
+    """Return the least number of tasks whose fullest uses no more than it can; `None` if none is.
+
+    `ratio`: the load of the whole operator over what one task can use.
+    `low`: the least number that counts.
+    `groups`: key groups of which a task has whole ones; ``None`` for even parts.
+    """
+    if not math.isfinite(ratio):
+        return None
+    # 1e-9 less, so that rounding of the quotient adds no task
+    count = max(low, 1, math.ceil(ratio * (1 - _SAME)))
+    if groups is None:
+        return count
+    while count <= groups and largest_share(count, groups) * ratio > 1 + _SAME:
+        count += 1
+    return count if count <= groups else None
 
 
 def key_groups_of(instance: Instance, operator: int) -> int | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import least_tasks, over, slack
+from optim.format.parallelism import bounds_of
 from optim.rules.base import (
     Form,
     Limit,
@@ -249,14 +250,20 @@ def _max_load_loosened(
 def _remedy(instance: Instance, task: int, resource: int) -> str:
     operator = int(instance.tasks.operator[task])
     count, least = least_tasks(instance, task, resource)
-    if least is None:
+    if least is None and not float(instance.tasks.max_load[task, resource]) > 0:
         return "it can use none"
+    if resource not in instance.rate_driven:
+        return "the input does not drive it: each task needs it in full, however many there are"
+    if least is None:
+        return f"{instance.operators.ids[operator]} has too few key_groups for any number of tasks"
     if operator < 0:
         return f"it is one task; needs at least {least}"
     told = f"{instance.operators.ids[operator]} has {count} task" + "s" * (count != 1)
     if least <= count:
         return f"{told}, enough if they shared its load evenly"
-    return f"{told}; needs at least {least}"
+    most = bounds_of(instance, operator)[1]
+    bound = f", above its max_parallelism of {most}" if most is not None and least > most else ""
+    return f"{told}; needs at least {least}{bound}"
 
 
 MAX_LOAD = Rule(

@@ -14,7 +14,7 @@ from streamplace.present.arguments import (
     positive,
     whole,
 )
-from streamplace.present.numbers import number
+from streamplace.present.numbers import number, plural
 from streamplace.present.streams import (
     console_beside,
     plain_table,
@@ -112,7 +112,9 @@ def _print(instance: Instance, found: list[Scaling], output: str | None) -> None
             console.print(f"{number(one.rate)} × current input: {why}", style="bold red")
         elif one.plan.added_nodes:
             like = sorted(set(one.plan.added_nodes.values()))
-            more = f"{len(one.plan.added_nodes)} nodes like {', '.join(like)} are added"
+            count = len(one.plan.added_nodes)
+            are = "is" if count == 1 else "are"
+            more = f"{plural(count, 'node')} like {', '.join(like)} {are} added"
             console.print(f"{number(one.rate)} × current input: {more}", soft_wrap=True)
 
 

@@ -284,7 +284,7 @@ def _way_out(entry: Mapping[str, Any]) -> str:
         return ""
     least = entry["tasks_at_twice"]
     if least is None:
-        return " (they can use none)"
+        return " (no number of tasks carries 2 ×)"
     if least <= entry["tasks"]:
         return " (2 × needs its load shared more evenly)"
     return f" (2 × needs at least {least} tasks, it has {entry['tasks']})"

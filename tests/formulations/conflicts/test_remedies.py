@@ -95,6 +95,23 @@ def test_a_limit_of_all_nodes_that_is_raised_on_one_holds_on_the_others() -> Non
     assert inflow_limits(raised(atoms, {second: 2.0})).tolist() == [0, 2, 0]
 
 
+@pytest.mark.parametrize(("more", "remedy", "words"), [
+    # 3 tasks: one of them has 3 of 8 key groups, 2.25
+    ({"key_groups": 8}, ("parallelism", "a", 4), "a has 2 tasks; needs at least 4"),
+    ({"key_groups": 2}, ("max_load", "a/0.cpu", 3), "a has too few key_groups for any number"),
+    ({"max_parallelism": 2}, ("parallelism", "a (above its max_parallelism of 2)", 3),
+     "a has 2 tasks; needs at least 3, above its max_parallelism of 2"),
+    ({"max_load": {"memory": 0.5}}, ("max_load", "a/0.memory", 1), "the input does not drive it"),
+])  # fmt: skip
+def test_a_parallelism_that_helps(more: Any, remedy: Any, words: str) -> None:
+    operator = {"id": "a", "group": {"tasks": 2, "load": {"cpu": 6, "memory": 2}}}
+    operator |= {"max_load": {"cpu": 2}, **more}
+    case = document([{"id": "n0"}], [], operators=[operator], resources=["cpu", "memory"])
+    (first,) = why_infeasible(case, _SECONDS).relaxation
+    assert (first.rule, first.where, first.to) == remedy
+    assert words in broken(Placement(case, np.zeros(2, np.int32)))[0].where
+
+
 @pytest.mark.parametrize("unit", [1e9, 1e3, 1.0, 1e-3])
 def test_a_least_load_that_nothing_may_bring(unit: float) -> None:
     first = {"capacity": {"cpu": 6.52 * unit}, "background": {"cpu": 1.63 * unit}}

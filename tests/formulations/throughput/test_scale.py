@@ -275,6 +275,30 @@ def test_key_groups_need_more_tasks_and_bind() -> None:
     assert "count needs at least 10 tasks" in none.notes[0]
 
 
+def one_operator(**more: Any) -> Instance:
+    """Two tasks of 3 cpu and 1 memory each, on a node with room for all."""
+    operator = {"id": "a", "group": {"tasks": 2, "load": {"cpu": 6, "memory": 2}}, **more}
+    document = {"format": "streamplace.instance/1", "name": "x", "resources": ["cpu", "memory"]}
+    nodes = [{"id": "n0", "capacity": {"cpu": 80, "memory": 80}}]
+    return Instance.from_dict({**document, "nodes": nodes, "operators": [operator]})
+
+
+def test_what_no_number_of_tasks_lessens_is_infeasible() -> None:
+    found = scale(one_operator(max_load={"memory": 0.5}), 1.0)
+    assert (found.plan, found.infeasible) == (None, True)
+    assert found.notes[0].startswith("a task of a needs 1 memory, where its max_load is 0.5")
+    found = scale(one_operator(max_load={"cpu": 0}), 1.0)
+    assert found.notes == (
+        "a needs more than any number of tasks by its max_load, and one can use none",
+    )
+
+
+def test_no_node_is_added_while_one_like_it_is_empty() -> None:
+    found = scale(one_operator(max_load={"cpu": 2}, key_groups=8), 1.0)
+    assert found.plan is not None
+    assert (dict(found.parallelism), dict(found.plan.added_nodes)) == ({"a": 4}, {})
+
+
 def test_what_background_fills_alone_carries_nothing() -> None:
     document = small(2).to_dict()
     document["nodes"][0]["background"] = {"cpu": 2.0, "slot": 0.0}
