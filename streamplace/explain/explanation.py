@@ -18,7 +18,7 @@ from formulations.conflicts.remedies import (
 from formulations.conflicts.rule_instances import atoms_of
 from optim import solve
 from optim.figures.catalogue import find_objective
-from optim.figures.measures import moved_tasks, slack, slot_places, workers_restarted
+from optim.figures.measures import TOLERANCE, moved_tasks, slack, slot_places, workers_restarted
 from optim.format.html import figure, page
 from optim.format.tables import APART, SPREAD
 from optim.kernels.repair import warm_up
@@ -283,13 +283,18 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
     """Undo each move alone, and have the referee's figures say what that costs."""
     judged = objective.binding(instance)
     before = objective.measured(Placement(instance, node))
+    # what the plan breaks itself is broken by no move alone, unless it is worse without it
+    own = {(v.rule, v.where): v.amount for v in broken(Placement(judged, node))}
     found, trial = [], np.array(node, dtype=np.int32)
     for task in moved_tasks(instance, node).tolist():
         home = int(instance.tasks.node[task])
         trial[task] = home
         # the figure is of the whole instance: a rate is measured by the limits that do not bind it
         after = objective.measured(Placement(instance, trial.copy()))
-        violations = broken(Placement(judged, trial.copy()))
+        violations = [
+            v for v in broken(Placement(judged, trial.copy()))
+            if v.amount > own.get((v.rule, v.where), 0.0) * (1 + TOLERANCE)
+        ]  # fmt: skip
         rules = tuple(dict.fromkeys(violation.rule for violation in violations))
         trial[task] = node[task]
         found.append(Worth(task, home, int(node[task]), before.gain_over(after), rules))
@@ -586,7 +591,7 @@ def _print_plan(console: Console, instance: Instance, found: Explanation, *, ful
             table.add_row(*ends, worth_text(instance, objective, move))
         console.print(table)
         print_rest(console, len(found.moves) - len(moves), "move", "--full")
-    elif instance.has_current:
+    elif instance.has_current and all(v.rule != "placed" for v in found.evaluation.violations):
         console.print("no moves: the current placement stays")
     if found.binding:
         console.print("\nwhat binds", style="bold")
