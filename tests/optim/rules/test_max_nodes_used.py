@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_explained_by_it_and_by_how_much_to_raise_it() -> N
     found = why_infeasible(Instance.from_dict(made), 60.0)
     rules = {clash.rule for conflict in found.conflicts for clash in conflict}
     assert rules == {"capacity", "max_nodes_used"}
-    raised = [r for r in found.relaxation if r.rule == "max_nodes_used"]
+    raised = [r for r in (*found.relaxation, *found.remedies) if r.rule == "max_nodes_used"]
     assert [(r.by, r.to) for r in raised] == [(2.0, 4.0)]
     lines = [clash_line(Instance.from_dict(made), clash) for clash in found.conflicts[0]]
     # two tasks have no room on two nodes of 6, of which 1 is taken: 3 more on each
