@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from functools import partial
@@ -597,3 +598,27 @@ def test_no_number_of_workers_is_left_violated() -> None:
         builder = builder.task(f"t{i}", load=5, operator="o", node=f"n{i}")
     result = solve(builder.build(), "plan-search")
     assert (result.termination, result.plan) == ("infeasible", None)
+
+
+@pytest.mark.parametrize(
+    ("moves", "loads", "room", "more", "least"),
+    [
+        (1, (5, 3, 2), 9, {}, 1 / 10),  # of 6 too many the largest task takes 5
+        (1, (4, 4, 4), 9, {"copies": ["n1"]}, 0.0),  # the first one goes free of charge
+        (None, (2, 2, 2, 2), 2, {}, 2 / 8),  # no more than 6 fit
+    ],
+    ids=["moves", "copies", "room"],
+)
+def test_no_placement_has_less_than_the_bound_of_the_excess(
+    moves: int | None, loads: tuple[int, ...], room: int, more: dict[str, Any], least: float
+) -> None:
+    builder = InstanceBuilder("bound").node("n0", capacity=4).node("n1", capacity=room)
+    for i, load in enumerate(loads):
+        builder = builder.task(f"t{i}", load=load, node="n0", **({} if i else more))
+    instance = builder.limits(max_migrations=moves).build()
+    start = broken_start(instance, find_objective("migrations"))
+    assert start is not None
+    every = itertools.product(range(2), repeat=len(loads))
+    known = min(start.judged(np.array(node, dtype=np.int32))[0] for node in every)
+    assert known == pytest.approx(least)
+    assert excess_bound(instance, start.weight) == pytest.approx(least)
