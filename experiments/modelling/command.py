@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         count, 3
     )  # fmt: skip
     declare(parser, "--seconds S", "length of a trial (simulated 60, real 2)", seconds)
-    declare(parser, "--rate-step R", "tuples/s from rate to rate (1)", positive, 1.0)
-    declare(parser, "--thread-step N", "threads from one to the next (1)", count, 1)
-    last = "greatest value that is tried"
+    declare(parser, "--rate-step R", "step of the rate, in tuples/s (1)", positive, 1.0)
+    declare(parser, "--thread-step N", "step of the number of threads (1)", count, 1)
+    last = "largest value to try"
     declare(parser, "--max-threads N", last, count, 100)
     declare(parser, "--max-rate R", last, positive, 1e6)
     declare(parser, "--seed N", "of simulated trials (0)", whole, 0)

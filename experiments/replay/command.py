@@ -38,9 +38,8 @@ examples:
   streamplace replay --day -o build/day --policy albic:pairs_per_round=3 --policy static \\
     --scaling utilisation --serialise 0.1 --deserialise 0.1
   streamplace replay build/trace -o build/real --policy albic --policy cola --placement worst
-  streamplace replay --day --day-option nodes=10 --day-option periods=24 -o build/small
 
-The same command takes an interrupted replay up again; further policies may be added to it.
+The same command continues an interrupted replay; further policies may be added to it.
 docs/replay.md describes policies, scaling rules, costs and columns."""
 
 
@@ -67,12 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     declare(parser, "--periods N", "replay only the first N periods", count)
     declare(
-        parser, "--placement P", "where a trace's key groups are at first: round-robin, worst, or "
-        "a method (default: as its description says)"
+        parser, "--placement P", "first placement of a trace: round-robin, worst, or a method "
+        "(default: its description's)"
     )  # fmt: skip
     declare(
-        parser, "--bottleneck", "balance the resource that is used most in the first period "
-        "(ALBIC, section 3), not the first one of the recording"
+        parser, "--bottleneck", "balance the most used resource of the first period (ALBIC, "
+        "section 3), not the first one"
     )  # fmt: skip
     budget = parser.add_argument_group("budget a period, in place of the recording's")
     for rule in BUDGETS:
@@ -80,22 +79,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             rule.weight_column, ("A", amount, f"their {rule.weight_column}")
         )
         declare(budget, f"--{rule.name.replace('_', '-')} {metavar}", words, kind)
-    costs = parser.add_argument_group("costs, in units of the first resource")
+    costs = parser.add_argument_group("costs, in units of the first resource; default 0")
     for name, text in (
-        ("--serialise", "load per unit of rate on the node that sends it to another"),
-        ("--deserialise", "load per unit of rate on the node that receives it"),
-        ("--migration-load", "load per unit of migration cost on both nodes of a move"),
+        ("--serialise", "load of a sender per unit of rate"),
+        ("--deserialise", "load of a receiver per unit of rate"),
+        ("--migration-load", "load of both nodes per unit of migration cost"),
     ):
-        costs.add_argument(name, metavar="F", type=amount, default=0.0, help=f"{text}; default 0")
+        costs.add_argument(name, metavar="F", type=amount, default=0.0, help=text)
     declare(
-        parser, "--scaling RULE", "none (default), utilisation, or module:factory of your own",
+        parser, "--scaling RULE", "none (default), utilisation, or module:factory",
         default="none"
     )  # fmt: skip
     add_option(parser, "a parameter of the rule, such as upper=0.8", "--scaling-option")
     guard = parser.add_argument_group("what is carried out, as `watch` has it; default all")
     declare(guard, "--gain SHARE", "least improvement", growth)
     declare(guard, "--cool-down S", "from change to change", delay)
-    declare(guard, "--confirm N", "periods that want a change", count)
+    declare(guard, "--confirm N", "periods in a row that must ask for a change", count)
     declare(parser, "--time-limit S", "seconds for each plan; default none", seconds)
     declare(parser, "--seed N", "default 0", whole, 0)
     add_json(parser)

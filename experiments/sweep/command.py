@@ -25,7 +25,7 @@ examples:
   streamplace sweep big.toml -o results --master spark://host:7077
   streamplace sweep big.toml -o results --retry-failed
 
-The same command takes an interrupted sweep up again, and does what is new in an extended one.
+The same command continues an interrupted sweep, and does the new runs of an extended one.
 A run that fails is a row like any other. docs/sweeps.md describes the file."""
 
 
@@ -38,14 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="local[*]",
         help="Spark master: local[N], local[*] (default), spark://HOST:PORT, yarn, k8s://…",
     )
-    declare(parser, "--retry-failed", "do runs again whose row is not ok")
+    declare(parser, "--retry-failed", "repeat the failed runs (row not ok)")
     where = parser.add_mutually_exclusive_group()
     declare(
         where, "--collect", "send rows through the driver: for clusters without a shared file "
         "system", default=None
     )  # fmt: skip
     declare(
-        where, "--no-collect", "have workers write rows (default: what is found to work)",
+        where, "--no-collect", "workers write rows (default: detected)",
         dest="collect", action="store_false"
     )  # fmt: skip
     declare(parser, "--dry-run", "check everything and count the runs, do none")

@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     declare(parser, "--append", "add the files that the trace in DIR has not read yet")
     followed = parser.add_argument_group("follow")
     declare(
-        followed, "--follow", "go on as files arrive, and write the instance of every period that "
+        followed, "--follow", "wait for files, and write the instance of every period that "
         "is over, until Ctrl-C or SIGTERM"
     )  # fmt: skip
-    declare(followed, "--once", "with --follow: take what is there and end")
+    declare(followed, "--once", "with --follow: read the present files and end")
     declare(followed, "--every S", "seconds between two looks; default 10", seconds)
     spark = parser.add_argument_group("Spark")
     spark.add_argument(

@@ -36,14 +36,14 @@ examples:
   streamplace check cluster.json
   streamplace check cluster.json.gz plan.json
 
-exit codes: 0 sound, and the plan (if given) feasible; 2 invalid input; 3 no plan can exist;
+exit codes: 0 valid, and the plan (if given) feasible; 2 invalid input; 3 no plan can exist;
 4 the plan, or without one the current placement, breaks a rule"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    declare(parser, "PLAN", "a plan to judge", nargs="?")
+    declare(parser, "PLAN", "a plan to check", nargs="?")
     add_ignore(parser)
     add_json(parser)
 

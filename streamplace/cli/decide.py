@@ -48,7 +48,7 @@ More: docs/loop.md"""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     declare(parser, "INSTANCE", "what runs, with its loads; - is standard input")
-    declare(parser, "--state FILE", "what the policy remembers; made if absent", required=True)
+    declare(parser, "--state FILE", "state of the policy; created if absent", required=True)
     add_policy(parser.add_argument_group("policy"))
     declare(parser, "--now S", "current time in seconds; default the clock's", amount)
     declare(parser, "--dry-run", "the decision is not carried out, and the state file says so")
@@ -70,7 +70,7 @@ def add_policy(group: argparse._ArgumentGroup) -> None:
         group, "--cool-down S", "seconds from one change to the next; default 3600", delay, 3600.0
     )
     declare(
-        group, "--confirm N", "looks in a row that want a change before it is made; default 1",
+        group, "--confirm N", "looks in a row that must ask for a change; default 1",
         count, 1
     )  # fmt: skip
     declare(group, "--time-limit S", "seconds for each plan; default 30", seconds, 30.0)

@@ -61,9 +61,9 @@ exit codes: 0 there is a plan, and it is explained; 2 invalid input; 3 infeasibl
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    declare(parser, "PLAN", "a plan; solved for if left out", nargs="?")
+    declare(parser, "PLAN", "a plan; default: one is computed", nargs="?")
     declare(parser, "--method M", "solve by this method where no plan is given")
-    declare(parser, "--objective NAME", "what moves are judged by")
+    declare(parser, "--objective NAME", "figure that measures the gain of moves")
     declare(parser, "--time-limit S", "seconds a case; default 30", seconds, 30.0)
     declare(parser, "--full", "every move and every rule that binds")
     add_ignore(parser)

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--placement FILE", "where tasks are now, in place of what the sources say: a "
         "plan, or an exported file"
     )  # fmt: skip
-    limit = "what a plan must keep, such as max_migrations=10 or max_utilisation.cpu=0.9"
+    limit = "limit of a plan, such as max_migrations=10 or max_utilisation.cpu=0.9"
     add_option(parser, limit, "--limit")
     declare(
         parser, "--link-rate RATE", "of every host's link, such as 1Gbit; short for --option "

@@ -56,7 +56,7 @@ EXPERIMENTS, STUDIES, INSTALLATION = "experiments", "studies", "installation"
 
 OWN = (
     Command("solve", "streamplace.cli.solve", "find a plan for an instance", PLACE),
-    Command("check", "streamplace.cli.check", "validate an instance, or judge a plan", PLACE),
+    Command("check", "streamplace.cli.check", "validate an instance, or check a plan", PLACE),
     Command("evaluate", "streamplace.cli.evaluate", "every figure of a plan", PLACE),
     Command("diff", "streamplace.cli.diff", "moves and figures between two placements", PLACE),
     Command("scale", "streamplace.cli.scale", "parallelism and nodes for an input rate", PLACE),
@@ -116,7 +116,7 @@ MORE_MEMORY = "give it more (ulimit -v, the memory limit of a container), or a s
 
 
 TALK = (
-    (("-q", "--quiet"), "errors alone: no progress, no notes"),
+    (("-q", "--quiet"), "errors only: no progress, no notes"),
     (("-v", "--verbose"), "log what is being done"),
     (
         ("--debug",),

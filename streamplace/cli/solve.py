@@ -90,7 +90,7 @@ NOT_KEPT = (
 
 EXAMPLES = """\
 examples:
-  streamplace solve cluster.json                     the method is chosen, and said why
+  streamplace solve cluster.json                     the method is chosen; a note says why
   streamplace solve cluster.json --method imc-milp --solver scip --time-limit 60 -o plan.json
   streamplace solve cluster.json --method balance-milp --warm-start flux --gap 0.5%
   streamplace solve cluster.json --method top-down --repair --option priority=imc

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "durations", amount
     )  # fmt: skip
     declare(parser, "--per-node K", "moves of a node at a time (1; of Kafka 5)", count)
-    declare(parser, "--no-parking", "no task may wait on a third node")
+    declare(parser, "--no-parking", "no task may move by way of a third node")
     declare(
         parser, "--rollback K", "the way back to the present placement after the first K batches",
         int

@@ -19,8 +19,8 @@ EXAMPLES = """\
 examples:
   streamplace storm plugin -o streamplace-storm.jar
 
-The jar goes into lib/ (or extlib-daemon/) of each Nimbus; topologies and supervisors stay as they
-are. docs/storm.md says what it does and what it leaves to Storm."""
+The jar goes into lib/ (or extlib-daemon/) of each Nimbus; topologies and supervisors do not
+change. docs/storm.md says what it does and what it leaves to Storm."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

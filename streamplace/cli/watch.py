@@ -64,7 +64,7 @@ def add_watch(group: argparse._ArgumentGroup) -> None:
     add_policy(group)
     declare(group, "--method NAME", "short for --policy NAME")
     declare(
-        group, "--limit K=V", "what a plan must keep, such as max_migrations=10; may be given "
+        group, "--limit K=V", "limit of a plan, such as max_migrations=10; may be given "
         "again", assignment, [], action="append"
     )  # fmt: skip
     declare(

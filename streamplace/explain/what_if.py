@@ -36,11 +36,11 @@ _SECONDS = 2.0
 """For placing the tasks of a failed node anew."""
 _SHOWN = 5
 _HELP = {
-    "add-node": ("like=NODE [count=N]", "nodes like one that there is"),
-    "drop-node": ("NODE", "a node that has to be emptied"),
+    "add-node": ("like=NODE [count=N]", "add nodes like an existing one"),
+    "drop-node": ("NODE", "a node that must be emptied"),
     "fail-node": ("NODE", "a node that fails: its tasks start elsewhere"),
-    "scale-load": ("OPERATOR=X", "input-driven loads of the operator times X"),
-    "scale-rate": ("X", "all input, and loads and traffic with it, times X"),
+    "scale-load": ("OPERATOR=X", "multiply the rate-driven loads of the operator"),
+    "scale-rate": ("X", "multiply all rate-driven loads and all traffic"),
     "budget": ("N", "at most N moves"),
 }
 
@@ -57,7 +57,7 @@ def add_what_if(parser: argparse.ArgumentParser, *, replace: bool = False) -> No
         )  # fmt: skip
     if replace:
         declare(
-            group, "--replace", "place the tasks of a failed node anew, the others stay (default); "
+            group, "--replace", "place the tasks of a failed node again, others stay (default); "
             "with --no-replace they stay unplaced, and figures of the whole job unknown",
             default=True, action=argparse.BooleanOptionalAction
         )  # fmt: skip

@@ -31,7 +31,7 @@ examples:
 
 `place` takes an instance as the format's dictionary and returns {task: node}, or yields better and
 better ones; a command reads the instance from its standard input and writes {task: node}, or plans,
-one a line, on its output. The referee judges what comes back.
+one a line, on its output. The referee evaluates every plan.
 
 exit codes: 0 every plan is feasible; 2 invalid input; 4 a plan is missing, or breaks a rule;
 130 interrupted: what was done is stored"""
@@ -70,7 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="every case, also those that need external files"
     )
-    parser.add_argument("--list", action="store_true", help="show what is known, and run nothing")
+    parser.add_argument(
+        "--list", action="store_true", help="list the cases, or rows of --peers; run nothing"
+    )
     parser.add_argument(
         "--instances", metavar="FOLDER", type=Path,
         help="write the instances there, as CASE.json, and run nothing",

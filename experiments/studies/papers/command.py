@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--claims",
         action="store_true",
-        help="judge the claims of the papers, or of the paper NAME, from the stored tables",
+        help="assess the claims of the papers, or of the paper NAME, from the stored tables",
     )
     which.add_argument(
         "--tables",
@@ -79,14 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     then = group.add_mutually_exclusive_group()
     then.add_argument(
-        "--check", action="store_true", help="end 1 where a committed verdict no longer holds"
+        "--check", action="store_true", help="exit 1 if a committed verdict does not hold"
     )
     then.add_argument("--write", action="store_true", help="write the verdicts to be committed")
     group.add_argument(
         "--from",
         dest="tables_from",
         metavar="DIR",
-        help="judge from the tables in DIR, as `--tables --reduced -o DIR` leaves them; "
+        help="assess from the tables in DIR, as `--tables --reduced -o DIR` leaves them; "
         "from the stored ones where DIR has none",
     )
 

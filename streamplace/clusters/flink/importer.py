@@ -15,12 +15,12 @@ from streamplace.present.numbers import listed
 OPTIONS = (
     Option("job", "str", "", "only the job with this name or id; default all running"),
     Option(
-        "place", "str", "subtasks", "subtasks: each vertex by itself, as export flink has it run; "
+        "place", "str", "subtasks", "subtasks: each vertex by itself, as export flink runs it; "
         "slots: those of the job's own sharing groups", choices=("subtasks", "slots"),
     ),
     Option(
         "slots", "str", "auto", "sharing: a slot takes a subtask of every vertex of its group; "
-        "single: one subtask; auto decides by use; free: they bind nothing",
+        "single: one subtask; auto: by the slots in use; free: no limit",
         choices=("auto", "sharing", "single", "free"),
     ),
     Option(
@@ -29,17 +29,17 @@ OPTIONS = (
         choices=("auto", "mean", "measured"),
     ),
     Option(
-        "cpu", "str", "busy", "busy: the share of time a subtask is busy; process: its part, by "
-        "that, of what the process of its task manager computes", choices=("busy", "process"),
+        "cpu", "str", "busy", "busy: the share of time a subtask is busy; process: its part, in "
+        "proportion, of the CPU time of its task manager's process", choices=("busy", "process"),
     ),
     Option(
-        "standing", "float", 0.0, "cores that the process of a task manager takes while nothing "
-        "flows: background of its node, and no subtask's", minimum=0, maximum=1e6,
+        "standing", "float", 0.0, "cores that the process of a task manager uses without input: "
+        "background of its node", minimum=0, maximum=1e6,
     ),
     Option(
-        "cores", "str", "auto", "configured: what a task manager is set up with; hardware: its "
-        "part of what its machine has; auto: configured, but no more on a host than its machine "
-        "has", choices=("auto", "configured", "hardware"),
+        "cores", "str", "auto", "configured: of the task manager; hardware: its part of the "
+        "cores of its machine; auto: configured, or hardware if the machine has less",
+        choices=("auto", "configured", "hardware"),
     ),
     Option("link_rate", "str", "", "of every host, each way, such as 1Gbit or 40MB/s"),
     Option("hosts", "str", "", "a JSON file: host or task manager to link, cores, rack"),
@@ -47,7 +47,7 @@ OPTIONS = (
         "interval", "float", None, "seconds between two readings of rates; default what the "
         "cluster is set to", minimum=0, maximum=3600,
     ),
-    Option("idle", "bool", False, "take a job through which nothing flows"),
+    Option("idle", "bool", False, "import a job without flow, too"),
     *COSTS,
 )  # fmt: skip
 

@@ -412,10 +412,10 @@ EXPORTER = Exporter(
     summary="kafka-reassign-partitions JSON, the file that takes it back, leaders to elect, parts",
     options=(
         Option(
-            "batches", "int", None, "numbered parts beside the file; 0 for as few as let no broker "
-            f"copy more than {_AT_A_TIME} partitions at a time", minimum=0, maximum=100_000,
+            "batches", "int", None, "numbered parts beside the file; 0: as few as possible if a "
+            f"broker copies at most {_AT_A_TIME} partitions at a time", minimum=0, maximum=100_000,
         ),
-        Option("throttle", "float", 50e6, "bytes/s that the advice reckons with", minimum=1.0),
+        Option("throttle", "float", 50e6, "bytes/s, for the reported time", minimum=1.0),
     ),
     write=write,
     read_back=read_back,

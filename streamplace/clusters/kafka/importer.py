@@ -43,10 +43,12 @@ TOPICS, LOGS, BROKERS = "topics.txt", "log-dirs.json", "brokers.json"
 ENDPOINTS, RATES, CURRENT = "endpoints.txt", "rates.csv", "current.txt"
 UNITS = {"disk": "bytes", "nw_in": "bytes/s", "nw_out": "bytes/s", "cpu": "percent"}
 OPERATION = (
-    Option("mode", "str", "rebalance", "what is to be done", choices=MODES),
-    Option("brokers", "str", None, "those to add, remove or demote: 3,4"),
-    Option("factor", "int", None, "replicas a partition is to have", minimum=1, maximum=1000),
-    Option("topics", "str", None, "the only ones that are touched: orders,clicks"),
+    Option("mode", "str", "rebalance", "the operation", choices=MODES),
+    Option("brokers", "str", None, "brokers to add, remove or demote: 3,4"),
+    Option(
+        "factor", "int", None, "planned number of replicas of a partition", minimum=1, maximum=1000
+    ),
+    Option("topics", "str", None, "plan only these topics: orders,clicks"),
 )
 
 

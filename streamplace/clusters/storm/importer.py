@@ -59,7 +59,11 @@ OPTIONS = (
         choices=("host", "supervisor"),
     ),
     Option(
-        "seconds", "float", None, "what the counts stand for, where no document says", minimum=1e-3
+        "seconds",
+        "float",
+        None,
+        "time that the counts cover, if no page has it, in seconds",
+        minimum=1e-3,
     ),
     *COSTS,
 )
