@@ -401,7 +401,7 @@ class _Writer(RowWriter):
         used = [r for r in range(instance.num_resources) if self._of_resource(r)]
         self.loads = list(enumerate(used, start=1))
         columns = [np.ones(instance.num_tasks), *(instance.tasks.load[:, r] for r in used)]
-        paid = [b for b in budgets(instance) if len(self.held(b.name)[0])]
+        paid = [b for b in budgets(instance) if len(self.held_budget(b))]
         self.weights = [*columns, *(budget.weight for budget in paid)]
         self.paid = list(enumerate(paid, start=len(columns)))
         self._group()
@@ -572,7 +572,7 @@ class _Writer(RowWriter):
             block = self.model.add_rows(
                 budget.name, least, np.inf, 0, self.stay[q], 1.0, num_rows=1
             )
-            self.made.own(block, self.held(budget.name)[0])
+            self.made.own(block, self.held_budget(budget))
         ids, at = self.held_of(Form.INFLOW)
         moving, limits = np.unique(self.pair_group), inflow_limits(self.instance)
         if len(ids) and len(moving) and limits is not None:

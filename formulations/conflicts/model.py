@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
+    from optim.rules.budget import Budget
     from optim.solvers.linear_model import RowBlock
 
 
@@ -130,6 +131,11 @@ class RowWriter(ABC):
         some = self.atoms.of(rule, resource)
         some = some[self.kept[some]]
         return some, self.atoms.index[some]
+
+    def held_budget(self, budget: Budget) -> Ids:
+        """Return the number of the rule instance of a budget, if that holds."""
+        ids, entry = self.held(budget.name)
+        return ids[entry == budget.entry]
 
     def held_of(self, form: Form) -> tuple[Ids, Ids]:
         """Return number and index of the rule instances of a form that hold."""
@@ -340,7 +346,7 @@ class _Writer(RowWriter):
         task, node = np.divmod(np.arange(self.x.size), instance.num_nodes)
         pays = rules.pays(task, node)
         for budget in budgets(instance):
-            ids, _ = self.held(budget.name)
+            ids = self.held_budget(budget)
             if len(ids):
                 bound = budget.limit + float(proof_slack(float(budget.limit)))
                 paid = budget.weight[task[pays]]

@@ -331,7 +331,10 @@ def with_bounded_costs(instance: Instance) -> Instance:
 
 def _bounded(instance: Instance, rule: Rule) -> Instance:
     """Bound the column of the table of tasks that a budget is of."""
-    tasks, budget = instance.tasks, rule.budget(instance)
+    tasks, found = instance.tasks, list(rule.budgets(instance))
+    if len(found) > 1:  # each is of tasks of its own
+        return instance
+    budget = found[0] if found else None
     limit = None if budget is None else budget.limit
     cost = tasks.migration_cost if budget is None else budget.weight
     placed = tasks.node >= 0

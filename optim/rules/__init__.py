@@ -158,8 +158,7 @@ def limits_set(instance: Instance) -> dict[str, str]:
 
 def budgets(instance: Instance) -> list[Budget]:
     """Return the budgets over moves that an instance sets."""
-    found = (rule.budget(instance) for rule in BUDGETS)
-    return [budget for budget in found if budget is not None]
+    return [budget for rule in BUDGETS for budget in rule.budgets(instance)]
 
 
 def used_up(placement: Placement, task: int) -> str | None:
@@ -278,7 +277,7 @@ def total_of(instance: Instance, rule: str, resource: int = 0) -> float:
         total = instance.total_traffic + float(instance.links.background.sum())
     else:
         spent = (budget for budget in budgets(instance) if budget.name == rule)
-        total = next((float(b.weight.sum()) for b in spent), float(instance.num_tasks))
+        total = max((float(b.weight.sum()) for b in spent), default=float(instance.num_tasks))
     return total if total > 0 else 1.0
 
 

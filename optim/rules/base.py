@@ -212,9 +212,8 @@ class Rule:
         The rule as rows that may be loosened; empty for one that a plan has to keep in any case.
     limits
         Its numbers in the file, by sort; empty for one that has none.
-    budget
-        The budget over moves that an instance sets by it; ``None`` where it sets none, and for
-        rules of other forms.
+    budgets
+        Of the form `BUDGET`: the budgets over moves that an instance sets, each with its entry.
     weight_column
         Column of the table of tasks that holds what a budget is of, in the unit of state.
     node_counts
@@ -240,7 +239,7 @@ class Rule:
     node_key: Callable[[Instance], Any] = _no_value
     rows: tuple[Rows, ...] = ()
     limits: tuple[Limit, ...] = ()
-    budget: Callable[[Instance], Budget | None] = _no_value
+    budgets: Callable[[Instance], Iterable[Budget]] = _no_items
     weight_column: str | None = None
     node_counts: Callable[[Instance], Iterable[NodeCount]] = _no_items
     inflow: Callable[[Instance], Ints | None] = _no_value

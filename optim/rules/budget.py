@@ -53,6 +53,7 @@ class Budget(NamedTuple):
     weight: Floats  # (T,) what a migration of each task takes of it.
     limit: float  # Most that all migrations together may take.
     integral: bool = False  # Whether weights are whole numbers, so that rounding decides nothing.
+    entry: int = 0  # Which of the numbers of the rule it is (`Rule.limits`), where it has several.
 
     @property
     def counts_all(self) -> bool:
@@ -71,11 +72,10 @@ def budget_rule(
         cost; none where tasks are counted.
     """
 
-    def budget(instance: Instance) -> Budget | None:
+    def budgets(instance: Instance) -> Iterator[Budget]:
         limit = getattr(instance.limits, name)
-        return (
-            None if limit is None else Budget(name, weight(instance), limit, weight_column is None)
-        )
+        if limit is not None:
+            yield Budget(name, weight(instance), limit, weight_column is None)
 
     def violations(placement: Placement) -> Iterator[Violation]:
         limit = getattr(placement.instance.limits, name)
@@ -87,12 +87,10 @@ def budget_rule(
 
     def proofs(instance: Instance) -> Iterator[Violation]:
         """Tasks that have to move take more than there is."""
-        found = budget(instance)
-        if found is None:
-            return
-        spent = found.weight[forced_moves(instance)].sum()
-        if over(spent, found.limit + slack(found.limit)):
-            yield violation(name, "tasks that may not stay", spent, found.limit)
+        for found in budgets(instance):
+            spent = found.weight[forced_moves(instance)].sum()
+            if over(spent, found.limit + slack(found.limit)):
+                yield violation(name, "tasks that may not stay", spent, found.limit)
 
     def task_key(instance: Instance) -> Floats:
         return np.column_stack([by_home(instance), weight(instance)])
@@ -105,7 +103,7 @@ def budget_rule(
         repairable=True,
         task_key=task_key,
         node_key=known_as_home,
-        budget=budget,
+        budgets=budgets,
         weight_column=weight_column,
     )
 
