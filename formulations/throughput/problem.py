@@ -191,7 +191,7 @@ def list_patterns(  # type: ignore[no-untyped-def]
             count[depth] = -1
             continue
         leaves, enters = out[groups] - inside[groups], into[groups] - inside[groups]
-        if min(leaves, enters) < 1e-3 * (out[groups] + into[groups]):
+        if leaves < 1e-3 * out[groups] or enters < 1e-3 * into[groups]:
             # large sums that cancel leave their rounding behind: added up without differences
             leaves, enters = 0.0, 0.0
             for g in range(groups):
