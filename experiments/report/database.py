@@ -77,11 +77,14 @@ def ask_columns(con: DuckDBPyConnection, text: str, **args: Any) -> Columns:
 
 
 def _filled(column: Any) -> NDArray[Any]:
-    if not isinstance(column, np.ma.MaskedArray):
-        return np.asarray(column)
     texts = column.dtype.kind == "O"
-    known = column if texts else column.astype(float)
-    return np.asarray(np.ma.filled(known, None if texts else np.nan))
+    if isinstance(column, np.ma.MaskedArray):
+        column = np.ma.filled(*(column, None) if texts else (column.astype(float), np.nan))
+    found = np.asarray(column)
+    if texts:  # a few that stand in many rows: one object each
+        known: dict[Any, Any] = {}
+        found[:] = [known.setdefault(text, text) for text in found.tolist()]
+    return found
 
 
 def values_of(con: DuckDBPyConnection, enum: str) -> list[str]:
@@ -307,7 +310,7 @@ def _joined(texts: Sequence[str]) -> str:
 UNSUITABLE = "^(unsuitable|UnsuitableMethod): "
 """How the error of a run begins whose method said that it does not suit the instance."""
 
-_RUNS = """
+_NAMED = """
 WITH contents AS (
   SELECT instance_sha256, coalesce(max(instance_content), instance_sha256) AS content
   FROM sweep_rows GROUP BY instance_sha256
@@ -315,20 +318,38 @@ WITH contents AS (
   SELECT method_label, count(DISTINCT coalesce(solver, factors['solver'])) AS num_solvers
   FROM sweep_rows GROUP BY method_label
 ), ready AS (
-  SELECT *, coalesce(solver, factors['solver']) AS used_solver,
+  SELECT *, sweep_rows.rowid AS line, coalesce(solver, factors['solver']) AS used_solver,
     array_to_string(list_sort(ignored), ', ') AS limits
   FROM sweep_rows JOIN contents USING (instance_sha256) JOIN solvers USING (method_label)
+)
+SELECT line, run_key, concat(content, CASE WHEN limits <> '' THEN ' without ' || limits END)
+  AS problem, {contestant} AS contestant
+FROM ready
+"""
+"""Which problem and contestant each row of ``sweep_rows`` is of."""
+
+_PLACED = """
+SELECT line, CAST(problem AS problem_name) AS problem,
+  CAST(contestant AS contestant_name) AS contestant, row_number() OVER (ORDER BY run_key) AS place,
+  count(*) OVER (PARTITION BY contestant, problem) = 1 AS alone
+FROM named
+"""
+
+_RUNS = """
+WITH of_problem AS (
+  SELECT problem, struct_pack({sizes}) AS sizes
+  FROM sweep_rows r JOIN placed ON placed.line = r.rowid GROUP BY problem
 )
 SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
   method, family, kind, coalesce(seed, 0) AS seed,
   host, versions, started_at, outcome, error, exit_code, termination, feasible, repaired,
-  objective_name, sense, bound_of, trace, coalesce(limits, '') AS ignored,
+  objective_name, sense, bound_of, trace,
+  coalesce(array_to_string(list_sort(ignored), ', '), '') AS ignored,
   finite(objective) AS objective, finite(bound) AS bound,
   finite(certified_bound) AS certified_bound, bound_by AS said_by,
   drained, {figures},
   coalesce(finite(time_build), 0) + finite(time_solve) AS seconds,
-  concat(content, CASE WHEN limits <> '' THEN ' without ' || limits END) AS problem,
-  {contestant} AS contestant,
+  problem, contestant,
   CASE
     WHEN outcome = 'error' AND regexp_matches(error, '{unsuitable}') THEN 'not applicable'
     WHEN outcome IN ('crash', 'timeout', 'memory') THEN outcome
@@ -339,8 +360,9 @@ SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
     WHEN feasible THEN 'plan'
     WHEN NOT feasible THEN 'refused plan'
     WHEN termination = 'infeasible' THEN 'proven infeasible'
-    ELSE 'no plan' END AS verdict
-FROM ready
+    ELSE 'no plan' END AS verdict,
+  sizes, place, alone
+FROM sweep_rows r JOIN placed ON placed.line = r.rowid JOIN of_problem USING (problem)
 """
 
 _GRADED = {
@@ -429,34 +451,25 @@ def define_views(con: DuckDBPyConnection) -> Labels:
     for macro in MACROS:
         con.execute(f"CREATE OR REPLACE MACRO {macro}")
     of_case, settings = sort_factors(con)
-    text = _RUNS.format(
-        contestant=contestant_expression(settings),
-        unsuitable=UNSUITABLE,
-        figures=", ".join(f"finite({name}) AS {name}" for name in MEASURES),
+    con.execute(
+        f"CREATE TABLE named AS {_NAMED.format(contestant=contestant_expression(settings))}"
     )
-    con.execute(f"CREATE TABLE runs_read AS {text}")
-    con.execute("DROP TABLE sweep_rows")
     # as numbers, in the order of their texts: what is grouped and joined by all the time
     for name in ("problem", "contestant"):
         con.execute(
-            f"CREATE TYPE {name}_name AS ENUM (SELECT DISTINCT {name} FROM runs_read ORDER BY 1)"
+            f"CREATE TYPE {name}_name AS ENUM (SELECT DISTINCT {name} FROM named ORDER BY 1)"
         )
-    # an instance has its sizes whatever became of a run, and whichever version wrote the row
-    sizes = ", ".join(f"{name} := max({name})" for name in SIZES)
-    con.execute(
-        f"CREATE TABLE runs AS WITH of_problem AS (SELECT problem, struct_pack({sizes}) AS sizes "
-        f"FROM (SELECT CAST(problem AS problem_name) AS problem, {', '.join(SIZES)} "
-        "FROM runs_read) GROUP BY problem), "
-        "places AS (SELECT rowid AS line, row_number() OVER (ORDER BY run_key) AS place, "
-        "count(*) OVER (PARTITION BY contestant, problem) = 1 AS alone "
-        "FROM (SELECT rowid, run_key, CAST(problem AS problem_name) AS problem, "
-        "CAST(contestant AS contestant_name) AS contestant FROM runs_read)) "
-        "SELECT r.* REPLACE (CAST(r.problem AS problem_name) AS problem, "
-        "CAST(contestant AS contestant_name) AS contestant), sizes, place, alone "
-        "FROM runs_read r JOIN places ON places.line = r.rowid "
-        "JOIN of_problem ON of_problem.problem = CAST(r.problem AS problem_name)"
+    con.execute(f"CREATE TABLE placed AS {_PLACED}")
+    con.execute("DROP TABLE named")
+    text = _RUNS.format(
+        unsuitable=UNSUITABLE,
+        figures=", ".join(f"finite({name}) AS {name}" for name in MEASURES),
+        # an instance has its sizes whatever became of a run, and whichever version wrote the row
+        sizes=", ".join(f"{name} := max(finite({name}))" for name in SIZES),
     )
-    con.execute("DROP TABLE runs_read")
+    con.execute(f"CREATE TABLE runs AS {text}")
+    for name in ("sweep_rows", "placed"):
+        con.execute(f"DROP TABLE {name}")
     labels = read_labels(con, of_case)
     con.execute("ALTER TABLE runs DROP COLUMN factors")  # the widest, and asked for names only
     return labels
