@@ -7,12 +7,14 @@ Cross references (an id that must exist elsewhere) are checked in `optim.format.
 from __future__ import annotations
 
 import json
+import sys
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar, cast
 
 import jiter
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -34,6 +36,7 @@ INSTANCE_FORMAT = "streamplace.instance/1"
 MAX_TASKS = 20_000_000
 MAX_NODES = 1_000_000
 MAX_NUMBER = 1e15
+MIN_NUMBER = sys.float_info.min  # Least positive number of full precision: 2.2e-308.
 
 
 def _whole(value: Any) -> Any:
@@ -41,11 +44,20 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _of_full_precision(value: float) -> float:
+    """Refuse a subnormal number: products and quotients of such ones are off by any factor."""
+    if 0 < value < MIN_NUMBER:
+        reason = "is too small for a floating-point number of full precision"
+        raise Fault(reason, "write 0, or choose another unit")
+    return value
+
+
 Whole = BeforeValidator(_whole)
 Identifier = Annotated[str, Field(min_length=1, max_length=1000)]
 Text = Annotated[str, Field(max_length=100_000)]
-Amount = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
+Precise = AfterValidator(_of_full_precision)
+Amount = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False), Precise]
+Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False), Precise]
 Amounts = dict[Identifier, Amount]
 Labels = dict[Identifier, Text]
 Count = Annotated[int, Field(ge=0, le=MAX_TASKS), Whole]

@@ -49,6 +49,12 @@ def problems_of(value: Any) -> str:
         ('{@,"nodes":[{"id":"n","capacity":{"cpu":"1.5"}}]}', "number, not a text"),
         ('{@,"nodes":[{"id":"n","capacity":{"cpu":true}}]}', "number, not true/false"),
         ('{@,"nodes":[{"id":"n","weight":0}]}', "nodes[0].weight: 0"),
+        (
+            '{@,"nodes":[{"id":"n","capacity":{"cpu":5e-324}}]}',
+            "nodes[0].capacity.cpu: 5e-324 is too small for a floating-point number of full "
+            "precision (write 0, or choose another unit)",
+        ),
+        ('{@,"nodes":[{"id":"n","weight":2.2e-308}]}', "nodes[0].weight: 2.2e-308 is too small"),
         ('{@,"nodes":[{"id":"n","slots":1.5}]}', "nodes[0].slots: 1.5"),
         ('{@,"nodes":[{"id":"n","slots":1.5}]}', "must be a whole number"),
         ('{@,"input_rate":1%s}' % ("0" * 400), "is too large a number"),
