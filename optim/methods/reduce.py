@@ -414,6 +414,7 @@ _DIGITS = 14
 _OF_STATE = tuple(rule.name for rule in BUDGETS if rule.weight_column is not None)
 _OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
 _FARTHEST = 1e100  # units that a number may have: it and its square are below the end of doubles
+_LITTLE = 1e-5  # Share of a capacity beside its background that rounding to 14 digits changes.
 _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
 
 
@@ -444,13 +445,35 @@ def scale_of(instance: Instance) -> Scale:
     rates = np.concatenate([flows.rate, several])
     loads = zip(instance.totals.tolist(), instance.tasks.load.T, strict=True)
     load, rate, cost_unit = _least_units(instance)
+    load = np.maximum([_power(_typical(total, each) / nodes) / 10.0 for total, each in loads], load)
+    rate = max(_power(_typical(instance.total_traffic, rates) / tasks), rate)
+    of_nodes, of_links = _cancelled(instance)
     return Scale(
-        load=np.maximum(
-            [_power(_typical(total, each) / nodes) / 10.0 for total, each in loads], load
-        ),
-        rate=max(_power(_typical(instance.total_traffic, rates) / tasks), rate),
+        load=np.where(of_nodes.any(axis=0), _power_of_two(load), load),
+        rate=float(_power_of_two(rate)) if of_links.any() else rate,
         cost=max(_power(_typical(float(cost.sum()), cost) / tasks), cost_unit),
     )
+
+
+def _cancelled(instance: Instance) -> tuple[Bools, Bools]:
+    """(N, R) and (L,): whether what may be used beside the background loses digits by rounding.
+
+    Capacity and background are then divided by a power of two and not rounded: their difference,
+    which the sustainable rate is of, stays what it is in the file.
+    """
+    links, limits = instance.links, instance.limits
+    most = instance.nodes.capacity * limits.max_utilisation
+    on_links = links.capacity * limits.max_link_utilisation
+    left, on_links_left = instance.headroom, on_links - links.background
+    return (
+        (left > 0) & (left < _LITTLE * most),
+        (on_links_left > 0) & (on_links_left < _LITTLE * on_links),
+    )
+
+
+def _power_of_two(unit: Any) -> Any:
+    """Return the power of two next to a unit, by which numbers divide without rounding."""
+    return 2.0 ** np.rint(np.log2(unit))
 
 
 def _least_units(instance: Instance) -> tuple[Floats, float, float]:
@@ -509,11 +532,12 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
     }
     if instance.tasks.limited:
         of_tasks["max_load"] = canonical(instance.tasks.max_load, load)
+    of_nodes, of_links = _cancelled(instance)
     changed = replace(
         instance,
-        nodes=_with_scaled(instance.nodes, _OF_NODES, load),
+        nodes=_with_scaled(instance.nodes, _OF_NODES, load, of_nodes),
         tasks=replace(instance.tasks, **of_tasks),
-        links=_with_scaled(instance.links, _OF_LINKS, scale.rate),
+        links=_with_scaled(instance.links, _OF_LINKS, scale.rate, of_links),
         crossing_cost=canonical(instance.crossing_cost, load / scale.rate),
         streams=tuple(
             stream._replace(rate=rate) for stream, rate in zip(instance.streams, rates, strict=True)
@@ -529,15 +553,20 @@ _OF_NODES, _OF_LINKS = (
 )  # fmt: skip
 
 
-def _with_scaled(table: Any, names: tuple[str, ...], unit: Any) -> Any:
-    return replace(table, **{name: canonical(getattr(table, name), unit) for name in names})
+def _with_scaled(table: Any, names: tuple[str, ...], unit: Any, exact: Any = False) -> Any:
+    """Scale columns; what is to be `exact` is divided and not rounded."""
+    old = {name: getattr(table, name) for name in names}
+    new = {name: canonical(values, unit) for name, values in old.items()}
+    if np.any(exact):
+        new = {name: np.where(exact, old[name] / unit, new[name]) for name in names}
+    return replace(table, **new)
 
 
 def canonical(values: Any, unit: Any) -> Any:
-    """Divide by powers of ten and round to 14 digits.
+    """Divide by units and round to 14 digits.
 
     `values`: numbers of any shape, not negative; ``inf`` and ``nan`` stay.
-    `unit`: a power of ten, or one for each column.
+    `unit`: a power of ten (of two: `_cancelled`), or one for each column.
     """
     with np.errstate(over="ignore"):  # what becomes inf is no limit
         some = np.asarray(values, dtype=np.float64) / unit

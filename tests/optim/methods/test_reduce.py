@@ -180,3 +180,25 @@ def test_an_instance_is_put_in_its_own_units_once() -> None:
     again, unit = in_own_units(seen)  # it is in them already, and keeps no copy of itself
     assert again is seen
     assert unit.load.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("of_link", [False, True], ids=["node", "link"])
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 70.0])
+@pytest.mark.parametrize("method", ["throughput-milp", "throughput-exact", "imc-brute"])
+def test_a_little_beside_much_background_is_not_rounded(
+    method: str, unit: float, of_link: bool
+) -> None:
+    much, room = 1e13 * unit, 11.1 * unit
+    full: dict[str, Any] = {"capacity": much + room, "background": much}
+    of_node = {"capacity": 1e3 * unit} if of_link else full
+    on_nodes = {name: {"cpu": amount} for name, amount in of_node.items()}
+    case = made(
+        [{"id": f"t{i}", "load": {"cpu": 5.55 * unit}, "allowed": [f"n{i % 2}"]} for i in range(4)],
+        [{"id": f"n{i}", **on_nodes} for i in range(2)],
+        traffic=[["t0", "t1", 11.1 * unit]],
+        links=[{"id": "l", "nodes": ["n0"], **full}] if of_link else [],
+    )
+    result = solve(case, method, objective="sustainable_rate")
+    assert result.termination == "optimal"
+    left = full["capacity"] - much  # what doubles leave of the room
+    assert result.bound == pytest.approx(left / (11.1 * unit), rel=1e-9)
