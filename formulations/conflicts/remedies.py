@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.conflicts.conflict import Clash, available, is_least, place_of, told
+from formulations.conflicts.conflict import Clash, available, is_least, place_of, places, told
 from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.excess import is_whole, least_raise, raised
 from formulations.conflicts.rule_instances import atoms_of
@@ -19,6 +19,7 @@ from optim.format.parallelism import bounds_of
 from optim.format.tables import SPREAD
 from optim.rules import LIMITS, rules_of
 from optim.rules.base import OF_MOVES, Violation, never
+from optim.rules.budget import most_inflow
 from optim.rules.capacity import above
 
 if TYPE_CHECKING:
@@ -232,6 +233,15 @@ def _remedy(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough:
         share = by / max(1, atoms.instance.num_tasks)
         return Remedy(rule, where, by, None, share, enough)
     kind, index = atoms.kinds[atoms.kind[changed[0]]], atoms.index[changed]
+    if (most := atoms.instance.limits.max_inflow) is not None and rule == "max_inflow":
+        nodes, up = atoms.instance.nodes, np.array([changes[atom] for atom in changed.tolist()])
+        to = most_inflow(atoms.instance)[index] + up
+        if (highest := float(to.max())) > most:  # the number of all nodes binds beside a node's own
+            own = nodes.max_inflow[index]
+            below = index[(own >= 0) & (own < to)]
+            where = ", ".join(["limits", *([places(atoms.instance, below)] if len(below) else [])])
+            by = highest - most
+            return Remedy(rule, where, by, highest, by / most if most else None, enough)
     if rule == "sets":
         limit, down = atoms.instance.sets.limit[index], atoms.instance.sets.rule[index[0]] == SPREAD
         was, by = float(limit.max() if down else limit.min()), max(changes.values())

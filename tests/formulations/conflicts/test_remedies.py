@@ -95,6 +95,28 @@ def test_a_limit_of_all_nodes_that_is_raised_on_one_holds_on_the_others() -> Non
     assert inflow_limits(raised(atoms, {second: 2.0})).tolist() == [0, 2, 0]
 
 
+@pytest.mark.parametrize(("every", "own", "where"), [
+    (0, 1, "limits"), (0, None, "limits"), (0, 0, "limits, n1"), (None, 0, "n1"), (2, 0, "n1"),
+])  # fmt: skip
+def test_the_limit_of_moves_onto_a_node_that_is_named_is_the_one_that_binds(
+    every: int | None, own: int | None, where: str
+) -> None:
+    """Written where the remedy says, and nowhere else, the change gives a plan."""
+
+    def case(to: float | None = None, place: str = "") -> Instance:
+        numbers = {"limits": every, "n1": own}
+        numbers |= {} if to is None else dict.fromkeys(place.split(", "), to)
+        most = {k: {"max_inflow": v} for k, v in numbers.items() if v is not None}
+        nodes = [{"id": "n0"}, {"id": "n1", **most.get("n1", {})}]
+        tasks = [{"id": "a", "node": "n0", "allowed": ["n1"]}]
+        return document(nodes, tasks, limits=most.get("limits", {}))
+
+    found = why_infeasible(case(), _SECONDS)
+    (first,) = [r for r in (*found.relaxation, *found.remedies) if r.rule == "max_inflow"]
+    assert (first.where, first.by, first.to) == (where, 1, 1)
+    assert not broken(Placement(case(first.to, first.where), np.ones(1, np.int32)))
+
+
 @pytest.mark.parametrize(("more", "remedy", "words"), [
     # 3 tasks: one of them has 3 of 8 key groups, 2.25
     ({"key_groups": 8}, ("parallelism", "a", 4), "a has 2 tasks; needs at least 4"),
