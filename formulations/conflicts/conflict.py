@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _SECONDS = 2.0
+_ROUGH = 1e-6  # Of room: what a task that just fits may be above it.
+_COUNTED = 2_000  # Tasks up to which it is said why whole ones do not fit.
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,35 @@ def told(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
         some = core[atoms.kind[core] == kind]
         by = least_raise(atoms, core, dict.fromkeys(some.tolist(), 1.0), seconds)
         missing = None if by is None else sum(by.values())
-        found.append(_clash(atoms, some, missing, few))
+        clash = _clash(atoms, some, missing, few)
+        if len(some) == len(core) == atoms.instance.num_nodes > 1 and clash.rule == "capacity":
+            clash = replace(clash, where=clash.where + _whole_tasks(atoms, some))
+        found.append(clash)
     return found
+
+
+def _whole_tasks(atoms: Atoms, some: Ids) -> str:
+    """Say why tasks do not fit into capacities of all nodes that are as large as they together.
+
+    Of the j largest tasks, node n takes at most k_n, as many of their smallest as fit: Σ_n k_n < j
+    is a proof. The largest j is named.
+    """
+    instance, r = atoms.instance, atoms.kinds[atoms.kind[some[0]]].resource
+    if instance.num_tasks > _COUNTED:
+        return ""
+    load, room = np.sort(instance.tasks.load[:, r]), instance.headroom[:, r]
+    if load.sum() > room.sum() * (1 + TOLERANCE):
+        return ""
+    for j in range(len(load), 0, -1):
+        most = np.searchsorted(np.cumsum(load[len(load) - j :]), room * (1 + _ROUGH), side="right")
+        if most.sum() < j:
+            tasks = f"{j} tasks" if j == len(load) else f"the {j} largest tasks"
+            equal = most.min() == most.max()
+            taken = f"{most.max()} a node" if equal else f"{most.sum()} on these nodes"
+            return f" ({tasks}, at most {taken})"
+    if instance.crossing_cost.any():  # traffic between nodes may be what takes the room
+        return ""
+    return " (all load is no more than that, but whole tasks leave room unused)"
 
 
 def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None) -> Clash:

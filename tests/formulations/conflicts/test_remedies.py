@@ -95,6 +95,23 @@ def test_a_limit_of_all_nodes_that_is_raised_on_one_holds_on_the_others() -> Non
     assert inflow_limits(raised(atoms, {second: 2.0})).tolist() == [0, 2, 0]
 
 
+@pytest.mark.parametrize(("loads", "rooms", "why"), [
+    ([6, 6, 6], [10, 10], " (3 tasks, at most 1 a node)"),
+    ([6, 1, 6, 6], [10, 10], " (the 3 largest tasks, at most 1 a node)"),
+    ([4, 4, 4, 4], [10, 7], " (4 tasks, at most 3 on these nodes)"),
+    ([7, 5, 4, 4], [10, 10], " (all load is no more than that, but whole tasks leave room unused)"),
+    ([7, 7, 7], [10, 10], ""),  # more than there is
+])  # fmt: skip
+@pytest.mark.parametrize("unit", [1e9, 1.0, 1e-7])
+def test_tasks_that_would_fit_but_for_their_sizes(
+    loads: list[int], rooms: list[int], why: str, unit: float
+) -> None:
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": c * unit}} for i, c in enumerate(rooms)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": load * unit}} for i, load in enumerate(loads)]
+    ((clash,),) = why_infeasible(document(nodes, tasks), _SECONDS).conflicts
+    assert clash.where == f"all nodes.cpu{why}"
+
+
 @pytest.mark.parametrize(("every", "own", "where"), [
     (0, 1, "limits"), (0, None, "limits"), (0, 0, "limits, n1"), (None, 0, "n1"), (2, 0, "n1"),
 ])  # fmt: skip
