@@ -380,9 +380,29 @@ def shift(fixed, state, t, n, sign):
         state.inside[fixed.link_of[k]] = False
 
 
+class Traffic(NamedTuple):
+    """Traffic of one operator with those that have a node."""
+
+    total: float
+    beside: NDArray[np.float64]  # (N,) of it with operators on each node.
+    behind: NDArray[np.float64]  # (L,) of it with operators behind each link.
+    links: NDArray[np.int64]  # Links behind which some of it ends.
+    full: int  # How many of these cannot carry it from outside.
+
+
+class Shares(NamedTuple):
+    """Sums over the shares of CPU and of links in use, as far as the objective takes them."""
+
+    squares: float  # Σ u² of both.
+    cpu: float
+    nodes: int  # How many nodes count.
+    of_links: float
+    links: int
+
+
 @inlined
-def holds(fixed, state, t, n, total, full, extra):
-    """Whether CPU and bandwidth hold a task on a node; `full` links need it on their own side."""
+def holds(fixed, state, t, n, traffic):
+    """Whether CPU and bandwidth hold a task on a node; full links need it on their own side."""
     fits = True
     for r in range(fixed.task_load.shape[1]):
         more = fixed.task_load[t, r]
@@ -391,37 +411,166 @@ def holds(fixed, state, t, n, total, full, extra):
     within = 0
     for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
         p = fixed.link_of[k]
-        grows = total - extra[p]
-        if grows > ROUNDING * total and state.link_load[p] + grows > fixed.link_limit[p]:
+        grows = traffic.total - traffic.behind[p]
+        if grows > ROUNDING * traffic.total and state.link_load[p] + grows > fixed.link_limit[p]:
             fits = False
-        if extra[p] > 0.0 and state.link_load[p] + extra[p] > fixed.link_limit[p]:
+        if traffic.behind[p] > 0.0 and state.link_load[p] + traffic.behind[p] > fixed.link_limit[p]:
             within += 1
-    return fits and within == full
+    return fits and within == traffic.full
 
 
 @helper
-def link_change(fixed, state, n, total, extra, touched, counted, shares):
+def link_change(fixed, state, n, traffic, shares):
     """By how much Σ (b − b̄)² of the links' shares in use grows with a task on a node.
 
-    Its traffic `total`, of which `extra` ends behind each of the `touched` links, comes to the
-    node's own links from outside and leaves the others; `shares` is the sum over `counted` links.
+    Its traffic comes to the node's own links from outside and leaves the others behind which some
+    of it ends.
     """
     squares, more = 0.0, 0.0
     for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
         p = fixed.link_of[k]
         state.inside[p] = True
         if 0.0 < fixed.link_capacity[p] < np.inf:
-            a = (total - extra[p]) / fixed.link_capacity[p]
+            a = (traffic.total - traffic.behind[p]) / fixed.link_capacity[p]
             squares += (2.0 * state.link_load[p] / fixed.link_capacity[p] + a) * a
             more += a
-    for p in touched:
+    for p in traffic.links:
         if not state.inside[p] and 0.0 < fixed.link_capacity[p] < np.inf:
-            a = extra[p] / fixed.link_capacity[p]
+            a = traffic.behind[p] / fixed.link_capacity[p]
             squares += (2.0 * state.link_load[p] / fixed.link_capacity[p] + a) * a
             more += a
     for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
         state.inside[fixed.link_of[k]] = False
-    return squares - (2.0 * shares + more) * more / max(counted, 1)
+    # Σ (b − b̄)² = Σ b² − (Σ b)² / L
+    return squares - (2.0 * shares.of_links + more) * more / max(shares.links, 1)
+
+
+@inlined
+def traffic_of(fixed, state, t, beside, behind, links):
+    """Add up the traffic of a task with placed ones; `beside` and `behind` hold zeros before."""
+    total, num_links = 0.0, 0
+    for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
+        m = state.node[fixed.partner[e]]
+        if m < 0:
+            continue
+        total += fixed.rate[e]
+        beside[m] += fixed.rate[e]
+        for k in range(fixed.link_indptr[m], fixed.link_indptr[m + 1]):
+            p = fixed.link_of[k]
+            if behind[p] == 0.0:
+                links[num_links] = p
+                num_links += 1
+            behind[p] += fixed.rate[e]
+    full = 0
+    for i in range(num_links):
+        p = links[i]
+        full += int(state.link_load[p] + behind[p] > fixed.link_limit[p])
+    return Traffic(total, beside, behind, links[:num_links], full)
+
+
+@inlined
+def clear(fixed, state, t, traffic):
+    """Put back the zeros of `traffic_of`."""
+    for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
+        m = state.node[fixed.partner[e]]
+        if m >= 0:
+            traffic.beside[m] = 0.0
+    for p in traffic.links:
+        traffic.behind[p] = 0.0
+
+
+@inlined
+def shares_in_use(fixed, state, objective):
+    """Sum up the shares in use that the objective takes the deviation of."""
+    squares, cpu, nodes, of_links, links = 0.0, 0.0, 0, 0.0, 0
+    if objective != UTILISATION:
+        for n in range(len(state.load)):
+            if fixed.counted[n]:
+                u = state.load[n, 0] / fixed.capacity[n] if fixed.capacity[n] > 0.0 else 0.0
+                squares += u * u
+                cpu += u
+                nodes += 1
+    if objective == BOTH:
+        for p in range(len(fixed.link_limit)):
+            if 0.0 < fixed.link_capacity[p] < np.inf:
+                u = state.link_load[p] / fixed.link_capacity[p]
+                squares += u * u
+                of_links += u
+                links += 1
+    return Shares(squares, cpu, nodes, of_links, links)
+
+
+@inlined
+def square_growth(u, a, total, number):
+    """By how much Σ (u − ū)² = Σ u² − (Σ u)² / N grows when one share grows from u to u + a."""
+    return (2.0 * u + a - (2.0 * total + a) / number) * a
+
+
+@inlined
+def rounding(objective, shares, more):
+    """Up to what difference two growths of the objective are equal."""
+    return 0.0 if objective == UTILISATION else ROUNDING * (shares.squares + abs(more))
+
+
+@inlined
+def compared(value, other, margin):
+    """Return -1 where a value is below another by more than a margin, 1 above, 0 between."""
+    if value > other + margin:
+        return 1
+    return 0 if value >= other - margin else -1
+
+
+@helper
+def best_node(fixed, state, t, old, objective, num_classes, traffic):
+    """Return the node that holds a task and serves the objective best; -1 where none holds it.
+
+    Equals go where less of its traffic crosses nodes, then to the lighter class; the node that it
+    was on, `old`, is left for a better one only.
+    """
+    shares = shares_in_use(fixed, state, objective)
+    even = ROUNDING * traffic.total
+    best, best_growth, best_crossing = -1, 0.0, 0.0
+    best_class = -1  # not looked at so far
+    old_growth, old_crossing = np.inf, np.inf
+    for n in range(len(state.load)):
+        if not fixed.target[fixed.kind[t], n]:
+            continue
+        if not holds(fixed, state, t, n, traffic):
+            continue
+        if objective == UTILISATION:
+            more = fixed.capacity[n] if state.held[n] == 0 else 0.0
+        else:
+            more = 0.0
+            if fixed.counted[n] and fixed.capacity[n] > 0.0:
+                u = state.load[n, 0] / fixed.capacity[n]
+                a = fixed.task_load[t, 0] / fixed.capacity[n]
+                more = square_growth(u, a, shares.cpu, shares.nodes)
+            if objective == BOTH:
+                more += link_change(fixed, state, n, traffic, shares)
+        crossing = traffic.total - traffic.beside[n]
+        if n == old:
+            old_growth, old_crossing = more, crossing
+        order = -1
+        if best >= 0:
+            order = compared(more, best_growth, rounding(objective, shares, more))
+            if order == 0:
+                order = compared(crossing, best_crossing, even)
+        if order > 0:
+            continue
+        own_class = -1
+        if order == 0:
+            own_class = class_of(node_use(fixed, state, n), num_classes)
+            if best_class < 0:
+                best_class = class_of(node_use(fixed, state, best), num_classes)
+            if own_class >= best_class:
+                continue
+        best, best_growth, best_crossing, best_class = n, more, crossing, own_class
+    if best < 0:
+        return old
+    margin = rounding(objective, shares, old_growth)
+    if old >= 0 and best_growth >= old_growth - margin and best_crossing >= old_crossing - even:
+        return old
+    return best
 
 
 @kernel
@@ -432,14 +581,9 @@ def one_pass(fixed, state, objective, num_classes):
     `objective`, `num_classes`: one of the codes above; classes of nodes by their use.
     Returns operators that were placed or changed their node.
     """
-    num_nodes = len(state.load)
-    num_links = len(fixed.link_limit)
-    extra = np.zeros(num_links)  # traffic of t with placed partners behind each link
-    touched = np.zeros(num_links, dtype=np.int64)
-    beside = np.zeros(num_nodes)  # traffic of t with partners on each node
-    members = 0
-    for n in range(num_nodes):
-        members += int(fixed.counted[n])
+    num_nodes, num_links = len(state.load), len(fixed.link_limit)
+    beside, behind = np.zeros(num_nodes), np.zeros(num_links)
+    links = np.zeros(num_links, dtype=np.int64)
     changed = 0
     for t in fixed.order:
         if fixed.fixed[t] >= 0:
@@ -448,99 +592,13 @@ def one_pass(fixed, state, objective, num_classes):
         if old >= 0:
             shift(fixed, state, t, old, -1.0)
             state.node[t] = -1
-        total, num_touched = 0.0, 0
-        for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
-            m = state.node[fixed.partner[e]]
-            if m < 0:
-                continue
-            total += fixed.rate[e]
-            beside[m] += fixed.rate[e]
-            for k in range(fixed.link_indptr[m], fixed.link_indptr[m + 1]):
-                p = fixed.link_of[k]
-                if extra[p] == 0.0:
-                    touched[num_touched] = p
-                    num_touched += 1
-                extra[p] += fixed.rate[e]
-        full = 0  # touched links that cannot carry this traffic from outside
-        for i in range(num_touched):
-            p = touched[i]
-            full += int(state.link_load[p] + extra[p] > fixed.link_limit[p])
-        squares, shares = 0.0, 0.0
-        link_shares, links_counted = 0.0, 0
-        if objective != UTILISATION:
-            for n in range(num_nodes):
-                if fixed.counted[n]:
-                    u = state.load[n, 0] / fixed.capacity[n] if fixed.capacity[n] > 0.0 else 0.0
-                    squares += u * u
-                    shares += u
-        if objective == BOTH:
-            for p in range(num_links):
-                if 0.0 < fixed.link_capacity[p] < np.inf:
-                    u = state.link_load[p] / fixed.link_capacity[p]
-                    squares += u * u
-                    link_shares += u
-                    links_counted += 1
-        best, best_first, best_second, best_class = -1, 0.0, 0.0, 0
-        old_first, old_second = np.inf, np.inf
-        for n in range(num_nodes):
-            if not fixed.target[fixed.kind[t], n]:
-                continue
-            if not holds(fixed, state, t, n, total, full, extra):
-                continue
-            if objective == UTILISATION:
-                first = fixed.capacity[n] if state.held[n] == 0 else 0.0
-                slack = 0.0
-            else:
-                first = 0.0
-                if fixed.counted[n] and fixed.capacity[n] > 0.0:
-                    u = state.load[n, 0] / fixed.capacity[n]
-                    a = fixed.task_load[t, 0] / fixed.capacity[n]
-                    # growth of Σ (u − ū)² = Σ u² − (Σ u)² / M when one share grows from u to u + a
-                    first = (2.0 * u + a - (2.0 * shares + a) / members) * a
-                if objective == BOTH:
-                    first += link_change(
-                        fixed, state, n, total, extra, touched[:num_touched], links_counted,
-                        link_shares,
-                    )  # fmt: skip
-                slack = ROUNDING * (squares + abs(first))
-            second = total - beside[n]
-            if n == old:
-                old_first, old_second = first, second
-            if best >= 0:
-                if first > best_first + slack:
-                    continue
-                if first >= best_first - slack:
-                    even = ROUNDING * total
-                    if second > best_second + even:
-                        continue
-                    if second >= best_second - even:
-                        use = node_use(fixed, state, n)
-                        mine = class_of(use, num_classes)
-                        if best_class < 0:
-                            use = node_use(fixed, state, best)
-                            best_class = class_of(use, num_classes)
-                        if mine >= best_class:
-                            continue
-                        best, best_first, best_second, best_class = n, first, second, mine
-                        continue
-            best, best_first, best_second, best_class = n, first, second, -1
-        if old >= 0 and best != old:
-            slack = 0.0
-            if objective != UTILISATION:
-                slack = ROUNDING * (squares + abs(old_first))
-            same = best_first >= old_first - slack
-            if best < 0 or (same and best_second >= old_second - ROUNDING * total):
-                best = old
+        traffic = traffic_of(fixed, state, t, beside, behind, links)
+        best = best_node(fixed, state, t, old, objective, num_classes, traffic)
         if best >= 0:
             shift(fixed, state, t, best, 1.0)
             state.node[t] = best
         changed += int(best != old)
-        for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
-            m = state.node[fixed.partner[e]]
-            if m >= 0:
-                beside[m] = 0.0
-        for i in range(num_touched):
-            extra[touched[i]] = 0.0
+        clear(fixed, state, t, traffic)
     return changed
 
 
