@@ -415,7 +415,7 @@ def _conflicts(
     if found is not None and found.feasible and not proven:
         return Part(title, f"{note}, though one exists that keeps every rule")
     if found is None or not found.conflicts:
-        return Part(title, f"{note}; which rules clash was not decided in the time given")
+        return Part(title, f"{note}; the rules that conflict were not found in the time given")
     names = ", ".join(dict.fromkeys(rule.rule for rules in found.conflicts for rule in rules))
     helps = (f"Would help: {remedy_line(r)}." for r in (*found.relaxation, *found.remedies))
     tables = (_clashes(f"why-{number}-{k}", instance, r) for k, r in enumerate(found.conflicts))

@@ -112,7 +112,7 @@ def _print_text(
         console.print()
         print_verdict(console, evaluation)
     elif not reasons:
-        broken = ", but the current placement breaks a rule (solve repairs it)" if now else ""
+        broken = ", but the current placement violates a rule (solve repairs it)" if now else ""
         console.print(f"valid{broken}", soft_wrap=True)
 
 
@@ -144,7 +144,7 @@ def _resources(instance: Instance) -> Iterator[Problem]:
         total = float(np.maximum(room, 0).sum())
         # above the total it is no warning but a proof: `hopeless` has it
         if np.isfinite(total) and NEARLY_FULL * total < load <= total:
-            part = f"{percent(load / total)} of what staying nodes offer ({number(total)})"
+            part = f"{percent(load / total)} of the capacity of staying nodes ({number(total)})"
             reason = f"is nearly full: load {number(load)} is {part}"
             remedy = "a plan may be hard to find, or there may be none"
             yield Problem(path, resource, reason, remedy)
@@ -174,7 +174,7 @@ def _nodes(instance: Instance) -> Iterator[Problem]:
             path = f"nodes[{i}].capacity.{instance.resources[r]}"
             yield Problem(path, nodes.ids[i], "leaves no room beside the background load")
     if instance.num_nodes and not instance.open_nodes.any():
-        yield Problem("nodes", None, "are all leaving: there is nowhere to go")
+        yield Problem("nodes", None, "are all leaving: no node is left to move to")
 
 
 def _tasks(instance: Instance) -> Iterator[Problem]:
@@ -194,7 +194,7 @@ def _tasks(instance: Instance) -> Iterator[Problem]:
             yield Problem(f"tasks {_named(ids, large)}", None, reason, remedy)
     idle = np.flatnonzero((load == 0).all(axis=1))
     if len(idle):
-        reason = "load nothing: capacities do not hold them"
+        reason = "have no load: no capacity limits them"
         yield Problem(f"tasks {_named(ids, idle)}", None, reason)
     restricted, stay = instance.tasks.restricted.tolist(), instance.open_nodes
     # all nodes that they may be on are to be emptied

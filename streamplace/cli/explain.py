@@ -136,7 +136,9 @@ def _of_plan(
         if before is None or before.witness is None:
             return before or Explanation(None)
         told = why_plan(instance, "", before.witness, name)
-        note = "no method found a plan in the time left: this one came up when rules were checked"
+        note = (
+            "no method found a plan in the time left; this plan comes from the check of the rules"
+        )
         return replace(told, notes=(note,))
     node = result.plan.node_indices(instance)
     found = why_plan(instance, result.method, node, name, slot=result.plan.slot_indices(instance))

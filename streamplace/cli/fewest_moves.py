@@ -354,8 +354,10 @@ def check_moves(instance: Instance, flag: str, value: str) -> None:
     Raises `InvalidInput`: that is so.
     """
     if instance.tasks.node.max(initial=-1) < 0:
-        remedy = "give tasks their present `node`"
-        raise InvalidInput(Problem(flag, value, "is of moves; no task is anywhere now", remedy))
+        remedy = "give tasks their current `node`"
+        raise InvalidInput(
+            Problem(flag, value, "counts moves, and no task has a current node", remedy)
+        )
 
 
 def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: Any = None) -> Result:
@@ -428,7 +430,7 @@ def print_curve(console: Console, instance: Instance, objective: Figure, curve: 
     """Print the curve as a table, the knee marked."""
     console.print()
     if not curve.points:
-        console.print("no curve: no plan with these moves, or fewer, keeps every rule")
+        console.print("no curve: no plan with at most these moves satisfies every rule")
         return
     switches = any(p.switches for p in curve.points)
     heads = ["moves", *(["switches"] if switches else []), "cost", objective.label]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
 EXAMPLES = """\
-`streamplace submit flink` and `streamplace watch flink` are what this is called now; this spelling
+`streamplace submit flink` and `streamplace watch flink` are the new names; this spelling
 goes with the next version."""
 
 
@@ -30,5 +30,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Submit, or watch."""
     if not args.quiet:
-        sys.stderr.write(f"`streamplace {args.verb} flink` is what this is called now\n")
+        sys.stderr.write(f"`streamplace {args.verb} flink` is the new name of this command\n")
     return watch(args, Flink(args.url.rstrip("/"))) if args.verb == "watch" else submit_flink(args)

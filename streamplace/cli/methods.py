@@ -72,11 +72,11 @@ def _print_one(console: Console, method: Method) -> None:
         ("source", method.source or "–"),
         ("needs", ", ".join(method.needs)),
         ("honours", ", ".join(sorted(method.honours))),
-        ("keeps as capacities", _lowered(method)),
+        ("honours as capacities", _lowered(method)),
         ("solvers", _solvers(method)),
         ("promises a feasible plan", "yes" if method.promises_feasibility else "no"),
         ("takes a warm start", "yes" if method.takes_warm_start else "no"),
-        ("can begin with nothing", "yes" if method.cold else "no"),
+        ("can start without a plan", "yes" if method.cold else "no"),
     ]
     table = plain_table(["", ""])
     table.show_header = False

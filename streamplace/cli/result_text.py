@@ -82,10 +82,8 @@ def print_result(
         console.print(_MORE, style="dim", soft_wrap=True)
     if result.unplaced:
         shown = printable(listed(result.unplaced, _SHOWN_UNPLACED))
-        console.print(f"{plural(len(result.unplaced), 'task')} found no node: {shown}")
-        console.print(
-            "--repair lets repair finish the plan; an exact method proves whether there is one"
-        )
+        console.print(f"{plural(len(result.unplaced), 'task')} placed nowhere: {shown}")
+        console.print("--repair completes the plan; an exact method proves whether a plan exists")
     if result.evaluation is not None:
         print_measured(console, instance, result.plan, columns, told)
         _print_moves(console, instance, result)
@@ -191,7 +189,7 @@ def _print_tail(console: Console, result: Result, output: str | None) -> None:
     for note in result.notes:
         console.print(f"note     {printable(note)}", soft_wrap=True)
     if result.repaired:
-        console.print("note     repair finished the plan")
+        console.print("note     repair completed the plan")
     if result.ignored:
         console.print(f"note     ignored: {', '.join(result.ignored)}")
     start = result.warm_start

@@ -63,14 +63,14 @@ class ViolationDocument(_Document):
     rule: str = is_("name of the rule, as --ignore takes it where it can be dropped")
     where: str = is_("the node, task, link, slot or limit; of loads as PLACE.RESOURCE")
     amount: Number = is_("by how much")
-    needed: Number = is_("what is needed there")
-    available: Number = is_("what there is; the difference is the amount")
+    needed: Number = is_("what the plan needs there")
+    available: Number = is_("what is available; the difference is the amount")
 
 
 class StillBrokenDocument(ViolationDocument):
     """A rule that the plan breaks, as the current placement does."""
 
-    was: Number = is_("the amount by which it is broken now")
+    was: Number = is_("amount by which the current placement violates it")
 
 
 class SaturationDocument(_Document):
@@ -91,7 +91,7 @@ class UndrainedTaskDocument(_Document):
 
     task: str = is_("its id")
     node: str = is_("the leaving node")
-    why: str = is_("what keeps it there")
+    why: str = is_("the reason why it stays there")
 
 
 class UndrainedDocument(_Document):
@@ -130,8 +130,8 @@ class ObjectiveDocument(_Document):
 
 
 class _Verdict(_Document):
-    feasible: bool = is_("whether the plan keeps every rule")
-    violations: list[ViolationDocument] = is_("the rules that it breaks")
+    feasible: bool = is_("whether the plan satisfies every rule")
+    violations: list[ViolationDocument] = is_("the rules that it violates")
 
 
 EvaluationDocument = create_model(
@@ -170,8 +170,8 @@ class ClashDocument(_Document):
     """Rules of one sort in a conflict."""
 
     rule: str = is_("name of the rule")
-    where: str = is_("what it is of, in words")
-    resource: str | None = is_("the resource, where it is of one")
+    where: str = is_("description of what it limits")
+    resource: str | None = is_("the resource, if it limits one")
     needed: Number = is_("least that the other rules of the conflict ask; null: not found in time")
     available: Number = is_("what these rules give")
     ids: list[str] = is_("the nodes, links, sets, topologies or tasks they are of")
@@ -180,7 +180,7 @@ class ClashDocument(_Document):
 class ConflictDocument(_Document):
     """A minimal set of rules that cannot hold together."""
 
-    rules: list[ClashDocument] = is_("the rules, by sort")
+    rules: list[ClashDocument] = is_("the rules, grouped by name")
 
 
 class RemedyDocument(_Document):
@@ -216,7 +216,7 @@ class MendingDocument(_Document):
     excess: float = is_("excess of the plan")
     rounds: int | None = is_("further rounds of the budget that mend the rest; null: none do")
     certified_excess: Number = is_("excess below which a certificate proves that no plan is")
-    still_broken: list[StillBrokenDocument] = is_("what the plan breaks")
+    still_broken: list[StillBrokenDocument] = is_("what the plan still violates")
 
 
 class MoveDocument(_Document):
@@ -231,7 +231,7 @@ class MoveDocument(_Document):
 class MostDocument(_Document):
     """How many moves bring 95 % of the gain over staying."""
 
-    moves: int = is_("so many of the moves")
+    moves: int = is_("number of moves")
     of: int = is_("number of all moves")
 
 
@@ -246,7 +246,7 @@ class WarmStartDocument(_Document):
 class FewestDocument(_Document):
     """Answer to --fewest-moves-within."""
 
-    within: float = is_("share of the best objective that is given up")
+    within: float = is_("share of the best objective that the plan may lose")
     of: ObjectiveDocument = is_("the best objective")
     moves: int = is_("moves of the plan")
     at_least: int = is_("moves that every such plan has")
@@ -265,7 +265,7 @@ class PointDocument(_Document):
 class CurveDocument(_Document):
     """Answer to --curve: the objective against what is moved."""
 
-    by: Literal["moves", "cost"] = is_("what it is against")
+    by: Literal["moves", "cost"] = is_("the horizontal axis: number of moves, or their cost")
     knee: int | None = is_("index of the point that gains most beyond the line between the ends")
     points: list[PointDocument] = is_("plans that are worth their moves")
 
@@ -284,25 +284,25 @@ class ResultDocument(_Conflicts):
     objective: ObjectiveDocument | None = is_("what was optimised, and the plan's value")
     bound: Number = is_("proven bound of the objective")
     bound_of: Literal["problem", "restricted"] | None = is_("what the bound is of")
-    assumes: list[str] = is_("what the bound assumes beyond the file")
+    assumes: list[str] = is_("assumptions of the bound that are not in the file")
     gap: Number = is_("distance of value and bound: relative, or in % of the mean load")
     bound_by: Literal["certificate", "two solvers", "one solver"] | None = is_(
-        "what the bound rests on"
+        "what proves the bound"
     )
     certified_bound: Number = is_("bound that a certificate proves")
     certified_gap: Number = is_("distance of value and certified bound")
     objective_levels: list[LevelDocument] = is_("further levels; `excess` comes before all others")
-    mending: MendingDocument | None = is_("what stays broken of a broken current placement")
+    mending: MendingDocument | None = is_("how far violations of the current placement are mended")
     evaluation: EvaluationDocument | None = is_("the referee's figures of the plan")
     moves: list[MoveDocument] = is_("tasks that leave their current node")
     most_of_gain: MostDocument | None = is_("how many moves bring most of the gain")
     warm_start: WarmStartDocument | None = is_("null where there was none")
-    repaired: bool = is_("whether repair finished the plan")
+    repaired: bool = is_("whether repair completed the plan")
     ignored: list[str] = is_("limits that were dropped")
     unplaced: list[str] = is_("tasks that a heuristic could not place")
     reasons: list[ViolationDocument] = is_("why the instance is infeasible, where that is proven")
     departs: str | None = is_("of a changed instance: how its solve differs from that before")
-    notes: list[str] = is_("what a reader should know")
+    notes: list[str] = is_("remarks")
     times: dict[str, float] = is_("seconds by part: read, build, solve, check, total and others")
     trace: list[tuple[float, Number, Number]] = is_("[seconds, incumbent, bound] over time")
     versions: dict[str, str] = is_("of the programs that took part")
@@ -326,7 +326,7 @@ class WorthDocument(_Document):
     source: str = Field(alias="from", description="its current node")
     to: str = is_("its node in the plan")
     worth: Number = is_("by how much the objective is worse without this one move")
-    breaks: list[str] = is_("rules that the plan breaks without it")
+    breaks: list[str] = is_("rules that the plan violates without it")
 
 
 class BindingDocument(_Document):
@@ -351,9 +351,9 @@ class ExplanationDocument(_Document):
     conflicts: list[ConflictDocument] = is_("of an infeasible problem; no two share a rule")
     relaxation: list[RemedyDocument] = is_("least change of limits after which it has plans")
     remedies: list[RemedyDocument] = is_("what else would help")
-    plan_feasible: bool | None = is_("whether the plan keeps every rule; null without a plan")
-    violations: list[ViolationDocument] | None = is_("rules that the plan breaks")
-    objective: str | None = is_("what moves are judged by")
+    plan_feasible: bool | None = is_("whether the plan satisfies every rule; null without a plan")
+    violations: list[ViolationDocument] | None = is_("rules that the plan violates")
+    objective: str | None = is_("objective that measures the gain of moves")
     value: Number = is_("the plan's value of it")
     bound: Number = is_("what was proved of the objective")
     bound_of: Literal["problem", "restricted"] | None = is_("what the bound is of")
@@ -364,7 +364,7 @@ class ExplanationDocument(_Document):
     departs: str | None = is_("of a changed instance: how its solve differs from that before")
     placed_anew: dict[str, str] = is_("task to node, for tasks of a node that is lost")
     unplaced: list[str] = is_("tasks that have no node")
-    notes: list[str] = is_("what a reader should know")
+    notes: list[str] = is_("remarks")
     seconds: float = is_("what it took")
 
 
@@ -580,7 +580,7 @@ class ScaleDocument(_Document):
     least_parallelism: dict[str, int] = is_("operator to the tasks that one thread each needs")
     nodes_used: int | None = is_("nodes that hold a task")
     added_nodes: dict[str, str] = is_("nodes that are added, each with the one it is like")
-    levels: list[ScaleLevelDocument] = is_("what was made best, one after the other")
+    levels: list[ScaleLevelDocument] = is_("the figures that were optimised, one after another")
     plan: PlanDocument | None = is_("the plan, as `evaluate` and `export` read it")
     evaluation: EvaluationDocument | None = is_("the referee's, at the current input")
     notes: list[str] = is_("reasons, and readings that were used")

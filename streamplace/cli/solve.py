@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 _DRAWN = (".svg", ".png", ".pdf")
 
 LONG_HINT = (
-    "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
+    "without --time-limit or --gap the run ends with the proof; Ctrl-C returns the best plan so far"
 )
 
 NOT_KEPT = (
@@ -200,10 +200,10 @@ def _run(args: argparse.Namespace) -> int:
     }  # fmt: skip
     _check_files({f: Path(p) for f, p in files.items() if p not in (None, STDOUT)}, args.instance)
     if args.certificate is not None and cases_of(args):
-        reason = "proves a bound of the file, which is not what is solved"
+        reason = "proves a bound of the instance in the file, and a what-if case changes it"
         raise InvalidInput(Problem("--certificate", args.certificate, reason, "leave one out"))
     if args.plot is not None and args.curve is None:
-        reason, remedy = "draws a curve, and none is asked for", "add --curve moves"
+        reason, remedy = "draws a curve, and no curve is computed", "add --curve moves"
         raise InvalidInput(Problem("--plot", args.plot, reason, remedy))
     began = time.perf_counter()
     instance = load_instance(args.instance)
@@ -258,7 +258,7 @@ def _refuse_of_one_plan(args: argparse.Namespace) -> None:
     """Refuse options that are about one plan, where several cases are reported as a table."""
     names = ("output", "write_model", "fewest_moves_within", "curve", "plot", "cross_check")
     asked = [name for name in names if getattr(args, name) not in (None, False)]
-    reason, remedy = "is of one plan, and --or asks for several", "leave one out"
+    reason, remedy = "holds one plan, and --or asks for several", "leave one out"
     raise_any([Problem(f"--{n.replace('_', '-')}", None, reason, remedy) for n in asked])
 
 
@@ -354,7 +354,7 @@ def _aim(args: argparse.Namespace) -> None:
     if args.keep_rate_after_losing is None:
         return
     if args.objective not in (None, "rate_after_loss"):
-        reason = "is another objective than --keep-rate-after-losing has"
+        reason = "is not the objective of --keep-rate-after-losing"
         raise InvalidInput(Problem("--objective", args.objective, reason, "leave one of them out"))
     args.objective = "rate_after_loss"
 
@@ -387,7 +387,7 @@ def _check_files(files: Mapping[str, Path], instance: str) -> None:
     for flag, path in files.items():
         _check_writable(flag, path, instance)
         if flag == "--plot" and path.suffix.lower() not in _DRAWN:
-            reason, remedy = "is of no kind that is drawn", f"end it in {', '.join(_DRAWN)}"
+            reason, remedy = "has no suffix of an image", f"end it in {', '.join(_DRAWN)}"
             raise InvalidInput(Problem(flag, str(path), reason, remedy))
         other = taken.setdefault(path.resolve(), flag)
         if other != flag and not is_special(path):
@@ -461,7 +461,7 @@ def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result
                 )  # fmt: skip
                 break
     if again is None or result.objective is None:
-        note = f"no cross-check: {result.method} has no second solver that suits"
+        note = f"no cross-check: {result.method} has no second solver for this instance"
         return replace(result, notes=(*result.notes, note))
     figure, pair = find_objective(result.objective.name), (result, again)
     # a plan of either that beats the bound of the other shows that one is wrong

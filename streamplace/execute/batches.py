@@ -86,7 +86,7 @@ class StepsDocument(BaseModel):
     exchanged: list[list[str]] = Field(
         [], description="tasks whose moves are one step: replicas that take over copies"
     )
-    notes: list[str] = Field([], description="what a reader should know")
+    notes: list[str] = Field([], description="remarks")
     back: bool = Field(False, description="whether it is the way back to the present placement")
     proven_no_order_without_parking: bool = Field(
         False, description="whether it is proven that without parking there is no order"
@@ -138,7 +138,7 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
     starts: dict[str, str | None] = {}
     for path, move in chain.from_iterable(batches):
         if move.task not in tasks or {move.source, move.target} - nodes.keys():
-            ledger.problem(path, move.task, "names what is not in the instance")
+            ledger.problem(path, move.task, "names a task or node that the instance does not have")
         starts.setdefault(move.task, move.source)
     ledger.check()
     for task, source in starts.items():

@@ -235,7 +235,7 @@ class Loop:
         except OSError as error:
             reason = f"cannot be made: {error.strerror}"
             raise InvalidInput(Problem("--state", str(self.folder), reason)) from None
-        reason = "is another controller's"
+        reason = "is in use by another controller"
         remedy = "end it, or watch another system: one controller decides at a time"
         taken = Problem("--state", str(self.folder), reason, remedy)
         with Lock(self.folder / "lock").alone(taken):
@@ -302,7 +302,7 @@ class Loop:
         what = f"the change of {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(begun.at))}"
         plan, before = begun.plan, begun.before
         if not _fits(instance, plan):
-            return self._ended(begun, f"{what} is of tasks or nodes that are gone", "gone")
+            return self._ended(begun, f"{what} names tasks or nodes that no longer exist", "gone")
         if not self._moves(instance, _on(instance, plan)):
             return self._ended(begun, f"{what} was carried out", "applied")
         if before is not None and not self._moves(instance, _on(instance, before)):
@@ -322,7 +322,7 @@ class Loop:
                 told = f"{what} was half carried out, and is {outcome}"
                 return self._ended(begun, told, outcome)
             errors.append(wrong)
-        remedy = "put it right by hand, and remove the folder's change.json"
+        remedy = "move the tasks by hand, then remove change.json from the folder"
         reason = f"can be neither finished nor reverted: {'; '.join(errors)}"
         raise InvalidInput(Problem(str(self.folder), what, reason, remedy))
 
@@ -409,7 +409,7 @@ class Journal:
         """
         if not self._change.exists():
             return None
-        remedy = "see what runs, and remove the file"
+        remedy = "compare the cluster with the plan, then remove the file"
         try:
             value = parse_json(read_bytes(self._change))
             plans = [None if value[k] is None else Plan.from_dict(value[k]) for k in _PLANS]
@@ -418,7 +418,7 @@ class Journal:
                 raise TypeError
             found = Begun(float(at), str(value["policy"]), plans[0], plans[1], state)
         except (InvalidInput, KeyError, TypeError):
-            reason = "is not the change that was under way"
+            reason = "is damaged: the change under way cannot be read"
             raise InvalidInput(Problem(str(self._change), None, reason, remedy)) from None
         if self.last_change(every=True) == found.at:  # its line was written, and then it was killed
             self._change.unlink()

@@ -195,9 +195,9 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
         best, rest = [], best + rest
     notes = []
     if feasible is False and not cores:
-        notes.append("proved infeasible; which rules clash was not decided in the time given")
+        notes.append("proved infeasible; the rules that conflict were not found in the time given")
     if cores and not best:
-        notes.append("no change of one limit, nor nodes added, was found to be enough in time")
+        notes.append("no change of one limit, nor nodes added, was found in time to be enough")
     witness = judge.ask(np.arange(len(atoms))).node if feasible else None
     return Explanation(
         feasible, tuple(clashes), tuple(best), tuple(rest), witness=witness, instance=instance,
@@ -257,7 +257,7 @@ def why_plan(
 
 
 def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figure:
-    """Return what moves are judged by: as asked, or what the method of the plan optimises."""
+    """Return the objective that measures the gain of moves: as asked, or the method's."""
     if asked is not None:
         return find_objective(asked)
     if method in method_names():
@@ -276,7 +276,7 @@ class Worth(NamedTuple):
     #: By how much the objective is worse without this one move; below 0 where it is better without.
     #: ``None`` where the objective has no value.
     worth: float | None
-    breaks: tuple[str, ...]  # The rules that the plan breaks without it.
+    breaks: tuple[str, ...]  # The rules that the plan violates without it.
 
 
 def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Worth]:
@@ -626,10 +626,10 @@ def move_ends(instance: Instance, move: Worth) -> tuple[str, str, str]:
 
 
 def worth_text(instance: Instance, objective: Figure, move: Worth) -> str:
-    """Write what undoing a move alone does: ``costs 40 % of a core, breaks sets``."""
+    """Write what undoing a move alone does: ``costs 40 % of a core, violates sets``."""
     worth = "–"
     if move.worth is not None:
         gain = figure_text(instance, objective.unit, abs(move.worth))
         worth = f"costs {gain}" if move.worth > 0 else f"gains {gain}"
         worth = "costs nothing" if move.worth == 0 else worth
-    return f"{worth}, breaks {', '.join(move.breaks)}" if move.breaks else worth
+    return f"{worth}, violates {', '.join(move.breaks)}" if move.breaks else worth

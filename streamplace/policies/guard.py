@@ -92,7 +92,7 @@ class Guarded(Policy):
         if now is None:
             return None, "tasks without a node get one"
         if worse := worsened(now.violations, then.violations):
-            return f"the plan breaks {worse[0]}", ""
+            return f"the plan violates {worse[0]}", ""
         told, best = [], 0.0
         excess = [excess_of(there, e.violations) for e in (now, then)]
         if excess[0] > 0:
@@ -160,7 +160,7 @@ class StateFile:
             raise InvalidInput(Problem("--state", str(self.path), "is a folder", "name a file"))
         if not self.path.parent.is_dir():
             raise InvalidInput(Problem("--state", str(self.path.parent), "is no folder", "make it"))
-        reason = "is another controller's"
+        reason = "is in use by another controller"
         remedy = "wait for it, or end it: one controller decides at a time"
         lock = Lock(self.path.with_name(f"{self.path.name}.lock"))
         with lock.alone(Problem("--state", str(self.path), reason, remedy)):

@@ -118,7 +118,7 @@ class ScalePolicy(_Parallelism):
             return Decision(state, told, release=free)
         found = scale(instance, self.headroom, seed=self.seed)
         if found.plan is None:
-            why = "proven that nothing" if found.infeasible else "no plan was found that"
+            why = "proven that no plan" if found.infeasible else "no plan was found that"
             return Decision(state, f"{told}; {why} carries {self.headroom:g} ×", release=free)
         changed = _changed(instance, found.parallelism)
         nodes = {*found.plan.assignment.values()}
@@ -165,7 +165,12 @@ def _scaling(given: Mapping[str, Any], seed: int, time_limit: float | None) -> P
     if not given["least"] <= given["headroom"] <= given["most"]:
         reason = "is not between least and most"
         raise InvalidInput(
-            Problem("--policy scale:headroom", given["headroom"], reason, "else it never rests")
+            Problem(
+                "--policy scale:headroom",
+                given["headroom"],
+                reason,
+                "give one between them: otherwise every look changes something",
+            )
         )
     return ScalePolicy(given["headroom"], seed, time_limit, given["least"], given["most"])
 

@@ -322,7 +322,9 @@ def decide(policy: Policy, state: State, instance: Instance, now: float) -> Deci
     if fault is None:
         return decision
     name = policy.name or type(policy).__name__
-    raise InvalidInput(Problem(f"policy {name}", None, fault, "mend it; nothing was changed"))
+    raise InvalidInput(
+        Problem(f"policy {name}", None, fault, "correct the policy; nothing was changed")
+    )
 
 
 def _fault(decision: Any, instance: Instance) -> str | None:
@@ -333,16 +335,16 @@ def _fault(decision: Any, instance: Instance) -> str | None:
         try:
             json.dumps(state, allow_nan=False)
         except (TypeError, ValueError) as error:
-            return f"remembers what is no JSON: {error}"
+            return f"returns a state that is not JSON: {error}"
     unknown = {*decision.mark, *decision.recall, *decision.release} - {*instance.nodes.ids}
     unknown |= {one.like for one in decision.add} - {*instance.nodes.ids}
     unknown |= {*decision.parallelism} - {*instance.operators.ids}
     if unknown:
-        return f"names {', '.join(sorted(map(str, unknown))[:5])}, of which there is none"
+        return f"names {', '.join(sorted(map(str, unknown))[:5])}, which the instance does not have"
     if decision.plan is not None:
         there = decision.there(instance)
         node = decision.plan.node_indices(there)
         missing = [there.tasks.ids[t] for t in np.flatnonzero(node < 0)[:5].tolist()]
         if missing:
-            return f"leaves {', '.join(missing)} without a node that there is"
+            return f"leaves {', '.join(missing)} without a node of the instance"
     return None

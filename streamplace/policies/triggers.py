@@ -107,7 +107,7 @@ class RateTrigger(Trigger):
             then = _sustained(instance, fresh.placement)
             worth = then >= carried * (1.0 + self.gain / 100.0) and then > carried
             taken = worth and _is_no_worse(instance, running, fresh.placement)
-            what = ", the plan" if taken else "; the fresh plan carries"
+            what = ", the plan" if taken else "; the new plan carries"
             return taken, f"{short}{what} {then:.4g}"
 
         made = {SINCE_PLAN: 0}
@@ -193,7 +193,7 @@ class StormTrigger(Trigger):
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
             reason = self._why(instance, fresh, over)
-            return reason is not None, reason or "the fresh schedule is not worth it"
+            return reason is not None, reason or "the new schedule gains too little"
 
         otherwise = {**seen, SINCE_SCHEDULE: 0.0}
         return self.replan(instance, seed, judge, {**otherwise, OVERLOADED: {}}, otherwise)

@@ -162,4 +162,4 @@ def test_one_controller_at_a_time(folder: Path) -> None:
     finally:
         lock.release()
     assert done.returncode == 2
-    assert "is another controller's" in done.stderr
+    assert "is in use by another controller" in done.stderr

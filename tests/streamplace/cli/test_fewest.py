@@ -105,7 +105,7 @@ def test_no_fewer_moves_without_a_current_placement(
 ) -> None:
     asked = ["solve", "examples/capsys-rate-q1.json", "--fewest-moves-within", "5%", "-q"]
     assert main(asked) == 2
-    assert "no task is anywhere now" in capsys.readouterr().err
+    assert "no task has a current node" in capsys.readouterr().err
 
 
 def test_what_is_of_one_plan_is_refused_for_several_cases(
@@ -142,7 +142,7 @@ def test_no_curve_of_moves_without_a_current_placement(
 ) -> None:
     asked = ["solve", "examples/capsys-rate-q1.json", "--curve", "moves", "-q"]
     assert main(asked) == 2
-    assert "no task is anywhere now" in capsys.readouterr().err
+    assert "no task has a current node" in capsys.readouterr().err
 
 
 def test_a_knee_gains_more_than_its_share_of_the_moves() -> None:

@@ -371,7 +371,7 @@ def test_two_topologies_in_one_slot(saved: Callable[..., str], tmp_path: Path) -
     done = run_command(["check", "two.json"], tmp_path, {})
     assert "the current placement breaks one_topology_a_slot" in done.stdout
     assert done.stdout.endswith(
-        "valid, but the current placement breaks a rule (solve repairs it)\n"
+        "valid, but the current placement violates a rule (solve repairs it)\n"
     )
     assert done.returncode == ExitCode.NO_PLAN
     done = run_command(["check", "two.json", "--json", "--ignore", "slots"], tmp_path, {})

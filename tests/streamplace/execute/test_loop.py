@@ -297,7 +297,7 @@ def test_two_controllers_are_one_too_many(tmp_path: Path) -> None:
     assert lock.acquire()
     try:
         watched = loop(Recorded("", periods=[crowded()]), tmp_path)
-        with pytest.raises(InvalidInput, match="is another controller's"), watched.alone():
+        with pytest.raises(InvalidInput, match="is in use by another controller"), watched.alone():
             pass
     finally:
         lock.release()

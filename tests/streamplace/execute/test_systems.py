@@ -41,7 +41,7 @@ def test_a_plan_that_breaks_a_rule_is_held_back_and_repair_keeps_it(
         for policy, breaks in (("imc-search", True), ("imc-search:repair=true", False)):
             assert main([*words, "--policy", policy]) == 0
             told = json.loads(capsys.readouterr().out)
-            assert ("the plan breaks workers" in told["reason"]) is breaks
+            assert ("the plan violates workers" in told["reason"]) is breaks
             assert told["decision"] == "keep" or not breaks
 
 

@@ -90,7 +90,7 @@ def test_a_plan_that_breaks_a_rule_more_than_now_is_not_carried_out() -> None:
     made = case("0001", max_migrations=0)
     held = Guarded(Spread()).decide({}, made, 0.0)
     assert held.kind(made) == "keep"
-    assert "the plan breaks max_migrations" in held.reason
+    assert "the plan violates max_migrations" in held.reason
 
 
 @pytest.mark.parametrize("method", ["balance-milp", "flux", "throughput-search", "solve"])
@@ -157,10 +157,10 @@ class Wrong(Policy):
     [
         (None, "policy Wrong returns NoneType, not a Decision"),
         (KeyError("x"), "policy Wrong fails: KeyError: 'x'"),
-        (Decision({"x": float("nan")}), "remembers what is no JSON"),
-        (Decision({"x": {1, 2}}), "remembers what is no JSON"),
-        (Decision({}, mark=("n9",)), "names n9, of which there is none"),
-        (Decision({}, parallelism={"map": 3}), "names map, of which there is none"),
+        (Decision({"x": float("nan")}), "returns a state that is not JSON"),
+        (Decision({"x": {1, 2}}), "returns a state that is not JSON"),
+        (Decision({}, mark=("n9",)), "names n9, which the instance does not have"),
+        (Decision({}, parallelism={"map": 3}), "names map, which the instance does not have"),
         (Decision({}, plan=Plan("case", {"k0": "n0"})), "leaves k1, k2, k3 without a node"),
         (Decision({}, plan=Plan("case", dict.fromkeys(("k0", "k1", "k2", "k3"), "x"))), "without"),
     ],

@@ -114,4 +114,4 @@ def test_the_older_spelling_names_the_new_one(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["flink", verb, "http://127.0.0.1:9", *(NOW if verb == "watch" else [])]) == 2
-    assert f"`streamplace {verb} flink` is what this is called now" in capsys.readouterr().err
+    assert f"`streamplace {verb} flink` is the new name of this command" in capsys.readouterr().err
