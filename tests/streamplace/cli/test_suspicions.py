@@ -46,7 +46,7 @@ CASES: dict[str, tuple[Change, str, str]] = {
     ),
     "range": (lambda d: set_load(d, 1e-9), "resources[0]", "range above 1e9"),
     "large_task": (lambda d: set_load(d, 95, 1, 1, 1), "tasks a/0", "more than 90 %"),
-    "idle_task": (lambda d: set_load(d, 0), "tasks a/0", "load nothing"),
+    "idle_task": (lambda d: set_load(d, 0), "tasks a/0", "have no load"),
     "some_slots": (lambda d: d["nodes"][0].update(slots=2), "nodes[1].slots", "not given"),
     "no_slots": (
         lambda d: [node.update(slots=i) for i, node in enumerate(d["nodes"])],

@@ -247,7 +247,7 @@ def test_a_change_of_another_job_is_closed(tmp_path: Path) -> None:
     system = killed(tmp_path, NOW)
     system.at, system.periods = {}, [case("01")]
     watched = loop(system, tmp_path, "balance-milp")
-    assert "gone" in str(watched.recover())
+    assert "no longer exist" in str(watched.recover())
     assert watched.recover() is None
 
 
@@ -261,7 +261,7 @@ def test_a_journal_that_is_none_is_refused(line: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"at": 1, "plan": null, "before": null}'])
 def test_a_change_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "change.json").write_text(text)
-    with pytest.raises(InvalidInput, match=r"change\.json is not the change"):
+    with pytest.raises(InvalidInput, match=r"change\.json is damaged"):
         Journal(tmp_path).open_change()
 
 

@@ -58,7 +58,7 @@ def test_less_traffic_by_the_gain_replaces_the_schedule() -> None:
     assert moved(made, planned(trigger("gain=89.9"), made))
     kept = planned(trigger("gain=90"), made)  # more than that is asked for
     assert not moved(made, kept)
-    assert "not worth it" in kept.note
+    assert "gains too little" in kept.note
 
 
 def test_at_most_once_an_interval() -> None:
