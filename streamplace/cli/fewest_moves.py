@@ -22,7 +22,7 @@ from optim.methods.reduce import may_be_rewritten, without_leaving
 from optim.methods.registry import get_method
 from optim.methods.solve import solve
 from optim.referee import Termination, evaluate_indices
-from optim.rules import broken, moving_at_most, without_limits
+from optim.rules import SLOTS, broken, is_feasible, moving_at_most, without_limits
 from optim.rules.placement import Placement
 from streamplace.present.numbers import percent, plural
 from streamplace.present.streams import plain_table
@@ -155,6 +155,19 @@ class Asking:
         instance = self.instance
         return int((instance.nodes.leaving[node] & instance.has_open_node).sum())
 
+    def staying_excluded(self, worst: ObjectiveValue) -> bool:
+        """Whether staying is the one plan without moves, and infeasible or worse than a value."""
+        home, solved = self.instance.tasks.node, self.relaxed
+        if home.min(initial=0) < 0 or len(self.instance.tasks.copied):  # places to choose for free
+            return False
+        stays = is_feasible(Placement(self.objective.binding(solved), home))
+        if stays is False or self.left(home) > self.left(self.node):
+            return True
+        value = self.objective.measured(Placement(solved, home))
+        # where slots are, a value depends on their assignment, too, which may change
+        unknown = value.value is None or SLOTS.present(solved) is not None
+        return not unknown and not value.as_good_as(worst)
+
     def points(self) -> list[Point]:
         """Return the plans with fewer of the result's moves that keep every rule."""
         return self.kept(fewer_moves(self.relaxed, self.node, self.objective))
@@ -281,6 +294,8 @@ class _Search:
         # 1e-6: a bound of 3.0000001 by floats still means 3 moves
         if self.best.name == "migrations" and result.bound_of == "problem":
             self.low = min(moves, math.ceil((result.bound or 0.0) - 1e-6))
+        if self.low < 1 <= moves and self.asking.staying_excluded(self.worst):
+            self.raise_low(1, "compared with staying")
         return True
 
     @property

@@ -52,6 +52,26 @@ def test_the_fewest_moves_of_the_objective_of_the_case_as_it_is(
     assert found["termination"] == "gap_reached"  # not the best any more
 
 
+@pytest.mark.parametrize(("change", "objective", "share", "least"), [
+    ({}, "load_distance", 0.05, 1),  # staying is worse
+    ({}, "cpu_deviation", 0.05, 1),
+    ({}, "sustainable_rate", 0.5, 0),  # staying carries half of the best rate
+    ({"capacity": {"cpu": 7}}, "imc_gain", 0.05, 1),  # staying is infeasible
+    ({"capacity": {"cpu": 7}, "slots": 4}, "imc_gain", 0.05, 1),
+    ({"slots": 4}, "load_distance", 0.05, 0),  # slots are not looked at
+])  # fmt: skip
+def test_staying_that_is_worse_or_infeasible_takes_a_move(
+    change: dict[str, Any], objective: str, share: float, least: int
+) -> None:
+    """Without any time: what needs no search."""
+    nodes = [{**NODES[0], **change}, NODES[1]]
+    instance = Instance.from_dict({**DOCUMENT, "nodes": nodes, "traffic": [["t0", "t1", 1]]})
+    asking = Asking(instance, solve(instance, objective=objective, time_limit=5), seconds=0)
+    _, found = fewest.fewest_within(asking, share)
+    assert found is not None
+    assert found.at_least == least <= found.moves
+
+
 def test_the_fewest_moves_where_patterns_are_too_many(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
