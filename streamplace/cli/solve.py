@@ -84,8 +84,8 @@ LONG_HINT = (
 )
 
 NOT_KEPT = (
-    "no folder may be written: set NUMBA_CACHE_DIR to one that may, or let who installed it run "
-    "`streamplace warm`"
+    "no folder for machine code is writable: set NUMBA_CACHE_DIR to a writable one, or run "
+    "`streamplace warm` as the user who installed it"
 )
 
 EXAMPLES = """\

@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
             taken, spent, kept = future.result()
             if not kept:
                 pool.shutdown(cancel_futures=True)
-                reason = "is needed: no folder may be written that keeps what is compiled"
-                remedy = "set it to a folder that may be written, here and for all later runs"
+                reason = "is needed: no folder for machine code is writable"
+                remedy = "set it to a writable folder, here and for all later runs"
                 raise InvalidInput(Problem("NUMBA_CACHE_DIR", None, reason, remedy))
             done += taken
             if not args.quiet:

@@ -102,7 +102,9 @@ def read_planner(text: str, seed: int, time_limit: float | None = None) -> Polic
         key, equals, value = part.partition("=")
         if not equals:
             reason = f"{part!r} is not of the form option=value"
-            raise InvalidInput(Problem("--policy", text, reason))
+            raise InvalidInput(
+                Problem("--policy", text, reason, f"write {part}=VALUE, or leave it out")
+            )
         given[key.strip()] = value.strip()
     registered = name in POLICIES.names() and (name not in methods or POLICIES.is_ours(name))
     if registered or name not in known:
