@@ -33,7 +33,7 @@ from streamplace.clusters.flink.units import (
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from streamplace.clusters.flink.pages import Job, Subtask, TaskManager, Vertex
     from streamplace.clusters.flink.units import Unit
@@ -180,6 +180,8 @@ _PRESSED = 0.1
 _UNEVEN = 1.1
 """Most key groups of a subtask, by the mean, from which on a warning is due."""
 _NAMED = 5
+_FITTINGS, _FITTED = 200, 1e-9
+"""Most rounds in which outputs are fitted, and the relative change that ends them."""
 NO_PRICE = (
     "no --link-rate: what crosses task managers costs nothing, so that `solve` gathers the job on "
     "as few as their CPU allows; `solve --objective load_distance` spreads it evenly, --objective "
@@ -200,10 +202,11 @@ class Edge(NamedTuple):
 
 def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
     """Give each edge of the plan its rate: what the receiver reads, shared by its senders."""
+    outputs = _outputs(job)
     for vertex in job.vertices.values():
         senders = list(dict.fromkeys(sender for sender, _ in vertex.inputs))
         running = [s for s in senders if job.vertices[s].running]
-        written = {s: job.vertices[s].total("written") for s in running}
+        written = {s: outputs[s, vertex.id] for s in running}
         read = vertex.total("read")
         if len(running) > 1:
             ledger.reading(
@@ -222,6 +225,56 @@ def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
                 title = job.vertices[sender].title
                 ledger.warn(f"what {title} sends to {vertex.title} is on no page: counted as 0")
             yield Edge(job.id, sender, vertex.id, rate or 0.0, strategies <= POINTWISE)
+
+
+def _outputs(job: Job) -> dict[tuple[str, str], float | None]:
+    """Return what each running sender writes for each receiver; ``None`` where it is unknown.
+
+    Flink counts the bytes of all outputs of a vertex together. A receiver of one sender reads what
+    it reports; the rest is divided so that the others do, too, by iterative proportional fitting
+    (Deming and Stephan 1940, https://doi.org/10.1214/aoms/1177731829).
+    """
+    edges = [
+        (sender, vertex.id)
+        for vertex in job.vertices.values()
+        for sender in dict.fromkeys(sender for sender, _ in vertex.inputs)
+        if job.vertices[sender].running
+    ]
+    rest = {sender: job.vertices[sender].total("written") for sender, _ in edges}
+    found = {edge: rest[edge[0]] for edge in edges}
+    of_receiver = _grouped(edges, 1)
+    reads = {receiver: job.vertices[receiver].total("read") for receiver in of_receiver}
+    for receiver, (edge, *others) in of_receiver.items():
+        written, read = rest[edge[0]], reads[receiver]
+        if not others and written is not None and read is not None:
+            found[edge], rest[edge[0]] = read, max(0.0, written - read)
+            edges.remove(edge)
+    # per edge: bytes/s that are written, first as if all of the rest were for this receiver
+    known = {e: value for e in edges if (value := rest[e[0]]) is not None}
+    columns = [
+        (members, reads[receiver])
+        for receiver, members in _grouped(edges, 1).items()
+        if all(edge in known for edge in members)
+    ]
+    # rows are last, so that they hold exactly: what waits in buffers makes reads differ
+    rows = [(members, rest[sender]) for sender, members in _grouped(known, 0).items()]
+    for _ in range(_FITTINGS if any(len(members) > 1 for members, _ in rows) else 0):
+        before = dict(known)
+        for members, total in (*columns, *rows):
+            value = sum(known[edge] for edge in members)
+            if total is not None and value > 0:
+                known.update((edge, known[edge] / value * total) for edge in members)
+        if all(abs(known[edge] - x) <= _FITTED * x for edge, x in before.items()):
+            break
+    return {**found, **known}
+
+
+def _grouped(edges: Iterable[tuple[str, str]], end: int) -> dict[str, list[tuple[str, str]]]:
+    """Return edges by their sender (`end` 0) or receiver (1)."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for edge in edges:
+        found.setdefault(edge[end], []).append(edge)
+    return found
 
 
 def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float | None:

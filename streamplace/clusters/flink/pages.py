@@ -414,6 +414,12 @@ def take_plan(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
         for k, (sender, _) in enumerate(vertex.inputs):
             if sender not in job.vertices:
                 ledger.problem(f"{where}.inputs[{k}].id", sender, f"is no vertex of {job.name}")
+    planned = {entry.id for entry in plan.nodes}
+    if absent := [vertex.title for vertex in job.vertices.values() if vertex.id not in planned]:
+        ledger.warn(
+            f"the plan of {job.name} has no {listed(absent, 5)}: their inputs are unknown, and "
+            "what they read is not counted; read all pages at one time"
+        )
     job.planned = True
 
 

@@ -297,6 +297,50 @@ def test_a_sender_of_unknown_rate_gets_what_others_leave(saved: Callable[..., st
     assert found == pytest.approx({("a", "c"): 1.0, ("b", "c"): 3.0})
 
 
+@pytest.mark.parametrize(
+    ("written", "read", "flows"),
+    [
+        # the filter alone reads 8 of 16 MB/s: 8 are left for the join, which has 2 of dim
+        (
+            {"clicks": 16, "dim": 2},
+            {"filter": 8, "join": 10},
+            {("clicks", "filter"): 8, ("clicks", "join"): 8, ("dim", "join"): 2},
+        ),
+        # two of c's 6 MB/s are b's, four of d's 10 are e's: a writes 4 and 6
+        (
+            {"a": 10, "b": 2, "e": 4},
+            {"c": 6, "d": 10},
+            {("a", "c"): 4, ("a", "d"): 6, ("b", "c"): 2, ("e", "d"): 4},
+        ),
+        # nothing is for the side output, and buffers hold 1 MB/s of what a writes
+        (
+            {"a": 4, "b": 2},
+            {"c": 5, "d": 0},
+            {("a", "c"): 10 / 3, ("b", "c"): 5 / 3, ("a", "d"): 0},
+        ),
+    ],
+)
+def test_what_a_sender_writes_is_divided_among_its_outputs(
+    saved: Callable[..., str],
+    written: dict[str, float],
+    read: dict[str, float],
+    flows: dict[tuple[str, str], float],
+) -> None:
+    vertices = {name: [subtask("t1", 0.2, 0, rate)] for name, rate in written.items()}
+    vertices |= {name: [subtask("t1", 0.2, rate)] for name, rate in read.items()}
+    documents = pages([manager("t1")], vertices, [(*edge, "HASH") for edge in flows])
+    found = rates(import_instance("flink", [saved(documents)]).instance)
+    assert found == pytest.approx(flows, rel=1e-6)
+
+
+def test_a_vertex_that_the_plan_lacks_is_warned_of(saved: Callable[..., str]) -> None:
+    vertices = {"a": [subtask("t1", 0.2, 0, 2.0)], "b": [subtask("t1", 0.4, 2.0)]}
+    documents = pages([manager("t1")], vertices, [("a", "b", "HASH")])
+    documents[f"jobs/{JOB}"]["plan"]["nodes"].pop()
+    made = import_instance("flink", [saved(documents)])
+    assert warned(made, "the plan of orders has no b: their inputs are unknown")
+
+
 def test_means_over_a_minute_are_not_those_of_a_younger_subtask(saved: Callable[..., str]) -> None:
     documents = pages(
         [manager("t1")],
