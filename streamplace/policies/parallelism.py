@@ -80,6 +80,9 @@ class DS2(_Parallelism):
                 state, f"threads carry {self.headroom:g} × the input with as many tasks"
             )
         words = _in_words(instance, changed)
+        running = judged(instance)
+        if running is not None and running.sustainable_rate is None:
+            return Decision(state, "nothing grows with the input")
         scaled = at_parallelism(instance, changed)
         found = solve(
             scaled, objective="sustainable_rate", seed=self.seed,

@@ -68,7 +68,8 @@ class ChangeTrigger(Trigger):
         """
         load = float(instance.totals[0])
         before = remembered(memory, PLANNED_LOAD)
-        if before is not None and abs(load - before) <= self.change / 100.0 * before:
+        still = before is not None and abs(load - before) <= self.change / 100.0 * before
+        if still and not _is_part(instance.tasks.node):
             return self.keep(instance, memory)
         why = "first plan" if before is None else f"load {load:.4g}, planned for {before:.4g}"
         return self.replan(instance, seed, lambda _: (True, why), {PLANNED_LOAD: load}, memory)
@@ -100,7 +101,7 @@ class RateTrigger(Trigger):
         if carried >= self.headroom:
             return self.keep(instance, memory)
         short = f"carries {carried:.4g} times the rate"
-        if since is not None and since <= self.pause:
+        if since is not None and since <= self.pause and not _is_part(running):
             return self.keep(instance, memory, f"{short}; a plan was made {since:g} periods ago")
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
@@ -114,8 +115,18 @@ class RateTrigger(Trigger):
         return self.replan(instance, seed, judge, made, made)
 
 
+def _is_part(node: Ints) -> bool:
+    """Whether tasks have no node, as after its loss: no trigger waits then."""
+    return bool((node < 0).any())
+
+
 def _sustained(instance: Instance, node: Ints) -> float:
-    """Return the multiple of the present rate that a placement carries; ``inf`` where any."""
+    """Return the multiple of the present rate that a placement carries; ``inf`` where any.
+
+    A placement that leaves tasks without a node carries nothing.
+    """
+    if _is_part(node):
+        return 0.0
     rate = evaluate_indices(instance, node).sustainable_rate
     return np.inf if rate is None else rate
 
@@ -186,7 +197,7 @@ class StormTrigger(Trigger):
             if seconds
         }
         seen = {OVERLOADED: lasting, LOOKED: now}
-        if since is not None and since < self.interval:
+        if since is not None and since < self.interval and not _is_part(instance.tasks.node):
             why = "overloaded, but " if (over > self.window).any() else ""
             note = f"{why}{self.interval - since:g} s to wait for the next schedule"
             return self.keep(instance, {**seen, SINCE_SCHEDULE: since}, note)
@@ -213,6 +224,8 @@ class StormTrigger(Trigger):
 
     def _why(self, instance: Instance, new: Deployment, over: Any) -> str | None:
         """Say why the fresh schedule is taken; ``None`` when it is not."""
+        if _is_part(instance.tasks.node):
+            return "tasks without a node get one"
         old = Deployment.whole(instance.tasks.node)
         late = np.flatnonzero(over > self.window)
         if len(late):

@@ -71,6 +71,11 @@ def test_ds2_counts_what_threads_need() -> None:
     assert same.plan is None and not same.scales
 
 
+def test_ds2_keeps_what_has_no_load() -> None:
+    found = asked("ds2", job(0.0, "01", max_load={"cpu": 5.0}))
+    assert found.reason == "nothing grows with the input"
+
+
 def test_what_is_not_carried_out_is_decided_again() -> None:
     policy, made = Guarded(read_policy("scale"), confirm=2), job(2.0, "01")
     first = decide(policy, {}, made, 0.0)

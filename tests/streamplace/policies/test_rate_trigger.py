@@ -12,7 +12,13 @@ from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from streamplace.policies.policy import Planned
 from streamplace.policies.registry import read_planner, read_policy
-from streamplace.policies.triggers import SINCE_PLAN, RateTrigger
+from streamplace.policies.triggers import (
+    LOOKED,
+    PLANNED_LOAD,
+    SINCE_PLAN,
+    SINCE_SCHEDULE,
+    RateTrigger,
+)
 
 
 def period(where: str, load: float = 4.0, name: str = "p", **limits: Any) -> Instance:
@@ -69,6 +75,22 @@ def test_the_pause_ends() -> None:
     made = period("0001")
     assert moves(made, planned(made, since=2.0)) == 0
     assert moves(made, planned(made, since=3.0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "memory"),
+    [
+        ("rate-trigger:method=balance-milp", {SINCE_PLAN: 0}),
+        ("change-trigger:method=balance-milp", {PLANNED_LOAD: 16.0}),
+        ("storm-trigger:method=balance-milp", {SINCE_SCHEDULE: 0.0, LOOKED: 0.0}),
+    ],
+)
+def test_no_trigger_waits_while_a_task_has_no_node(policy: str, memory: dict[str, Any]) -> None:
+    document = period("0011").to_dict()
+    del document["tasks"][3]["node"]
+    plan = read_planner(policy, 0).plan(Instance.from_dict(document), memory, 0, 1.0)
+    assert plan.deployment is not None
+    assert plan.deployment.node.tolist() == [0, 0, 1, 1]
 
 
 def test_the_budget_binds() -> None:
