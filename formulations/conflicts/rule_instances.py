@@ -43,6 +43,7 @@ _ORDER = (
     (Form.SETS,),
     (Form.SLOT_SETS,),
     (Form.NODE_COUNT,),
+    (Form.BUDGET,),
     (Form.INFLOW,),
     (Form.LINK_CAPACITY,),
     (Form.SLOTS,),

@@ -188,6 +188,7 @@ class BalanceProblem:
 
     def cost_within(self, most: float) -> BalanceProblem:
         """Return the problem with a bound on the migration cost beside its own budgets."""
+        # no rule has that name: what is replaced is a bound that this has set before
         others = tuple(budget for budget in self.budgets if budget.name != _COST)
         return replace(self, budgets=(*others, Budget(_COST, self.cost, most)))
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints, SetTable
     from optim.methods.registry import Settings
     from optim.referee import Evaluation, Result
+    from optim.rules.budget import Budget
     from streamplace.explain.what_if import Carried
 
 _AT_ONCE = 1.0
@@ -346,10 +347,17 @@ def _limits(placement: Placement) -> Iterator[Bound]:
         spent = float(budget.weight[placement.migrated].sum())
         # not even the cheapest move is affordable
         if budget.limit - spent < budget.weight[budget.weight > 0].min(initial=np.inf):
-            yield Bound(budget.name, "limits", spent, float(budget.limit))
+            where = _place_of(placement.instance, budget)
+            yield Bound(budget.name, where, spent, float(budget.limit))
     far, distance = limits.max_load_distance, placement.distance
     if far is not None and distance is not None and distance >= 0.99 * far:
         yield Bound("max_load_distance", "limits", distance, far)
+
+
+def _place_of(instance: Instance, budget: Budget) -> str:
+    """Name the entry of the file that sets a budget."""
+    table = LIMITS[budget.name].table
+    return "limits" if table == "limits" else str(getattr(instance, table).ids[budget.entry])
 
 
 def _nodes(placement: Placement) -> Iterator[Bound]:
@@ -461,11 +469,12 @@ def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
     That is one of what is counted, and of a sum what the least task needs beyond the room.
     """
     atoms, nodes = atoms_of(instance), instance.nodes.index
-    weights = {budget.name: budget.weight for budget in budgets(instance)}
-    if bound.rule in _ONE or bound.rule in weights:
-        some = atoms.of(bound.rule)
-        index = nodes.get(bound.where, 0)
-        loads = weights.get(bound.rule, np.ones(1))
+    set_here = {(b.name, _place_of(instance, b)): b for b in budgets(instance)}
+    budget = set_here.get((bound.rule, bound.where))
+    if budget is not None:
+        some, index, loads = atoms.of(budget.name), budget.entry, budget.weight
+    elif bound.rule in _ONE:
+        some, index, loads = atoms.of(bound.rule), nodes.get(bound.where, 0), np.ones(1)
     elif bound.rule == "capacity":
         # NODE.RESOURCE, of which either may have dots in it
         ends = (
