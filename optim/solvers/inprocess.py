@@ -9,11 +9,13 @@ lose what the model would have returned, never their incumbent.
 Python runs signal handlers in the main thread only, and only between its own instructions: a
 library that computes there for a minute answers no Ctrl-C for a minute. So the call is made in a
 second thread, for which the main thread waits. A call that is given up goes on unheard to its own
-end, or that of the process.
+end. Python waits some seconds for that before it ends: a thread that leaves C++ while Python ends
+aborts the process.
 """
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
 import queue
@@ -41,6 +43,9 @@ GIVE_UP_AFTER = 0.4
 
 #: Seconds after which HiGHS is given up where nodes alone limit it: it can stay in one for ever.
 HANGS_AFTER = 20.0
+
+#: Seconds that Python waits at its end for calls that were given up.
+ENDS_WITHIN = 5.0
 
 #: ``scipy.optimize.linprog`` and ``milp`` share these codes; 1 is any limit, 4 is trouble.
 STATUS = {
@@ -247,7 +252,13 @@ class _Caller:
 
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name=SOLVER_CALLS, daemon=True).start()
+        self.thread = threading.Thread(target=self._work, name=SOLVER_CALLS, daemon=True)
+        self.thread.start()
+
+    def give_up(self) -> None:
+        """End after the call that runs, whose answer nobody waits for."""
+        self.calls.put(None)
+        _given_up.append(self)
 
     def _work(self) -> None:
         while (order := self.calls.get()) is not None:
@@ -259,7 +270,16 @@ class _Caller:
 
 
 _idle: list[_Caller] = []
-os.register_at_fork(after_in_child=_idle.clear)  # a forked process has no other threads
+_given_up: list[_Caller] = []
+for _callers in (_idle, _given_up):  # a forked process has no other threads
+    os.register_at_fork(after_in_child=_callers.clear)
+
+
+@atexit.register
+def _await_given_up() -> None:
+    ends = time.perf_counter() + ENDS_WITHIN
+    for caller in _given_up:
+        caller.thread.join(max(0.0, ends - time.perf_counter()))
 
 
 def interruptible(function: Callable[[], T], seconds: float | None = None) -> T:
@@ -277,10 +297,10 @@ def interruptible(function: Callable[[], T], seconds: float | None = None) -> T:
     try:
         value, error = answers.get(timeout=seconds)
     except queue.Empty:
-        caller.calls.put(None)
+        caller.give_up()
         raise Overdue from None
     except BaseException:
-        caller.calls.put(None)
+        caller.give_up()
         raise
     # a caller that answered is used again; one that was given up ends after its call
     _idle.append(caller)

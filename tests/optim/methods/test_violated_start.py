@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.generators import generate
 from optim import Instance, InvalidInput, Plan, Result, solve
 from optim.figures.catalogue import find_objective
 from optim.kernels.least_excess import excess_bound
@@ -533,6 +534,26 @@ def test_what_may_fit_the_slots_has_less_excess(work: int, monkeypatch: pytest.M
     else:
         assert result.mending is not None
         assert not result.mending.least
+
+
+def test_most_of_the_time_is_for_a_plan_that_keeps_every_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The joint instance has one; that none is better in excess is not seen within the time."""
+    import optim.methods.solve as solving
+
+    limits: list[float | None] = []
+    own = solving._solve
+
+    def spy(instance: Instance, method: str, asked: Settings) -> Result:
+        limits.append(asked.time_limit)
+        return own(instance, method, asked)
+
+    monkeypatch.setattr(solving, "_solve", spy)
+    instance = generate("joint", seed=1, max_load_distance=5.0)
+    solve(instance, "joint-search", time_limit=2.0)
+    assert limits[0] is not None
+    assert limits[0] >= 1.6
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -171,3 +173,15 @@ def test_an_optimum_that_highs_refuses_is_asked_for_in_other_numbers(
     assert (answer.termination, answer.objective) == ("optimal", right.objective)
     assert answer.bound == pytest.approx(right.bound)
     assert len(asked) == 3
+
+
+def test_python_ends_after_a_call_that_was_given_up() -> None:
+    """What leaves C++ while Python ends aborts the process: exit 134 after a good result."""
+    text = (
+        "import time\nfrom contextlib import suppress\n"
+        "from optim.solvers.inprocess import Overdue, interruptible\n"
+        "def call():\n    time.sleep(0.5)\n    print('over')\n"
+        "with suppress(Overdue):\n    interruptible(call, 0.01)\nprint('given up')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["given up", "over", ""])
