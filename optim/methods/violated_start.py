@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.figures.measures import over
 from optim.format.plan import Plan
 from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
@@ -378,6 +379,7 @@ class SecondLevel:
         limits = {k: np.asarray(ROWS[k].limit(base), dtype=np.float64) for k in rows}
         sizes = {k: _sizes(start, base, k) for k in rows}
         sign = 1.0 if figure.sense == "min" else -1.0
+        unit = in_own_units(base)[1].of(figure.unit)
         queue: list[tuple[float, int, Result, dict[int, Floats]]] = []
         home = Placement(base, start.instance.tasks.node)
         # at first no row is tighter than the larger of its limit and what it has today
@@ -392,34 +394,31 @@ class SecondLevel:
         while queue:
             bound, _, result, caps = heapq.heappop(queue)
             self.bound = sign * bound
-            if self._is_least() and self._value() <= bound + _SAME * max(1.0, abs(bound)):
+            if self._is_least() and self._value() <= bound + _SAME * max(unit, abs(bound)):
                 return True
             assert result.plan is not None
             node = result.plan.node_indices(start.instance)
             if start.judged(node, result.plan.slot_indices(start.instance))[0] <= self._most():
                 return True
             placement = Placement(base, node)
-            over = {
-                k: np.where(
-                    np.isfinite(limits[k]),
-                    np.maximum(0.0, np.asarray(ROWS[k].value(placement), float) - limits[k]),
-                    0.0,
-                )
-                / sizes[k]
+            # rounding exceeds nothing (as for the referee): its share would change no limit
+            excess = {
+                k: np.where(over(value, limits[k]), value - limits[k], 0.0) / sizes[k]
                 for k in rows
+                for value in [np.asarray(ROWS[k].value(placement), float)]
             }
-            total = sum(float(each.sum()) for each in over.values())
+            total = sum(float(each.sum()) for each in excess.values())
             if total <= self._most():
                 return False  # more than these rows is exceeded
             part = self._most() / total
             for k in rows:
-                for i in np.argwhere(over[k] > 0).tolist():
+                for i in np.argwhere(excess[k] > 0).tolist():
                     at = tuple(i)
                     count += 1
                     if count > _BOXES or self.over():
                         return False
                     changed = {**caps, k: np.array(caps[k])}
-                    changed[k][at] = limits[k][at] + part * over[k][at] * sizes[k][at]
+                    changed[k][at] = limits[k][at] + part * excess[k][at] * sizes[k][at]
                     if ROWS[k].whole:
                         changed[k][at] = np.floor(changed[k][at] + _SAME)
                     part_of = _with_caps(start, base, changed, limits)

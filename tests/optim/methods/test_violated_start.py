@@ -26,6 +26,7 @@ from tests.fuzz.cases import Finding
 from tests.fuzz.mending import EVERY, FIELDS, FORCED, broken_instance
 from tests.fuzz.product import Calls, known_fields
 from tests.fuzz.tally import asked
+from tests.fuzz.variants import in_units
 
 BROKEN = Path(__file__).parent / "broken"
 
@@ -643,3 +644,24 @@ def test_no_placement_has_less_than_the_bound_of_the_excess(
     known = min(start.judged(np.array(node, dtype=np.int32))[0] for node in every)
     assert known == pytest.approx(least)
     assert excess_bound(instance, start.weight) == pytest.approx(least)
+
+
+def _end(document: dict[str, Any], power: int) -> tuple[str, float]:
+    """Return how balance-milp ends with loads × 10^power, and the least excess."""
+    result = solve(Instance.from_dict(in_units(document, power, 0, 0)), "balance-milp")
+    return str(result.termination), result.mending.excess if result.mending else 0.0
+
+
+@pytest.mark.parametrize("power", [-4, -1, 0, 1, 3])
+def test_a_row_exceeded_by_rounding_has_no_share_of_the_excess(power: int) -> None:
+    """Loads of one node sum to its capacity and 1e-17: that row was narrowed without end."""
+    document = json.loads((BROKEN / "full-but-for-rounding.json").read_text())
+    assert _end(document, power) == ("optimal", pytest.approx(20 / 111))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 5, 8, 13])
+def test_the_unit_of_loads_changes_no_end(seed: int) -> None:
+    document = broken_instance(seed)
+    termination, excess = _end(document, 0)
+    for power in (-1, 2):
+        assert _end(document, power) == (termination, pytest.approx(excess, rel=1e-6))
