@@ -264,7 +264,7 @@ def dags(draw: st.DrawFn) -> Instance:
     models = {}
     for m in range(draw(st.integers(1, 3))):
         counts = sorted(draw(st.sets(st.integers(2, 60), max_size=3)) | {1})
-        percent = st.floats(0, 100)
+        percent = st.floats(0, 100, allow_subnormal=False)
         models[f"m{m}"] = points(
             *((k, draw(st.floats(0.5, 200)), draw(percent), draw(percent)) for k in counts)
         )

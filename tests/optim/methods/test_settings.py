@@ -84,7 +84,7 @@ def test_each_method_that_begins_is_announced_with_its_reason() -> None:
 def test_the_rules_that_clash_are_told_by_every_exact_method(method: str) -> None:
     result = solve(whole_tasks(), method, start_broken="refuse", explain=60.0)
     assert [str(reason) for reason in result.reasons] == [
-        "capacity at all nodes.cpu: needs 32, has 30 (2 off)"
+        "capacity at all nodes.cpu (4 tasks, at most 1 a node): needs 32, has 30 (2 off)"
     ]
 
 

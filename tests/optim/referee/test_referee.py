@@ -326,7 +326,13 @@ def placements(draw: st.DrawFn) -> tuple[Instance, list[int]]:
     made = instance(
         nodes=nodes(4, capacity={"cpu": 30}),
         operators=[
-            {"id": f"o{i}", "group": {"tasks": s, "load": {"cpu": draw(st.floats(0, 40))}}}
+            {
+                "id": f"o{i}",
+                "group": {
+                    "tasks": s,
+                    "load": {"cpu": draw(st.floats(0, 40, allow_subnormal=False))},
+                },
+            }
             for i, s in enumerate(sizes)
         ],
         streams=streams,

@@ -106,7 +106,10 @@ def test_the_plan_is_carried_out_and_reverted(
     # 40 lines/s, 120 words/s; what is acked: init 40, split 40, count 120, and 40 back to spouts
     full_rate = pytest.approx(400, rel=0.2)
     for _ in range(60):  # until all executors run and have reported their full rate
-        assert main(["import", "storm", nimbus, "-o", instance, "-q", *options]) == 0
+        if main(["import", "storm", nimbus, "-o", instance, "-q", *options]) == 2:
+            assert "runs nowhere yet" in capsys.readouterr().err
+            time.sleep(1)
+            continue
         live = Instance.from_json(Path(instance).read_bytes())
         placed = live.num_tasks == 11 and (live.tasks.node >= 0).all()
         if placed and live.total_traffic == full_rate:

@@ -125,6 +125,8 @@ CAPACITY = 400.0
 
 def adapted(folder: Path, reduced: bool) -> pd.DataFrame:
     """Plan once at the peak with TD and Storm, and again after every change with TD-RC."""
+    import pandas as pd
+
     minutes, step = (MINUTES_REDUCED, STEP_REDUCED) if reduced else (MINUTES, STEP)
     peak = make_job(1.0)
     once = {"TD": td(peak).node, "Storm": storm(peak).node}
