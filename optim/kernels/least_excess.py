@@ -270,9 +270,8 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
     load, most = instance.tasks.load, counted_loads(instance)[1][:, : instance.num_resources]
     node = instance.tasks.node
     counted = [budget.limit for budget in budgets(instance) if budget.counts_all]
-    if instance.crossing_cost.any():
-        return 0.0
     found = 0.0
+    # loads of tasks alone: what crosses nodes only adds to them
     for r in range(instance.num_resources):
         used = _used(instance, load[:, [r]], node)[:, 0]
         over = np.maximum(used - most[:, r], 0.0)

@@ -628,16 +628,23 @@ def test_no_number_of_workers_is_left_violated() -> None:
         (1, (5, 3, 2), 9, {}, 1 / 10),  # of 6 too many the largest task takes 5
         (1, (4, 4, 4), 9, {"copies": ["n1"]}, 0.0),  # the first one goes free of charge
         (None, (2, 2, 2, 2), 2, {}, 2 / 8),  # no more than 6 fit
+        # what crosses only adds load
+        (1, (5, 3, 2), 9, {"crossing_cost": {"cpu": {"out": 1, "in": 1}}}, 1 / 10),
+        # a budget of costs bounds no number of moves
+        (None, (5, 3, 2), 9, {"max_migration_cost": 2, "migration_cost": 0.5}, 0.0),
     ],
-    ids=["moves", "copies", "room"],
+    ids=["moves", "copies", "room", "crossing", "costs"],
 )
 def test_no_placement_has_less_than_the_bound_of_the_excess(
     moves: int | None, loads: tuple[int, ...], room: int, more: dict[str, Any], least: float
 ) -> None:
-    builder = InstanceBuilder("bound").node("n0", capacity=4).node("n1", capacity=room)
+    more = dict(more)
+    crossing, cost = more.pop("crossing_cost", None), more.pop("max_migration_cost", None)
+    builder = InstanceBuilder("bound", **({"crossing_cost": crossing} if crossing else {}))
+    builder = builder.node("n0", capacity=4).node("n1", capacity=room)
     for i, load in enumerate(loads):
-        builder = builder.task(f"t{i}", load=load, node="n0", **({} if i else more))
-    instance = builder.limits(max_migrations=moves).build()
+        builder = builder.task(f"t{i}", load=load, node="n0", **({} if i and not cost else more))
+    instance = builder.limits(max_migrations=moves, max_migration_cost=cost).build()
     start = broken_start(instance, find_objective("migrations"))
     assert start is not None
     every = itertools.product(range(2), repeat=len(loads))
