@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
+from formulations.conflicts.excess import least_excess
 from optim import Instance, InvalidInput, Plan, Result, solve
 from optim.figures.catalogue import find_objective
 from optim.kernels.least_excess import excess_bound
@@ -636,7 +637,12 @@ def test_no_number_of_workers_is_left_violated() -> None:
     ids=["moves", "copies", "room", "crossing", "costs"],
 )
 def test_no_placement_has_less_than_the_bound_of_the_excess(
-    moves: int | None, loads: tuple[int, ...], room: int, more: dict[str, Any], least: float
+    moves: int | None,
+    loads: tuple[int, ...],
+    room: int,
+    more: dict[str, Any],
+    least: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     more = dict(more)
     crossing, cost = more.pop("crossing_cost", None), more.pop("max_migration_cost", None)
@@ -651,6 +657,13 @@ def test_no_placement_has_less_than_the_bound_of_the_excess(
     known = min(start.judged(np.array(node, dtype=np.int32))[0] for node in every)
     assert known == pytest.approx(least)
     assert excess_bound(instance, start.weight) == pytest.approx(least)
+    loose = start.loose(instance.tasks.node)
+    # the model itself: with few placements that are cut off
+    monkeypatch.setattr("formulations.conflicts.excess._ROUNDS", 3)
+    node, bound = least_excess(instance, loose, start.weight, None, start.judged_surely)
+    assert node is not None
+    assert start.judged(node)[0] == pytest.approx(known)
+    assert bound == pytest.approx(least)
 
 
 def _end(document: dict[str, Any], power: int) -> tuple[str, float]:
