@@ -286,18 +286,10 @@ MOVED = ("task", "from", "to", "cost")
 def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) -> Places:
     """Return the places a table names.
 
-    Parameters
-    ----------
-    column
-        The one that holds the node.
-    whole
-        Whether every task must be named; otherwise tasks that are not stay where they are.
-
-    Raises
-    ------
-    InvalidInput
-        Columns are missing, a row names what the instance does not have, tasks are left out, or the
-        text is no table.
+    `column`: the one that holds the node.
+    `whole`: whether every task must be named; otherwise tasks that are not stay where they are.
+    Raises `InvalidInput`: columns are missing, a row names what the instance does not have, tasks
+        are left out, or the text is no table.
     """
     rows = csv_rows(text)
     _, headings = next(rows, (1, []))

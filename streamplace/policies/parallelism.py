@@ -337,10 +337,7 @@ class ScalingChoice:
     def make(self) -> ScalingRule:
         """Return the rule.
 
-        Raises
-        ------
-        InvalidInput
-            There is none of that name, or it does not take the parameters.
+        Raises `InvalidInput`: there is none of that name, or it does not take the parameters.
         """
         if self.name not in ("none", "utilisation"):
             return _own_rule(self.name, self.parameters)

@@ -63,22 +63,12 @@ def read_policy(
 ) -> Policy:
     """Read ``name``, ``name:option=value,…``, ``FILE.py`` or ``module:NAME``; an object stays one.
 
-    Parameters
-    ----------
-    policy
-        Name of one of `POLICIES` or of a method. Methods take ``objective``, ``solver``,
+    `policy`: name of one of `POLICIES` or of a method. Methods take ``objective``, ``solver``,
         ``time_limit`` and ``gap`` beside their own options.
-    seed
-        Of everything random; look n plans with seed + n.
-    time_limit
-        Of each plan, where the text gives none.
-    scaling, costs, plan_first
-        Of `Algorithm1`, for what plans on the nodes there are.
-
-    Raises
-    ------
-    InvalidInput
-        No such policy or option.
+    `seed`: of everything random; look n plans with seed + n.
+    `time_limit`: of each plan, where the text gives none.
+    `scaling`, `costs`, `plan_first`: of `Algorithm1`, for what plans on the nodes there are.
+    Raises `InvalidInput`: no such policy or option.
     """
     made = read_planner(policy, seed, time_limit) if isinstance(policy, str) else policy
     if isinstance(made, Planner):

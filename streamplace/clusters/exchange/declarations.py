@@ -168,10 +168,7 @@ class Ledger:
     def check(self) -> None:
         """Stop if there is a problem.
 
-        Raises
-        ------
-        InvalidInput
-            With all problems so far.
+        Raises `InvalidInput`: with all problems so far.
         """
         if self._problems:
             raise InvalidInput(self._problems)
@@ -199,10 +196,7 @@ class Places:
 def places_of_plan(instance: Instance, plan: Plan) -> Places:
     """Return where a plan puts the tasks of an instance.
 
-    Raises
-    ------
-    InvalidInput
-        The plan is for another instance, or leaves tasks out.
+    Raises `InvalidInput`: the plan is for another instance, or leaves tasks out.
     """
     problems = []
     told = plan.instance_sha256
@@ -251,19 +245,12 @@ def with_places(instance: Instance, places: Places) -> Instance:
 
 @dataclass(frozen=True)
 class Verdict(ABC):
-    """Whether a cluster runs as planned.
+    """Whether a cluster runs as planned."""
 
-    Attributes
-    ----------
-    planned, as_planned
-        How many are planned (subtasks, partitions, executors), and how many of them are so.
-    differences
-        Named tuples: what the others are.
-    """
-
+    #: How many are planned (subtasks, partitions, executors), and how many of them are so.
     planned: int
     as_planned: int
-    differences: tuple[Any, ...]
+    differences: tuple[Any, ...]  # Named tuples: what the others are.
 
     @property
     def holds(self) -> bool:
@@ -330,10 +317,7 @@ LINKS = (
 def add_network(document: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Write crossing costs, what the rate drives, and links into the document of an instance.
 
-    Parameters
-    ----------
-    options
-        Those of `COSTS` and `LINKS` that there are; others are not looked at.
+    `options`: those of `COSTS` and `LINKS` that there are; others are not looked at.
     """
     first = document.get("resources", ["cpu"])[0]
     if options.get("crossing_cost"):
@@ -376,14 +360,9 @@ def weigh(
     Nothing is done where capacities are equal, or one that stays has none: a share of nothing known
     would be a guess. Tasks that load nothing with it are warned of: then nothing can be balanced.
 
-    Parameters
-    ----------
-    nodes, tasks
-        Of a document that is being made.
-    resource
-        The balanced one.
-    ledger
-        Takes the reading.
+    `nodes`, `tasks`: of a document that is being made.
+    `resource`: the balanced one.
+    `ledger`: takes the reading.
     """
     if not any(task["load"].get(resource) for task in tasks):
         ledger.warn(f"no task has any {resource}: every placement is as even as any other")

@@ -56,14 +56,10 @@ class Page(BaseModel):
     """A JSON object of a foreign system.
 
     Fields that no documentation knows are counted in the ledger, which is the context of reading.
-
-    Attributes
-    ----------
-    unused
-        Documented fields that the reading has no use for: they are not counted.
     """
 
     model_config = ConfigDict(extra="allow")
+    #: Documented fields that the reading has no use for: they are not counted.
     unused: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="after")
@@ -89,12 +85,8 @@ def filled(start: Any = None) -> Any:
 def read_page(kind: Any, value: Any, path: str, ledger: Ledger) -> Any:
     """Return a document as its type, or ``None`` with its problems noted in the ledger.
 
-    Parameters
-    ----------
-    kind
-        A `Page`, or a list or dictionary of them.
-    path
-        Where the document is from: paths of problems begin with it.
+    `kind`: a `Page`, or a list or dictionary of them.
+    `path`: where the document is from: paths of problems begin with it.
     """
     problems: list[Problem] = []
     found = check(_adapter(kind), value, problems, path, context=ledger)
@@ -112,12 +104,8 @@ def read_pages(
 ) -> dict[Any, list[tuple[str, Any]]]:
     """Return the pages of a user's files by kind, each with the name of its file.
 
-    Parameters
-    ----------
-    kind_of
-        Recognises a file by what it holds; ``None`` for what is left out.
-    path_of
-        With what the paths of problems begin, of a kind and a file.
+    `kind_of`: recognises a file by what it holds; ``None`` for what is left out.
+    `path_of`: with what the paths of problems begin, of a kind and a file.
     """
     pages: dict[Any, list[tuple[str, Any]]] = {}
     for document in documents:
@@ -221,18 +209,11 @@ Text = Annotated[str, needed(_as_text, f"a text of 1 to {_MAX_TEXT} characters")
 
 @dataclass(frozen=True)
 class Reading:
-    """What was counted, and since when.
+    """What was counted, and since when."""
 
-    Attributes
-    ----------
-    amount
-        ``None`` where it is not reported, negative or no number.
-    seconds
-        For how long it was counted: the age of the counter, the window, or the time between two
-        readings, whichever is shortest; ``None`` where unknown.
-    """
-
-    amount: float | None
+    amount: float | None  # ``None`` where it is not reported, negative or no number.
+    #: For how long it was counted: the age of the counter, the window, or the time between two
+    #: readings, whichever is shortest; ``None`` where unknown.
     seconds: float | None
 
     @property
@@ -275,10 +256,7 @@ class UniqueNames:
     def take(self, wanted: str, mark: str = "") -> str:
         """Return an id that nobody has yet: the wanted one, cut to 200 characters, if it is free.
 
-        Parameters
-        ----------
-        mark
-            Tried after the wanted id before numbers are, such as a part of a hash.
+        `mark`: tried after the wanted id before numbers are, such as a part of a hash.
         """
         base = wanted[:200].strip() or "unnamed"
         # name, name (mark), name (2), name (3), …

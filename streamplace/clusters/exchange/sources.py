@@ -77,11 +77,8 @@ def site_of(address: str, prefix: str = "") -> str:
     What is left out: ``#/…``, a page such as ``index.html`` with its query, ``;jsessionid=…``,
     slashes at the end.
 
-    Parameters
-    ----------
-    prefix
-        With which the paths of its documents begin, such as ``/api/v1``: it ends the address, and
-        what stands behind it there is left out.
+    `prefix`: with which the paths of its documents begin, such as ``/api/v1``: it ends the address,
+        and what stands behind it there is left out.
     """
     parts = urllib.parse.urlsplit(address.strip())
     path, query = parts.path.partition(";")[0].rstrip("/"), parts.query
@@ -116,18 +113,10 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
 class WebClient:
     """Gets JSON documents below a base address.
 
-    Parameters
-    ----------
-    base
-        ``http://host:port/prefix``, with a query where each request needs it, or the address of a
-        page there (`site_of`); user names and passwords are refused.
-    timeout
-        Seconds a response may take from the first byte asked for to the last one read.
-
-    Raises
-    ------
-    InvalidInput
-        The address cannot be used.
+    `base`: ``http://host:port/prefix``, with a query where each request needs it, or the address of
+        a page there (`site_of`); user names and passwords are refused.
+    `timeout`: seconds a response may take from the first byte asked for to the last one read.
+    Raises `InvalidInput`: the address cannot be used.
     """
 
     def __init__(self, base: str, timeout: float = DEFAULT_TIMEOUT) -> None:
@@ -155,22 +144,17 @@ class WebClient:
     def get(self, path: str, **query: str) -> Any:
         """Return a document.
 
-        Raises
-        ------
-        InvalidInput
-            The host does not answer in time, answers with an error, too much, or no JSON.
+        Raises `InvalidInput`: the host does not answer in time, answers with an error, too much, or
+            no JSON.
         """
         return self._ask(path, query).document
 
     def get_computed(self, path: str, wait: float, task_header: str, **query: str) -> Any:
         """Return a document that the host computes first, and answers 202 meanwhile; else as `get`.
 
-        Parameters
-        ----------
-        wait
-            Seconds after which the last answer is returned, whatever it says.
-        task_header
-            Header that names the computation; sent back, so that asking again starts none anew.
+        `wait`: seconds after which the last answer is returned, whatever it says.
+        `task_header`: header that names the computation; sent back, so that asking again starts
+            none anew.
         """
         ends = time.monotonic() + wait
         pause = 0.25
@@ -234,10 +218,7 @@ class WebClient:
         A thread asks, and is left alone when the time is up: the limit of a socket begins again
         with each byte.
 
-        Raises
-        ------
-        TimeoutError
-            The time is up.
+        Raises `TimeoutError`: the time is up.
         """
         answers: Queue[Any] = Queue()
 
@@ -307,10 +288,8 @@ class Document(NamedTuple):
 def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
     """Return the files named, and those in folders named that end in one of `endings`.
 
-    Raises
-    ------
-    InvalidInput
-        A source is not there, a folder holds no such file, or there are too many.
+    Raises `InvalidInput`: a source is not there, a folder holds no such file, or there are too
+        many.
     """
     found: list[Path] = []
     problems = []
@@ -335,10 +314,7 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
 def address_in(sources: Sequence[str], is_address: Callable[[str], bool] = is_url) -> str | None:
     """Return the only source where it is an address; ``None`` where all are files.
 
-    Raises
-    ------
-    InvalidInput
-        There is more beside an address.
+    Raises `InvalidInput`: there is more beside an address.
     """
     if not any(map(is_address, sources)):
         return None
@@ -351,10 +327,7 @@ def address_in(sources: Sequence[str], is_address: Callable[[str], bool] = is_ur
 def saved_documents(sources: Sequence[str]) -> list[Document]:
     """Return the JSON documents of files and folders.
 
-    Raises
-    ------
-    InvalidInput
-        As `files_of`, or a file cannot be read or is not JSON.
+    Raises `InvalidInput`: as `files_of`, or a file cannot be read or is not JSON.
     """
     documents = []
     for path in files_of(sources, JSON_ENDINGS):
@@ -367,10 +340,7 @@ def saved_documents(sources: Sequence[str]) -> list[Document]:
 def read_text(path: Path, *, pipe: bool = False) -> str:
     """Read a text file, also packed, also with a byte order mark; a pipe where `pipe` is set.
 
-    Raises
-    ------
-    InvalidInput
-        It cannot be read, or is no UTF-8 text.
+    Raises `InvalidInput`: it cannot be read, or is no UTF-8 text.
     """
     try:
         return read_bytes(path, MAX_SOURCE, pipe=pipe).decode("utf-8-sig")
@@ -381,10 +351,7 @@ def read_text(path: Path, *, pipe: bool = False) -> str:
 def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV text that are not empty, each with the number of its last line.
 
-    Raises
-    ------
-    InvalidInput
-        It is no table, by line.
+    Raises `InvalidInput`: it is no table, by line.
     """
     reader = csv.reader(io.StringIO(text))
     try:
@@ -397,10 +364,7 @@ def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 def one_file(sources: Sequence[str], format_name: str) -> Path:
     """Return the only source of a format that reads one file.
 
-    Raises
-    ------
-    InvalidInput
-        There are several, or it is no file.
+    Raises `InvalidInput`: there are several, or it is no file.
     """
     if len(sources) != 1 or Path(sources[0]).is_dir():
         reason, remedy = f"{format_name} reads one file", "one instance a run"
@@ -530,10 +494,7 @@ def _read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
 def read_placement(name: str, instance: Instance) -> Places:
     """Read a placement: a plan, or what an exporter wrote.
 
-    Raises
-    ------
-    InvalidInput
-        The file is none of these, or does not fit the instance.
+    Raises `InvalidInput`: the file is none of these, or does not fit the instance.
     """
     text = read_text(Path(name))
     with problems_in(name):
@@ -619,10 +580,7 @@ def export_plan(
 def _rescaled(exporter: Exporter, instance: Instance, plan: Plan, ledger: Ledger) -> Exported:
     """Make the files that bring a system to the parallelism of a plan; placing comes after it.
 
-    Raises
-    ------
-    InvalidInput
-        The format knows no parallelism, or the plan is another instance's.
+    Raises `InvalidInput`: the format knows no parallelism, or the plan is another instance's.
     """
     if exporter.rescale is None:
         reason = f"is nothing that {exporter.name} can change"

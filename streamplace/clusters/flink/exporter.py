@@ -171,10 +171,8 @@ class Sheet:
 def sheet_of(instance: Instance, places: Places) -> Sheet:
     """Make the sheet of a plan for an imported instance.
 
-    Raises
-    ------
-    InvalidInput
-        The instance does not say which vertices its operators are, or a task has no operator.
+    Raises `InvalidInput`: the instance does not say which vertices its operators are, or a task has
+        no operator.
     """
     ledger = Ledger()
     groups = []
@@ -223,10 +221,7 @@ def _labelled(labels: Mapping[str, str], mark: str) -> dict[str, str]:
 def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
     """Read a sheet; or a plan, which becomes one with its instance.
 
-    Raises
-    ------
-    InvalidInput
-        The file is neither, or the plan is for another instance.
+    Raises `InvalidInput`: the file is neither, or the plan is for another instance.
     """
     with problems_in(name):
         value = parse_json(read_bytes(name, MAX_SOURCE))
@@ -295,10 +290,7 @@ def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> d
     Both name every vertex of a job that changes: Flink refuses requirements that lack one, and
     overrides replace those of before.
 
-    Raises
-    ------
-    InvalidInput
-        An operator names no vertex.
+    Raises `InvalidInput`: an operator names no vertex.
     """
     found: dict[str, dict[str, int]] = {}
     table = instance.operators

@@ -87,12 +87,8 @@ def two_readings(
     Where the first is empty, as nothing is measured, it is the only one. Where some subtasks stand
     still in the second, as a busy task manager was not read in time, it is asked once more.
 
-    Parameters
-    ----------
-    ask, wake
-        Ask for everything, and for anything.
-    interval
-        Of the store, s.
+    `ask`, `wake`: ask for everything, and for anything.
+    `interval`: of the store, s.
     """
 
     def read() -> dict[str, Sample]:
@@ -215,12 +211,8 @@ def share_processors(
 ) -> None:
     """Let the subtasks of a task manager share what its process computes, as they are busy.
 
-    Parameters
-    ----------
-    used, standing
-        Cores in use, by task manager, and what of them no subtask causes.
-    others
-        Jobs that run and are not imported.
+    `used`, `standing`: cores in use, by task manager, and what of them no subtask causes.
+    `others`: jobs that run and are not imported.
     """
     option = "--option cpu", "process"
     if others:
@@ -297,11 +289,8 @@ class Cluster:
     def read(self, interval: float | None) -> Found:
         """Read all pages; metrics of the wanted jobs three times, `interval` seconds apart.
 
-        Raises
-        ------
-        InvalidInput
-            The server does not answer, or not with these documents; no job runs; a job ended or a
-            task manager came or left meanwhile.
+        Raises `InvalidInput`: the server does not answer, or not with these documents; no job runs;
+            a job ended or a task manager came or left meanwhile.
         """
         before = self.managers()
         entries = self._entries()
@@ -514,15 +503,8 @@ def read_managers(client: WebClient) -> list[pages.TaskManager]:
 def wait_until_running(client: WebClient, job: str, limit: float) -> bool:
     """Wait until all subtasks of a job (name or id), or of all jobs (empty), run; whether they do.
 
-    Parameters
-    ----------
-    limit
-        Most seconds to wait.
-
-    Raises
-    ------
-    InvalidInput
-        The job ended, or the server does not answer.
+    `limit`: most seconds to wait.
+    Raises `InvalidInput`: the job ended, or the server does not answer.
     """
     cluster = Cluster(client, job, Ledger())
     ends = time.monotonic() + limit

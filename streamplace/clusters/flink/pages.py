@@ -80,15 +80,7 @@ class _Counters(_Page):
 
 
 class Subtask(_Page):
-    """A subtask: where it runs, in which state, and what was read of it.
-
-    Attributes
-    ----------
-    past
-        Whether its job ended and is imported as it ran: then its figures count though it ended.
-    node
-        The id of its task manager, once that is found by its place.
-    """
+    """A subtask: where it runs, in which state, and what was read of it."""
 
     index: Whole = Field(validation_alias=AliasChoices("subtask"))
     state: MaybeText = Field(None, alias="status")
@@ -97,8 +89,9 @@ class Subtask(_Page):
     host: MaybeText = None
     endpoint: MaybeText = None
     metrics: _Counters | None = None
+    #: Whether its job ended and is imported as it ran: then its figures count though it ended.
     past: bool = filled(False)
-    node: str | None = filled()
+    node: str | None = filled()  # The id of its task manager, once that is found by its place.
 
     @cached_property
     def place(self) -> tuple[str | None, str | None]:

@@ -64,11 +64,8 @@ class Script(NamedTuple):
 def read_script(text: str) -> Script:
     """Part a script, as Flink's SQL client takes it, into its statements.
 
-    Raises
-    ------
-    InvalidInput
-        It inserts nothing, starts a job beside the inserts, or asks a question, whose answer would
-        have nowhere to go.
+    Raises `InvalidInput`: it inserts nothing, starts a job beside the inserts, or asks a question,
+        whose answer would have nowhere to go.
     """
     script = Script({}, [], [])
     for statement in _statements(text):
@@ -144,14 +141,9 @@ class FlinkClient:
     SQL names its vertices by a counter of the JVM, so that a second compilation in it would give
     other names.
 
-    Parameters
-    ----------
-    host, port
-        Of the job manager's REST interface.
-    settings
-        Flink's configuration keys, beyond the address.
-    home
-        An unpacked Flink; the package's classes if not given.
+    `host`, `port`: of the job manager's REST interface.
+    `settings`: Flink's configuration keys, beyond the address.
+    `home`: an unpacked Flink; the package's classes if not given.
     """
 
     def __init__(
@@ -238,12 +230,8 @@ class FlinkClient:
     def regroup(self, graph: Any, sheet: Sheet, groups: Sequence[Group], managed: int) -> None:
         """Give the vertices their slot sharing groups, each with one unit of its resource.
 
-        Parameters
-        ----------
-        groups
-            Those of this job; they name all of its vertices.
-        managed
-            Managed memory of a slot, MB: what RocksDB, Python and batch operators live on.
+        `groups`: those of this job; they name all of its vertices.
+        `managed`: managed memory of a slot, MB: what RocksDB, Python and batch operators live on.
         """
         types = self._flink.runtime.clusterframework.types
         sharing: dict[str, Any] = {}
@@ -307,22 +295,11 @@ def submit(
 ) -> tuple[str | None, list[Group]]:
     """Make a job graph, give it the plan's groups, and send it.
 
-    Parameters
-    ----------
-    make
-        Makes the graph of the user's program.
-    dry_run
-        Do all but send it.
-
-    Returns
-    -------
-    tuple
-        The job's id, or ``None`` for a dry run; and its groups.
-
-    Raises
-    ------
-    InvalidInput
-        The program fails, is not the one that was planned, or the cluster does not take it.
+    `make`: makes the graph of the user's program.
+    `dry_run`: do all but send it.
+    Returns: the job's id, or ``None`` for a dry run; and its groups.
+    Raises `InvalidInput`: the program fails, is not the one that was planned, or the cluster does
+        not take it.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -346,10 +323,8 @@ def submit(
 def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list[Group]:
     """Return the groups of the planned job that has just these vertices.
 
-    Raises
-    ------
-    InvalidInput
-        There is none, or a vertex has another parallelism: nothing may be submitted.
+    Raises `InvalidInput`: there is none, or a vertex has another parallelism: nothing may be
+        submitted.
     """
     differences: list[set[str]] = []
     for groups in sheet.by_job.values():

@@ -60,10 +60,7 @@ class FlinkVerdict(SharedVerdict):
 def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkVerdict:
     """Compare a plan with running jobs.
 
-    Raises
-    ------
-    InvalidInput
-        The plan is of another job, or a vertex has another parallelism.
+    Raises `InvalidInput`: the plan is of another job, or a vertex has another parallelism.
     """
     owners = _owners(sheet, jobs)
     known = {m.id for m in managers}

@@ -63,19 +63,10 @@ class _EveryBroker(str):
 class KafkaAdmin:
     """What is asked of a running cluster, and sent to it; any method raises `Unreachable`.
 
-    Parameters
-    ----------
-    address
-        ``HOST:PORT``, or several with commas.
-    timeout
-        Seconds that an answer may take.
-    config
-        A file of ``key=value`` for a secured cluster, as Kafka's tools take it.
-
-    Raises
-    ------
-    InvalidInput
-        Nothing answers there, or it cannot be spoken to.
+    `address`: ``HOST:PORT``, or several with commas.
+    `timeout`: seconds that an answer may take.
+    `config`: a file of ``key=value`` for a secured cluster, as Kafka's tools take it.
+    Raises `InvalidInput`: nothing answers there, or it cannot be spoken to.
     """
 
     def __init__(self, address: str, timeout: float = 10.0, config: str | None = None) -> None:
@@ -320,10 +311,7 @@ def _log_dir(told: Mapping[str, Any]) -> pages.LogDir:
 def client_settings(name: str, api: Any) -> dict[str, str]:
     """Read a file of ``key=value`` as Kafka's tools take it, for the client.
 
-    Raises
-    ------
-    InvalidInput
-        A line is no such pair, or a key that the client does not know.
+    Raises `InvalidInput`: a line is no such pair, or a key that the client does not know.
     """
     ledger, found = Ledger(), dict[str, str]()
     known = {

@@ -54,39 +54,25 @@ class Broker:
 
 @dataclass
 class Partition:
-    """A partition.
-
-    Attributes
-    ----------
-    replicas
-        In Kafka's order: the first is the preferred leader.
-    leader, isr
-        The present leader (``None`` while it has none), and the replicas in sync.
-    leading, following
-        What its leader, and each follower, loads its broker with, by resource.
-    size
-        Bytes (or what the source counts in) that a new replica copies; ``None`` where not reported.
-    lost
-        Living brokers whose replica of it is on a failed disk.
-    adding, removing
-        Brokers of a reassignment that is under way: of a cluster `replicas` is its target, of
-        ``--describe`` it has both.
-    min_isr
-        ``min.insync.replicas`` of its topic; ``None`` where not reported.
-    """
+    """A partition."""
 
     topic: str
     number: int
-    replicas: list[int]
+    replicas: list[int]  # In Kafka's order: the first is the preferred leader.
+    #: The present leader (``None`` while it has none), and the replicas in sync.
     leader: int | None
     isr: list[int]
+    #: What its leader, and each follower, loads its broker with, by resource.
     leading: dict[str, float] = field(default_factory=dict)
     following: dict[str, float] = field(default_factory=dict)
+    #: Bytes (or what the source counts in) that a new replica copies; ``None`` where not reported.
     size: float | None = None
-    lost: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()  # Living brokers whose replica of it is on a failed disk.
+    #: Brokers of a reassignment that is under way: of a cluster `replicas` is its target, of
+    #: ``--describe`` it has both.
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    min_isr: int | None = None
+    min_isr: int | None = None  # ``min.insync.replicas`` of its topic; ``None`` where not reported.
 
     @property
     def is_moving(self) -> bool:
@@ -183,10 +169,7 @@ class Cluster:
 def least_limit(more: int, racks: Mapping[str, tuple[int, int]], at_least: int = 1) -> int:
     """Return the lowest limit of replicas in a rack under which so many more find a place.
 
-    Parameters
-    ----------
-    racks
-        Replicas that each has, which stay even above the limit, and its brokers without one.
+    `racks`: replicas that each has, which stay even above the limit, and its brokers without one.
     """
     limit = max(1, at_least)
     while True:
@@ -236,23 +219,12 @@ class Lists(NamedTuple):
 
 @dataclass
 class Labelled:
-    """A partition as labels have it.
+    """A partition as labels have it."""
 
-    Attributes
-    ----------
-    key
-        Which it is.
-    now
-        Its present replicas and leader.
-    factor
-        How many replicas it is to have.
-    tasks, roles
-        Its tasks by index, and the role of each; empty for none.
-    """
-
-    key: Key
-    now: Lists
-    factor: int | None = None
+    key: Key  # Which it is.
+    now: Lists  # Its present replicas and leader.
+    factor: int | None = None  # How many replicas it is to have.
+    #: Its tasks by index, and the role of each; empty for none.
     tasks: list[int] = field(default_factory=list)
     roles: list[str] = field(default_factory=list)
 
@@ -354,19 +326,11 @@ LEADING_MODES = frozenset({"leaders", "demote"})
 
 
 class Replica(NamedTuple):
-    """A replica to be decided on, and whether it is the leader's.
+    """A replica to be decided on, and whether it is the leader's."""
 
-    Attributes
-    ----------
-    broker
-        Where it is; ``None`` for one that is to be made.
-    allowed
-        Brokers it may be on; ``None`` for all that live.
-    """
-
-    broker: int | None
+    broker: int | None  # Where it is; ``None`` for one that is to be made.
     leads: bool
-    allowed: tuple[int, ...] | None = None
+    allowed: tuple[int, ...] | None = None  # Brokers it may be on; ``None`` for all that live.
 
 
 class Racks(NamedTuple):
@@ -427,10 +391,8 @@ class Operation:
     def asked(self, cluster: Cluster, ledger: Ledger) -> list[Asked]:
         """Return the partitions that are touched.
 
-        Raises
-        ------
-        InvalidInput
-            The operation does not fit the cluster, or changes nothing, with the reason.
+        Raises `InvalidInput`: the operation does not fit the cluster, or changes nothing, with the
+            reason.
         """
         self.check(cluster)
         chosen = [p for p in cluster.partitions if not self.topics or p.topic in self.topics]
@@ -562,13 +524,10 @@ def _spread(
     No rack comes to hold more than replicas / racks, rounded up (`Cluster.most_in_a_rack`); one
     that holds more already gets none. Nor are replicas in fewer racks than now.
 
-    Parameters
-    ----------
-    stays, targets
-        Brokers that go on holding a replica, and those of which `more` take one, `preferred` first
-        where only some of a rack can.
-    moved_apart
-        Whether the replicas that are placed are known, so that they can have a rule of their own.
+    `stays`, `targets`: brokers that go on holding a replica, and those of which `more` take one,
+        `preferred` first where only some of a rack can.
+    `moved_apart`: whether the replicas that are placed are known, so that they can have a rule of
+        their own.
     """
     held = cluster.racks_of(stays)
     free = cluster.racks_of(targets)

@@ -377,11 +377,8 @@ def _add_partitions(
 def _capacity(load: BrokerLoad, named: list[_Capacity]) -> dict[str, float]:
     """Return the capacity of a broker without its failed disks.
 
-    Parameters
-    ----------
-    named
-        What capacity files have of it, each before those that replace it. Where they give no size
-        of a failed disk, disks are taken as equal.
+    `named`: what capacity files have of it, each before those that replace it. Where they give no
+        size of a failed disk, disks are taken as equal.
     """
     capacity, failed, disks = load.capacity, load.failed, None
     for entry in named:

@@ -92,15 +92,10 @@ def changes(
     What Kafka would refuse is a problem: dead and unknown brokers, a broker twice, an empty list,
     another number of replicas than the partition is to have, tasks that name no partition.
 
-    Parameters
-    ----------
-    before, after
-        (T,) node of each task.
-    whole
-        Whether each partition is to have all of its replicas afterwards.
-    back
-        Whether it is part of the way back: then where replicas are at home before and after, lists
-        become what they are now.
+    `before`, `after`: (T,) node of each task.
+    `whole`: whether each partition is to have all of its replicas afterwards.
+    `back`: whether it is part of the way back: then where replicas are at home before and after,
+        lists become what they are now.
     """
     broker_of = _broker_numbers(instance, ledger)
     dead = _dead(instance, broker_of)
@@ -341,10 +336,7 @@ def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
     Copies onto a broker are dealt out over the parts; changes of order alone, which copy nothing,
     come last.
 
-    Parameters
-    ----------
-    parts
-        How many; 0 for as few as let no broker copy more than 5 partitions at a time.
+    `parts`: how many; 0 for as few as let no broker copy more than 5 partitions at a time.
     """
     nth: Counter[int] = Counter()
     order = []

@@ -41,10 +41,8 @@ def document_of(
 ) -> dict[str, Any]:
     """Return the document of what an operation may do to a cluster.
 
-    Parameters
-    ----------
-    balance
-        The balanced resource; ``None`` for the first that is known and that the operation changes.
+    `balance`: the balanced resource; ``None`` for the first that is known and that the operation
+        changes.
     """
     if operation.mode == "remove-broker":
         cluster = replace(cluster, emptied=operation.brokers)

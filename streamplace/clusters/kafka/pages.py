@@ -83,25 +83,14 @@ class LogDir(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """What ``kafka-log-dirs.sh``, or the cluster itself, reports.
+    """What ``kafka-log-dirs.sh``, or the cluster itself, reports."""
 
-    Attributes
-    ----------
-    sizes
-        Bytes by partition and broker.
-    failed
-        Broker to the names of its failed log dirs.
-    left
-        Of brokers with failed dirs the share of dirs that work, and the bytes of their disks
-        (``None`` where not reported).
-    brokers
-        Those that answered.
-    """
-
-    sizes: dict[Key, dict[int, float]]
-    failed: dict[int, list[str]]
+    sizes: dict[Key, dict[int, float]]  # Bytes by partition and broker.
+    failed: dict[int, list[str]]  # Broker to the names of its failed log dirs.
+    #: Of brokers with failed dirs the share of dirs that work, and the bytes of their disks
+    #: (``None`` where not reported).
     left: dict[int, tuple[float, float | None]]
-    brokers: list[int]
+    brokers: list[int]  # Those that answered.
 
     def add(self, broker: int, folders: Sequence[LogDir]) -> None:
         """Add what a broker reports."""
@@ -397,10 +386,7 @@ class AssignmentPage(Page):
 def exported(value: Any, path: str) -> tuple[dict[Key, list[int]], dict[Key, list[int]]]:
     """Read the JSON of a file of ``export kafka``, as `read_elected`.
 
-    Raises
-    ------
-    InvalidInput
-        It is none.
+    Raises `InvalidInput`: it is none.
     """
     ledger = Ledger()
     if not isinstance(value, dict) or "partitions" not in value:

@@ -45,23 +45,15 @@ _AGAIN = "import and solve again"
 
 @dataclass(frozen=True)
 class Reassignment:
-    """What a file of `export kafka` asks for, with the files beside it.
+    """What a file of `export kafka` asks for, with the files beside it."""
 
-    Attributes
-    ----------
-    path, cluster
-        Its name, and the id of the cluster that it is for; empty where not known.
-    lists, before
-        Planned lists, and those that it was made for; ``before`` lacks what is not known.
-    elected
-        Partitions without a new list whose first replica is to lead.
-    """
-
+    #: Its name, and the id of the cluster that it is for; empty where not known.
     path: str
     cluster: str
+    #: Planned lists, and those that it was made for; ``before`` lacks what is not known.
     lists: Mapping[Key, list[int]]
     before: Mapping[Key, list[int]] = field(default_factory=dict)
-    elected: tuple[Key, ...] = ()
+    elected: tuple[Key, ...] = ()  # Partitions without a new list whose first replica is to lead.
 
     @property
     def back(self) -> Reassignment:
@@ -74,10 +66,7 @@ class Reassignment:
 def load_reassignment(name: str) -> Reassignment:
     """Read a reassignment, and its rollback and elections where they stand beside it.
 
-    Raises
-    ------
-    InvalidInput
-        A file is none.
+    Raises `InvalidInput`: a file is none.
     """
     path = Path(name)
     ledger = Ledger()
@@ -143,16 +132,9 @@ def check(
 ) -> Checked:
     """See that a reassignment fits the cluster as it is now; nothing is changed.
 
-    Parameters
-    ----------
-    undoes
-        Lists towards which partitions may be under way: they are cancelled first.
-
-    Raises
-    ------
-    InvalidInput
-        It is of another cluster or state, names brokers that are not there or dead, or something
-        else is being reassigned.
+    `undoes`: lists towards which partitions may be under way: they are cancelled first.
+    Raises `InvalidInput`: it is of another cluster or state, names brokers that are not there or
+        dead, or something else is being reassigned.
     """
     ledger, path = Ledger(), plan.path
     _check_cluster(admin, plan)
@@ -213,27 +195,17 @@ def alone(cluster: str) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a reassignment is carried out.
+    """How a reassignment is carried out."""
 
-    Attributes
-    ----------
-    throttle
-        Bytes a second that each broker sends, and receives, for new replicas.
-    at_a_time
-        Partitions that a broker copies at a time.
-    poll, patience, wait
-        Seconds between two looks; that a dead broker, or one that does not answer, is waited for;
-        and at most in all.
-    say
-        Receives how far it is.
-    """
-
+    #: Bytes a second that each broker sends, and receives, for new replicas.
     throttle: int | None = None
-    at_a_time: int = AT_A_TIME
+    at_a_time: int = AT_A_TIME  # Partitions that a broker copies at a time.
+    #: Seconds between two looks; that a dead broker, or one that does not answer, is waited for;
+    #: and at most in all.
     poll: float = 1.0
     patience: float = 60.0
     wait: float = float("inf")
-    say: Callable[[str], None] = field(default=lambda text: None)
+    say: Callable[[str], None] = field(default=lambda text: None)  # Receives how far it is.
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
@@ -250,10 +222,8 @@ def submit(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
 
     The lists before go into a file beside the plan's unless one is there.
 
-    Raises
-    ------
-    InvalidInput
-        As `check`, before anything is changed; or Kafka does not answer any more.
+    Raises `InvalidInput`: as `check`, before anything is changed; or Kafka does not answer any
+        more.
     """
     with alone(admin.cluster()):
         checked = check(admin, plan)
@@ -267,10 +237,7 @@ def submit(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
 def revert(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings()) -> Outcome:
     """Bring back the lists that were before a plan; what is under way towards it is cancelled.
 
-    Raises
-    ------
-    InvalidInput
-        As `submit`; the lists before are not known, or none changed.
+    Raises `InvalidInput`: as `submit`; the lists before are not known, or none changed.
     """
     if lost := [str(key) for key in plan.lists if key not in plan.before]:
         rollback = str(beside(Path(plan.path), ROLLBACK))
@@ -296,10 +263,7 @@ def revert(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
 def cancel(admin: KafkaAdmin, plan: Reassignment | None) -> list[Key]:
     """Cancel what is under way of a plan, or all, and take throttles off; return what was.
 
-    Raises
-    ------
-    InvalidInput
-        Kafka refuses, or does not answer.
+    Raises `InvalidInput`: Kafka refuses, or does not answer.
     """
     if plan is not None:
         _check_cluster(admin, plan)

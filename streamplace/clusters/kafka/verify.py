@@ -76,10 +76,7 @@ def _of_plan(plan: Plan) -> dict[Key, Wanted]:
 def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Difference]:
     """Return what differs of partitions that are planned.
 
-    Raises
-    ------
-    InvalidInput
-        A partition is not described: unknown, as the cluster does not report it.
+    Raises `InvalidInput`: a partition is not described: unknown, as the cluster does not report it.
     """
     lost = [str(key) for key in wanted if key not in running]
     remedy = "save --describe of the whole cluster"

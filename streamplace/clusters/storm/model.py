@@ -545,10 +545,8 @@ class Edge:
 def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
     """Split all subscriptions of a topology; rates are tuples/s.
 
-    Parameters
-    ----------
-    most_pairs
-        Edges that would give more pairs than this in all are spread evenly, which needs no list.
+    `most_pairs`: edges that would give more pairs than this in all are spread evenly, which needs
+        no list.
     """
     left = most_pairs
     found: dict[tuple[str, str], Edge] = {}
@@ -741,10 +739,7 @@ def machines_of(topology: Topology, ledger: Ledger) -> int | None:
 def sets_of(topology: Topology, prefix: str, ledger: Ledger) -> Iterator[dict[str, Any]]:
     """Yield the sets that a topology's constraints are.
 
-    Parameters
-    ----------
-    prefix
-        Of its operators.
+    `prefix`: of its operators.
     """
     most, apart = _read(topology, ledger)
     for name, count in most.items():

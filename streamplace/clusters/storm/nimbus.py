@@ -61,17 +61,9 @@ def is_nimbus(source: str) -> bool:
 class Nimbus:
     """A connection to Nimbus.
 
-    Parameters
-    ----------
-    address
-        ``nimbus://HOST:PORT``; 6627 without a port.
-    timeout
-        Seconds that an answer may take.
-
-    Raises
-    ------
-    InvalidInput
-        It is no such address, nothing answers there, or not as Nimbus does.
+    `address`: ``nimbus://HOST:PORT``; 6627 without a port.
+    `timeout`: seconds that an answer may take.
+    Raises `InvalidInput`: it is no such address, nothing answers there, or not as Nimbus does.
     """
 
     def __init__(self, address: str, timeout: float) -> None:
@@ -162,10 +154,8 @@ class Nimbus:
     def topology(self, name: str) -> Any:
         """Return the summary of the topology with a name or id.
 
-        Raises
-        ------
-        InvalidInput
-            There is none, or it is not in a state in which it can be looked at or moved.
+        Raises `InvalidInput`: there is none, or it is not in a state in which it can be looked at
+            or moved.
         """
         found = self.cluster().topologies or []
         one = next((one for one in found if name in (one.id, one.name)), None)
@@ -302,27 +292,17 @@ def _all_time(windows: Any) -> dict[Any, float] | None:
 
 @dataclass(frozen=True)
 class Live:
-    """A cluster by its Nimbus.
-
-    Attributes
-    ----------
-    interval
-        Seconds between two readings; ``None`` until all executors have reported anew, 0 for one
-        reading alone.
-    by_supervisor
-        Whether a node is a supervisor, and not the host of several.
-    sleep
-        Waits so many seconds.
-    reports
-        Folder of the workers' reports, by which executors compute; empty: the one that a topology's
-        configuration names; ``None``: how much they compute is not asked for.
-    """
+    """A cluster by its Nimbus."""
 
     nimbus: Nimbus
     ledger: Ledger
+    #: Seconds between two readings; ``None`` until all executors have reported anew, 0 for one
+    #: reading alone.
     interval: float | None = None
-    by_supervisor: bool = False
-    sleep: Callable[[float], None] = time.sleep
+    by_supervisor: bool = False  # Whether a node is a supervisor, and not the host of several.
+    sleep: Callable[[float], None] = time.sleep  # Waits so many seconds.
+    #: Folder of the workers' reports, by which executors compute; empty: the one that a topology's
+    #: configuration names; ``None``: how much they compute is not asked for.
     reports: str | None = None
 
     def read(self, wanted: str) -> tuple[dict[str, pages.Supervisor], list[pages.Topology]]:
@@ -657,10 +637,7 @@ class Worker:
 def folder_in(settings: Mapping[str, Any]) -> tuple[Path | None, str]:
     """Return where the workers of a topology write their reports on this machine, or why nowhere.
 
-    Parameters
-    ----------
-    settings
-        Of the topology.
+    `settings`: of the topology.
     """
     for reporter in settings.get(REPORTERS) or ():
         if isinstance(reporter, dict) and str(reporter.get("class", "")).endswith(REPORTER):
@@ -675,10 +652,7 @@ def folder_in(settings: Mapping[str, Any]) -> tuple[Path | None, str]:
 def read_workers(folder: Path, identity: str) -> dict[Place, Worker]:
     """Read the reports of a topology's workers, by the host that these name and port.
 
-    Raises
-    ------
-    InvalidInput
-        It is no folder, or a file of it is no such report.
+    Raises `InvalidInput`: it is no folder, or a file of it is no such report.
     """
     # file: storm.worker.TOPOLOGY.HOST.….PORT-METRIC.csv, a dot of the host as _
     name = re.compile(
@@ -738,12 +712,8 @@ def crossing(
     Each worker counts between two reports of its own, those nearest to the time for which all have
     reported: what is sent just after a start is not what is sent later.
 
-    Parameters
-    ----------
-    node_of
-        The node of each worker that runs, by host and port.
-    span
-        Seconds before a worker's last report that count.
+    `node_of`: the node of each worker that runs, by host and port.
+    `span`: seconds before a worker's last report that count.
     """
     reported = _running(workers, node_of, span)
     newest = max((window[1] for _, window in reported.values()), default=0)
@@ -769,10 +739,7 @@ def processors(
 ) -> tuple[dict[Place, float], list[Place]]:
     """Return the cores that the threads of running workers use, and the workers that report none.
 
-    Parameters
-    ----------
-    places
-        Host and port of the workers that run.
+    `places`: host and port of the workers that run.
     """
     used = {}
     for place, (worker, (first, last, _)) in _running(workers, places).items():

@@ -239,37 +239,24 @@ class Summarised(_Page):
 
 
 class Topology(Summarised, _Started):
-    """``/topology/:id``, and what other pages say of the topology.
+    """``/topology/:id``, and what other pages say of the topology."""
 
-    Attributes
-    ----------
-    workers
-        Number of worker processes that it should have.
-    executors
-        Number of all of them, those of the system included.
-    window
-        In seconds; infinity is all the time, ``None`` is not reported.
-    processes
-        Its workers as its page lists them.
-    groupings
-        (sender, stream, receiver) to the grouping, where the visualization is there; `LOCAL_FIRST`
-        for a shuffle that prefers who is near.
-    reserved
-        Host to CPU and memory of system executors that no page names.
-    configuration
-        Of the topology, with that of Nimbus for what it does not set.
-    """
-
+    #: Number of worker processes that it should have.
     workers: MaybeWhole = Field(None, alias="workersTotal")
+    #: Number of all of them, those of the system included.
     executors: MaybeWhole = Field(None, alias="executorsTotal")
-    window: Window = None
+    window: Window = None  # In seconds; infinity is all the time, ``None`` is not reported.
     spouts: list[Component]
     bolts: list[Bolt]
-    processes: Many[Worker] = Field((), alias="workers")
+    processes: Many[Worker] = Field((), alias="workers")  # Its workers as its page lists them.
+    #: Of the topology, with that of Nimbus for what it does not set.
     configuration: Settings = Field(default_factory=dict)
     path: str = filled("")
     components: dict[str, Component] = filled(dict)
+    #: (sender, stream, receiver) to the grouping, where the visualization is there; `LOCAL_FIRST`
+    #: for a shuffle that prefers who is near.
     groupings: dict[tuple[str, str, str], str] = filled(dict)
+    #: Host to CPU and memory of system executors that no page names.
     reserved: dict[str, tuple[float, float]] = filled(dict)
 
     @property
@@ -387,10 +374,7 @@ class Pictured(_Page):
 def chosen(listed: Iterable[T], wanted: str, address: str) -> list[T]:
     """Return the topologies of a summary that are active, or the one with a name or id.
 
-    Raises
-    ------
-    InvalidInput
-        There is none, with what is there.
+    Raises `InvalidInput`: there is none, with what is there.
     """
     every = [(one, one.status or "ACTIVE") for one in listed]
     found = [

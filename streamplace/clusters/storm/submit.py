@@ -49,11 +49,8 @@ class Checked(NamedTuple):
 def check(nimbus: Nimbus, placement: StormPlacement) -> list[Checked]:
     """See that a placement fits the cluster as it is now; nothing is changed.
 
-    Raises
-    ------
-    InvalidInput
-        The plug-in is not Nimbus' scheduler; a topology is not there, is being moved or has other
-        executors; a worker is not there, or serves another topology.
+    Raises `InvalidInput`: the plug-in is not Nimbus' scheduler; a topology is not there, is being
+        moved or has other executors; a worker is not there, or serves another topology.
     """
     scheduler = nimbus.configuration().get("storm.scheduler")
     if scheduler != SCHEDULER:
@@ -141,20 +138,9 @@ def submit(
 ) -> StormVerdict:
     """Rebalance the topologies of a placement, and wait until all executors run where they should.
 
-    Parameters
-    ----------
-    wait
-        Seconds to wait at most.
-
-    Returns
-    -------
-    StormVerdict
-        What runs where at the end.
-
-    Raises
-    ------
-    InvalidInput
-        As `check`, before anything is changed.
+    `wait`: seconds to wait at most.
+    Returns `StormVerdict`: what runs where at the end.
+    Raises `InvalidInput`: as `check`, before anything is changed.
     """
     checked = check(nimbus, placement)
     for one in checked:
@@ -231,10 +217,7 @@ def _staying(one: Checked) -> set[str]:
 def previous(nimbus: Nimbus, name: str) -> StormPlacement:
     """Return the placement that a topology had before the last submit.
 
-    Raises
-    ------
-    InvalidInput
-        There was none, or it is of other executors.
+    Raises `InvalidInput`: there was none, or it is of other executors.
     """
     identity = nimbus.topology(name).id
     before = nimbus.stored(identity).get(PREVIOUS)
@@ -261,19 +244,12 @@ _NAME = re.compile(r"\d{1,9}-\d{1,9}")
 
 @dataclass(frozen=True)
 class Planned:
-    """The placement of a topology.
+    """The placement of a topology."""
 
-    Attributes
-    ----------
-    workers
-        ``node:port`` to the executors there, ``first-last`` of their task ids; a port ``+1``,
-        ``+2``, … is any free one of the node.
-    components
-        Component to its executors.
-    """
-
+    #: ``node:port`` to the executors there, ``first-last`` of their task ids; a port ``+1``,
+    #: ``+2``, … is any free one of the node.
     workers: dict[str, list[str]]
-    components: dict[str, list[str]]
+    components: dict[str, list[str]]  # Component to its executors.
 
     @cached_property
     def worker_of(self) -> dict[str, str]:
@@ -297,10 +273,7 @@ class StormPlacement:
 def load_placement(name: str) -> StormPlacement:
     """Read a file that `export storm` wrote.
 
-    Raises
-    ------
-    InvalidInput
-        It is none, by path.
+    Raises `InvalidInput`: it is none, by path.
     """
     text = read_text(Path(name))
     with problems_in(name):
@@ -310,10 +283,7 @@ def load_placement(name: str) -> StormPlacement:
 def read_placement(value: Any) -> StormPlacement:
     """Read the document of a placement.
 
-    Raises
-    ------
-    InvalidInput
-        It is none, or names executors twice or not at all.
+    Raises `InvalidInput`: it is none, or names executors twice or not at all.
     """
     told = value.get("format") if isinstance(value, dict) else None
     if told != PLACEMENT_FORMAT:

@@ -65,10 +65,7 @@ class Running(NamedTuple):
 def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
     """Read where the executors of a topology are.
 
-    Raises
-    ------
-    InvalidInput
-        The topology is not there, or is not the one that was planned.
+    Raises `InvalidInput`: the topology is not there, or is not the one that was planned.
     """
     identity = nimbus.topology(name).id
     executors = nimbus.executors(identity)
@@ -98,10 +95,7 @@ def nodes_of(nimbus: Nimbus, identity: str, planned: Planned) -> dict[tuple[str,
 def check_executors(name: str, planned: Planned, running: Running) -> None:
     """See that a topology has just the executors that a placement names.
 
-    Raises
-    ------
-    InvalidInput
-        It has others.
+    Raises `InvalidInput`: it has others.
     """
     ours, theirs = planned.component_of, running.component_of
     odd = sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
@@ -117,16 +111,9 @@ def check_executors(name: str, planned: Planned, running: Running) -> None:
 def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = None) -> StormVerdict:
     """Compare a placement with what runs.
 
-    Parameters
-    ----------
-    reports
-        Folder of the workers' reports (`reports`); else the one that a topology's configuration
-        names, where it is on this machine.
-
-    Raises
-    ------
-    InvalidInput
-        It is of other topologies.
+    `reports`: folder of the workers' reports (`reports`); else the one that a topology's
+        configuration names, where it is on this machine.
+    Raises `InvalidInput`: it is of other topologies.
     """
     differences: list[Misplaced] = []
     count = 0
