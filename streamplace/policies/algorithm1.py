@@ -44,7 +44,7 @@ class Algorithm1(Policy):
     rule: ScalingRule = field(default_factory=NoScaling)
     #: Of serialisation, which the loads that are planned with do not have where nothing crosses.
     costs: CostModel = field(default_factory=CostModel)
-    seed: int = 0  # Look n plans with seed + n.
+    seed: int = 0  # Look n plans with seed + n, modulo 2³¹.
     #: Whether the rule sees the planned loads, as in the paper, or those that run.
     plan_first: bool = True
 
@@ -63,7 +63,7 @@ class Algorithm1(Policy):
 
     def decide(self, state: State, instance: Instance, now: float) -> Decision:
         """Take one step of Algorithm 1."""
-        looks = int(remembered(state, "looks", 0))
+        looks = remembered(state, "looks", 0, whole=True)
         lists = {name: _names(state, name, instance) for name in _LISTS}
         memory = state.get("planner", {})
         if not isinstance(memory, dict):
@@ -74,7 +74,8 @@ class Algorithm1(Policy):
         there, release = _released(_flagged(instance, lists["marked"], lists["recalled"]))
         names = there.nodes.ids
         state["template"] = names[_template(there, state.get("template"))]
-        planned = self.planner.plan(there, memory, self.seed + looks, now)
+        seed = (self.seed + looks) % 2**31  # of what methods take
+        planned = self.planner.plan(there, memory, seed, now)
         scaling = self._scaling(there, planned, state, looks) if self.planner.scales else None
         otherwise = {**state, "planner": _after(planned, memory, carried_out=False)}
         add: tuple[Added, ...] = ()
@@ -85,10 +86,10 @@ class Algorithm1(Policy):
             recall = tuple(names[n] for n in scaling.recall)
             add = self._added(state, scaling.add, names)
             there = _scaled(there, scaling, add)
-            planned = self.planner.plan(there, memory, self.seed + looks, now)
+            planned = self.planner.plan(there, memory, seed, now)
             marked = sorted({*lists["marked"], *mark} - {*recall})
             recalled = sorted({*lists["recalled"], *recall} - {*mark})
-            added = remembered(state, "added", 0)
+            added = remembered(state, "added", 0, whole=True)
             state |= {"marked": marked, "recalled": recalled, "changed": looks}
             state["added"] = added + len(add)
         fresh = tuple(name for name in release if name not in lists["released"])
@@ -122,7 +123,7 @@ class Algorithm1(Policy):
             load[:, 0] -= crossing_load(instance, before, self.costs).sum(axis=1)
             recorded = replace(instance, tasks=replace(instance.tasks, load=load))
         loads = node_loads(recorded, target, self.costs)
-        changed = remembered(state, "changed", -_NEVER)
+        changed = remembered(state, "changed", -_NEVER, whole=True)
         template = _template(instance, state["template"])
         return self.rule(
             ScalingView(
@@ -139,7 +140,7 @@ class Algorithm1(Policy):
 
     def _added(self, state: State, count: int, names: tuple[str, ...]) -> tuple[Added, ...]:
         """Return nodes to add; names are never used twice."""
-        number = int(remembered(state, "added", 0))
+        number = remembered(state, "added", 0, whole=True)
         added: list[Added] = []
         while len(added) < count:
             number += 1

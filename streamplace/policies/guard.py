@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,8 +58,8 @@ class Guarded(Policy):
 
     def decide(self, state: State, instance: Instance, now: float) -> Decision:
         """Ask the policy, and hold back what is not worth it, or too early."""
-        inner, wanted = state.get("policy", {}), int(remembered(state, "wanted", 0))
-        changed = remembered(state, "changed")
+        inner, wanted = state.get("policy", {}), remembered(state, "wanted", 0, whole=True)
+        changed = remembered(state, "changed", least=-math.inf)
         if not isinstance(inner, dict):
             raise InvalidInput(Problem("state.policy", inner, "is no object", "begin a new state"))
         decision = self.policy.decide(inner, instance, now)

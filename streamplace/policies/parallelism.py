@@ -68,6 +68,21 @@ def _in_words(instance: Instance, changed: Mapping[str, int]) -> str:
 class DS2(_Parallelism):
     """Numbers of tasks by what their threads need, whatever the nodes."""
 
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that does not say what a task of an operator with load can use."""
+        super().check(instance)
+        driven, tasks = list(instance.rate_driven), instance.tasks
+        endless = np.isinf(tasks.max_load[:, driven]) | (tasks.load[:, driven] == 0)
+        unknown = endless.all(axis=1) & (tasks.load[:, driven] > 0).any(axis=1)
+        operators = np.unique(tasks.operator[unknown & (tasks.operator >= 0)]).tolist()
+        if operators:
+            names = ", ".join(instance.operators.ids[o] for o in operators[:5])
+            more = f" and {len(operators) - 5} more" if len(operators) > 5 else ""
+            reason = f"is not given for {names}{more}: ds2 counts tasks by what one can use"
+            what = instance.resources[driven[0]]
+            remedy = f"give it, such as {{{what!r}: 1}} for one thread, or take the policy scale"
+            raise InvalidInput(Problem("operators[].max_load", None, reason, remedy))
+
     def decide(self, state: State, instance: Instance, now: float) -> Decision:
         """Compare the numbers of tasks with the least that carry the rate."""
         ranges, reasons = ranges_of(instance, self.headroom)
@@ -347,7 +362,10 @@ class ScalingChoice:
             return NoScaling()
         if not values["lower"] < values["target"] <= values["upper"]:
             reason = "must lie above lower and not above upper"
-            raise InvalidInput(Problem("--scaling-option target", values["target"], reason))
+            remedy = (
+                f"give a target from {values['lower']:g} to {values['upper']:g}, or other bounds"
+            )
+            raise InvalidInput(Problem("--scaling-option target", values["target"], reason, remedy))
         return UtilisationThreshold(**values)
 
 
@@ -357,6 +375,7 @@ def _own_rule(name: str, parameters: Mapping[str, Any]) -> ScalingRule:
     try:
         inspect.signature(factory).bind(**parameters)
     except TypeError as error:
-        raise InvalidInput(Problem("--scaling-option", None, f"{name}: {error}")) from None
+        remedy = f"give the parameters that it has: {inspect.signature(factory)}"
+        raise InvalidInput(Problem("--scaling-option", None, f"{name}: {error}", remedy)) from None
     rule: ScalingRule = factory(**parameters)
     return rule

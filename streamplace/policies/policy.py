@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 State = dict[str, Any]
 """What a policy remembers: JSON values; ``{}`` before the first decision."""
+
+_MOST_LOOKS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -289,16 +292,33 @@ class Policy(Registered):
 
 
 def remembered(
-    memory: Mapping[str, Any], name: str, default: float | None = None, where: str = "state"
+    memory: Mapping[str, Any],
+    name: str,
+    default: float | None = None,
+    where: str = "state",
+    *,
+    least: float = 0.0,
+    whole: bool = False,
 ) -> Any:
     """Return a number of a policy's memory; the default for none, and for null.
 
-    Raises `InvalidInput`: what stands there is none.
+    `least`: the smallest that it may be; moments, from any origin, have none.
+    `whole`: whether it counts something.
+    Raises `InvalidInput`: what stands there is no such number.
     """
     value = memory.get(name)
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return default if value is None else value
-    raise InvalidInput(Problem(f"{where}.{name}", value, "is no number", "begin a new state"))
+    if value is None:
+        return default
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not abs(value) <= sys.float_info.max:
+        reason = "is no number"
+    elif whole and (value != int(value) or value > _MOST_LOOKS):
+        reason = f"is no whole number up to {_MOST_LOOKS}"
+    elif value < least:
+        reason = f"is less than {least:g}"
+    else:
+        return int(value) if whole else value
+    raise InvalidInput(Problem(f"{where}.{name}", value, reason, "begin a new state"))
 
 
 def decide(policy: Policy, state: State, instance: Instance, now: float) -> Decision:

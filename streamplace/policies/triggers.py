@@ -28,6 +28,7 @@ every look.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +186,7 @@ class StormTrigger(Trigger):
 
     def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Look at the measured loads, and schedule anew if they ask for it."""
-        last = remembered(memory, LOOKED)
+        last = remembered(memory, LOOKED, least=-math.inf)
         # a clock that went back counts as no time
         elapsed = self.period if last is None else max(0.0, now - last)
         over = self._overloaded_for(instance, memory, elapsed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +73,33 @@ def test_staying_that_is_worse_or_infeasible_takes_a_move(
     assert found.at_least == least <= found.moves
 
 
+@pytest.mark.parametrize("patterns", [20_000, 1])
 def test_the_fewest_moves_where_patterns_are_too_many(
-    capsys: pytest.CaptureFixture[str],
+    patterns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = ["examples/capsys-q3.json", "--fewest-moves-within", "5%", "--time-limit", "4"]
-    fewest = told(question, capsys)["fewest"]
-    assert 0 <= fewest["at_least"] <= fewest["moves"] <= 9  # 7, as far as the time reaches
-    assert fewest["at_least"] <= 7
+    """Budgets of moves close what `throughput-exact` does not answer; against all placements."""
+    loads = [2 - 0.1 * t for t in range(8)]
+    traffic = [(t, (t + 1) % 8, 10 + t) for t in range(8)]
+    instance = Instance.from_dict({
+        **DOCUMENT, "nodes": [{"id": f"n{i}", "capacity": {"cpu": 6}} for i in range(3)],
+        "tasks": [{"id": f"t{t}", "load": {"cpu": x}, "node": f"n{t % 3}"}
+                  for t, x in enumerate(loads)],
+        "traffic": [[f"t{a}", f"t{b}", rate] for a, b, rate in traffic],
+    })  # fmt: skip
+    gains: dict[int, float] = {}  # moves to the most traffic inside nodes
+    for at in itertools.product(range(3), repeat=8):
+        if all(sum(x for x, n in zip(loads, at, strict=True) if n == i) <= 6 for i in range(3)):
+            moves = sum(n != t % 3 for t, n in enumerate(at))
+            inside = sum(rate for a, b, rate in traffic if at[a] == at[b])
+            gains[moves] = max(inside, gains.get(moves, 0))
+    least = min(moves for moves, gain in gains.items() if gain >= 0.95 * max(gains.values()))
+    monkeypatch.setattr(fewest, "_PATTERNS", patterns)
+    asking = Asking(instance, solve(instance, "imc-exact"), seconds=300)
+    found = fewest.fewest_within(asking, 0.05)[1]
+    assert found is not None
+    assert found.best.value == max(gains.values())
+    assert found.moves == found.at_least == least
+    assert (found.by == "throughput-exact") == (patterns > 1)
 
 
 def test_the_fewest_moves_of_a_rate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

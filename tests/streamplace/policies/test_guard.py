@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from optim.errors import InvalidInput
@@ -120,6 +121,13 @@ def test_what_was_not_carried_out_is_not_remembered_as_planned_for() -> None:
         ({"policy": 5}, "state.policy: 5 is no object"),
         ({"changed": "x"}, "state.changed: 'x' is no number"),
         ({"wanted": True}, "state.wanted: True is no number"),
+        ({"wanted": -1}, "state.wanted: -1 is less than 0 .begin a new state"),
+        ({"wanted": 2.5}, "state.wanted: 2.5 is no whole number up to 1000000000"),
+        ({"wanted": 10**30}, "state.wanted: 1000000000000000000000000000000 is no whole"),
+        ({"changed": np.inf}, "state.changed: inf is no number"),
+        ({"policy": {"looks": np.inf}}, "state.looks: inf is no number"),
+        ({"policy": {"added": -3}}, "state.added: -3 is less than 0"),
+        ({"policy": {"planner": {"periods_since_plan": -9}}}, "periods_since_plan: -9"),
         ({"policy": {"looks": []}}, "state.looks"),
         ({"policy": {"marked": "n0"}}, "state.marked: 'n0' is no list of nodes"),
         ({"policy": {"planner": []}}, r"state.planner: \[\] is no object"),
@@ -128,8 +136,16 @@ def test_what_was_not_carried_out_is_not_remembered_as_planned_for() -> None:
 )
 def test_a_state_that_is_damaged_is_refused(state: State, reason: str) -> None:
     made = period("0001")
+    policy = "algorithm-1:method=flux,upper=0.2,target=0.15,lower=0.1"
+    if "planner" in str(state):
+        policy = "rate-trigger:method=balance-milp"
     with pytest.raises(InvalidInput, match=reason):
-        Guarded(read_policy("rate-trigger:method=balance-milp")).decide(state, made, 0.0)
+        Guarded(read_policy(policy)).decide(state, made, 0.0)
+
+
+def test_the_greatest_seed_plans_at_every_look() -> None:
+    made, policy = case("0001"), read_policy("flux", seed=2**31 - 1)
+    assert policy.decide({"looks": 7}, made, 0.0).kind(made) == "move"  # "--seed must be …"
 
 
 @pytest.mark.parametrize("name", ["", ".", "folder"])

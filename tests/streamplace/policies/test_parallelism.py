@@ -71,6 +71,14 @@ def test_ds2_counts_what_threads_need() -> None:
     assert same.plan is None and not same.scales
 
 
+def test_ds2_refuses_what_does_not_say_how_much_a_task_can_use() -> None:
+    reason = r"operators\[\].max_load is not given for a: .* \(give it, such as {'cpu': 1}"
+    with pytest.raises(InvalidInput, match=reason):
+        read_policy("ds2").check(job(8.0, "01"))  # it gave every operator one task
+    read_policy("ds2").check(job(0.0, "01"))
+    read_policy("ds2").check(job(8.0, "01", max_load={"cpu": 5.0}))
+
+
 def test_ds2_keeps_what_has_no_load() -> None:
     found = asked("ds2", job(0.0, "01", max_load={"cpu": 5.0}))
     assert found.reason == "nothing grows with the input"

@@ -93,7 +93,11 @@ def test_rules_by_name() -> None:
         ("none", {"upper": "1"}, "is no parameter of none"),
         ("utilisation", {"uper": "1"}, "is no parameter of utilisation.*did you mean upper"),
         ("utilisation", {"upper": "x"}, "is no number"),
-        ("utilisation", {"target": "0.4"}, "must lie above lower"),
+        (
+            "utilisation",
+            {"target": "0.4"},
+            r"must lie above lower .* \(give a target from 0.5 to 0.8",
+        ),
         ("magic", {}, "magic. cannot be loaded.*none, utilisation, or module:factory"),
         ("streamplace.policies.parallelism:Nothing", {}, "cannot be loaded: .* has no attribute"),
         ("streamplace.policies.parallelism:NoScaling", {"a": "1"}, "unexpected keyword"),
