@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from optim.errors import InvalidInput, Problem
 from optim.format.document import MAX_NUMBER, Fault, check
 from optim.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 

@@ -6,20 +6,16 @@ node has one uplink; racks share one beside that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from experiments.generators.kinds import Kind, fits, instance
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
+from optim.format.tables import Floats
 from optim.plugins import Option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from optim.format.instance import Instance
-    from optim.format.tables import Floats
-
 
 _REDRAWS = 1000
 _LEAST_REDRAWS = 20

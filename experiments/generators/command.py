@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from streamplace.present.arguments import add_json, add_option, add_output, decl
 from streamplace.present.streams import print_all
 
 if TYPE_CHECKING:
-    import argparse
-
     from experiments.generators.kinds import Kind
 
 EXAMPLES = """\

@@ -10,22 +10,18 @@ MB/s a graph, ours about 16.2: its generator differs in something.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.generators.kinds import Kind, equal_nodes, fits, job, numbers
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
 from optim.plugins import Option
 from streamplace.clusters.exchange.declarations import COSTS, LINKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from optim.format.instance import Instance
 
 
 def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:

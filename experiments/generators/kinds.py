@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.document import MAX_NUMBER, MAX_TASKS
 from optim.format.instance import Instance
-from optim.format.tables import TaskTable
+from optim.format.tables import Floats, TaskTable
 from optim.kernels.first_fit import packings
-from optim.plugins import read_options
+from optim.plugins import Option, read_options
 from streamplace.clusters.exchange.declarations import add_network
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from optim.format.tables import Floats
-    from optim.plugins import Option
 
 
 @dataclass(frozen=True)

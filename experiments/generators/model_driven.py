@@ -14,18 +14,14 @@ corrected for the base load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from experiments.generators.kinds import Kind, instance
+from optim.format.instance import Instance
 from optim.plugins import Option
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-
-    from optim.format.instance import Instance
-
 
 _POINTS: dict[str, list[tuple[int, float, float, float]]] = {
     "xml_parse": [(1, 310, 84.69, 35.63)],

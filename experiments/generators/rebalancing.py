@@ -8,26 +8,22 @@ lost is set so that instances produced by such a study are met: loads are points
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.generators.kinds import Kind, check_tasks, instance, task_table
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
 from optim.format.tables import TrafficTable
 from optim.format.traffic import MAX_PAIRS
 from optim.plugins import Option
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from optim.format.instance import Instance
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 OVERLOADED = 100.0
 """Load of an overloaded node, in points (Figure 5)."""

@@ -6,23 +6,19 @@ all of the next; by fields grouping the receivers get unequal shares, since keys
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.generators.kinds import Kind, check_tasks, instance, numbers
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
 from optim.plugins import Option
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from optim.format.instance import Instance
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _UNITS = {"cpu": "MHz", "rate": "tuples/s"}
 

@@ -11,24 +11,20 @@ rates follow hidden groups.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.generators.kinds import Kind, instance, task_table
 from optim.errors import InvalidInput, Problem, raise_any
+from optim.format.instance import Instance
 from optim.format.tables import TrafficTable
 from optim.plugins import Option
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from optim.format.instance import Instance
-
-    Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _DECIMALS = 3
 

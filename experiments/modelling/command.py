@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from experiments.modelling.trials import (
     SlotTask,
+    Trial,
     TrialResult,
     as_document,
     callable_trial,
@@ -17,16 +19,10 @@ from experiments.modelling.trials import (
     queueing_trial,
 )
 from optim.errors import ExitCode, InvalidInput, Problem, meant, raise_any
+from optim.format.tables import ModelPoint
 from optim.plugins import loaded
 from optim.util.files import write_atomic
 from streamplace.present.arguments import add_json, count, declare, positive, seconds, whole
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from experiments.modelling.trials import Trial
-    from optim.format.tables import ModelPoint
 
 EXAMPLES = """\
 examples:

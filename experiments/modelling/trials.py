@@ -21,21 +21,17 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.document import MAX_NUMBER
 from optim.format.tables import ModelPoint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
 
 _ARRIVES, _ANSWERED, _DONE = 0, 1, 2
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from experiments.replay.periods import day_periods, find_files, load_periods, load_trace
-from experiments.replay.run import DEFAULT_POLICIES, FIGURES, ReplayOptions, run_replay
+from experiments.replay.run import DEFAULT_POLICIES, FIGURES, Replayed, ReplayOptions, run_replay
 from formulations.rebalancing.problem import bottleneck_of, resource_first
 from optim.errors import ExitCode, InvalidInput, Problem
+from optim.format.instance import Instance
 from optim.rules import BUDGETS
 from streamplace.policies.nodes import CostModel
 from streamplace.policies.parallelism import ScalingChoice
@@ -24,13 +27,6 @@ from streamplace.present.arguments import (
     whole,
 )
 from streamplace.present.streams import answer_console, plain_table, print_json
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
-
-    from experiments.replay.run import Replayed
-    from optim.format.instance import Instance
 
 EXAMPLES = """\
 examples:

@@ -8,10 +8,12 @@ to the busiest hour, key groups of unequal weight that drift, and bursts on sing
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.generators.kinds import Kind
 from experiments.generators.rebalancing import (
@@ -25,12 +27,7 @@ from optim.format.instance import Instance
 from optim.plugins import Option
 from streamplace.present.numbers import listed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _SUFFIXES = (".json", ".json.gz")
 _SHOWN = 5

@@ -9,9 +9,10 @@ import io
 import json
 import math
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Required
+from typing import Annotated, Any, Required
 
 import numpy as np
 from pydantic import AfterValidator, Field, Strict, TypeAdapter
@@ -21,6 +22,8 @@ from experiments.replay.periods import check_periods
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.figures.measures import distance_of_loads
 from optim.format.document import Fault, check
+from optim.format.instance import Instance
+from optim.format.tables import Floats, Limits
 from optim.referee import evaluate_indices
 from optim.rules import budgets
 from optim.util.files import read_bytes, write_atomic
@@ -36,20 +39,13 @@ from streamplace.policies.nodes import (
     on_cluster,
 )
 from streamplace.policies.parallelism import ScalingChoice
-from streamplace.policies.policy import decide
+from streamplace.policies.policy import Decision, Policy, decide
+from streamplace.policies.policy import State as Memory
 from streamplace.policies.registry import read_policy
 from streamplace.present.numbers import number, percent, plural
 from streamplace.present.plots import canvas, legend, markers, styles, to_svg
 from streamplace.present.table import markdown
 from streamplace.present.tables import StatusLine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from optim.format.instance import Instance
-    from optim.format.tables import Floats, Limits
-    from streamplace.policies.policy import Decision, Policy
-    from streamplace.policies.policy import State as Memory
 
 DEFAULT_POLICIES = ("albic", "flux", "static")
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING, cast
 
 from markupsafe import Markup
 from markupsafe import escape as html
+from rich.console import Console
 from rich.text import Text
 
 from experiments.report.database import define_views, read_results
 from experiments.report.figures import chance_section, figure_section
-from experiments.report.findings import Findings, gather, grade
+from experiments.report.findings import Findings, MetricFindings, Record, gather, grade
 from experiments.report.tables import (
     OTHER,
     VERDICTS,
@@ -33,10 +35,13 @@ from experiments.report.tables import (
     shortened,
 )
 from experiments.sweep.store import kept_instances
+from formulations.conflicts.conflict import Clash
 from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
 from optim.util.files import write_atomic
 from streamplace.explain.explanation import (
     SHOWN,
+    Explanation,
     clash_figures,
     move_ends,
     objective_line,
@@ -47,7 +52,9 @@ from streamplace.present.numbers import plural
 from streamplace.present.plots import to_pdf
 from streamplace.present.table import (
     STAR,
+    Cell,
     Column,
+    Kind,
     Table,
     escape,
     grid,
@@ -64,16 +71,7 @@ from streamplace.present.table import (
 from streamplace.present.tables import carries_line, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
     from duckdb import DuckDBPyConnection
-    from rich.console import Console
-
-    from experiments.report.findings import MetricFindings, Record
-    from formulations.conflicts.conflict import Clash
-    from optim.format.instance import Instance
-    from streamplace.explain.explanation import Explanation
-    from streamplace.present.table import Cell, Kind
 
 _NAMED = 4
 _LONGEST = 160

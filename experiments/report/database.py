@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, NEWER_COLUMNS, REQUIRED
 from experiments.sweep.store import ResultFolder, connect, footer, latest_query, literal
 from optim.errors import InvalidInput, Problem, first_line
 from optim.figures.catalogue import FIGURES, OBJECTIVES
-from optim.figures.figure import PERCENT_GAP, RELATIVE_GAP, SHARE_NOISE
+from optim.figures.figure import PERCENT_GAP, RELATIVE_GAP, SHARE_NOISE, Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
-    from numpy.typing import NDArray
-
-    from optim.figures.figure import Figure
 
 Rows = list[dict[str, Any]]
 Columns: TypeAlias = "dict[str, NDArray[Any]]"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from experiments.report.database import FAILURES
+from experiments.report.database import FAILURES, Columns
+from experiments.report.findings import Findings, MetricFindings, Record
 from experiments.report.tables import (
     METHOD,
     MOST_OPEN_ROWS,
@@ -30,6 +33,7 @@ from optim.figures import catalogue
 from optim.figures.figure import RELATIVE_GAP
 from streamplace.present.plots import (
     INK,
+    Style,
     canvas,
     legend,
     log_scale,
@@ -42,18 +46,9 @@ from streamplace.present.plots import (
 from streamplace.present.table import Column, Kind, Table, filled, row, with_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
-
     from matplotlib.axes import Axes
 
-    from experiments.report.database import Columns
-    from experiments.report.findings import Findings, MetricFindings
-    from streamplace.present.plots import Style
-
-    Line = Sequence[tuple[float, float | None]]
-    from numpy.typing import NDArray
-
-    from experiments.report.findings import Record
+Line = Sequence[tuple[float, float | None]]
 
 T = TypeVar("T")
 

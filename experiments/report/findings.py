@@ -8,14 +8,19 @@ together; none of these may be averaged away.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.report import database as queries
 from experiments.report.database import (
     COMPARED,
+    Columns,
+    Labels,
+    Rows,
     ask,
     ask_columns,
     define_comparisons,
@@ -23,15 +28,10 @@ from experiments.report.database import (
     values_of,
 )
 from optim.errors import StreamplaceError
+from optim.figures.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
-    from numpy.typing import NDArray
-
-    from experiments.report.database import Columns, Labels, Rows
-    from optim.figures.figure import Figure
 
 Record = dict[str, Any]
 

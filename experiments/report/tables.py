@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from experiments.report.database import COMPARED, FAILURES, UNSUITABLE
-from experiments.report.findings import ranking
+from experiments.report.database import COMPARED, FAILURES, UNSUITABLE, Case
+from experiments.report.findings import Findings, MetricFindings, Record, ranking
 from optim.figures import catalogue
 from optim.figures.catalogue import BY_NAME, FIGURES
+from optim.figures.figure import Figure as Measure
 from streamplace.present.table import (
     MOST_ROWS,
     Cell,
@@ -27,14 +30,7 @@ from streamplace.present.table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from matplotlib.figure import Figure as Drawn
-    from numpy.typing import NDArray
-
-    from experiments.report.database import Case
-    from experiments.report.findings import Findings, MetricFindings, Record
-    from optim.figures.figure import Figure as Measure
 
 _LONGEST_SLUG = 60
 

@@ -17,6 +17,7 @@ import logging
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,6 @@ from optim.util.store import Lock
 from streamplace.java import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
 _HADOOP = {

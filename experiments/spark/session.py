@@ -25,6 +25,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
@@ -33,15 +34,11 @@ from urllib.parse import urlsplit
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
 from optim.util.process import usable_cores
 from optim.util.store import Lock
-from streamplace.java import cache_folder, find_java
+from streamplace.java import Java, cache_folder, find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-
-    from streamplace.java import Java
 
 DISTRIBUTION = "streamplace"
 PACKAGES = ("experiments", "formulations", "heuristics", "optim", "streamplace")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,6 @@ from streamplace.present.arguments import declare
 from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from experiments.sweep.execution import SweepSummary
     from experiments.sweep.plan import Plan
     from experiments.sweep.spec import Spec

@@ -14,13 +14,14 @@ import threading
 import time
 import uuid
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark import AccumulatorParam
+from pyspark import AccumulatorParam, SparkContext
 
 from experiments.spark.remote import is_remote, output_at
 from experiments.spark.session import (
@@ -36,6 +37,7 @@ from experiments.sweep.isolation import Setting, own_versions, pack_chunk, run_p
 from experiments.sweep.plan import DEFAULT_RUNNER, Plan, Run, plan_runs
 from experiments.sweep.spec import Spec, load_spec
 from experiments.sweep.store import (
+    PartName,
     ResultFolder,
     failed_rows,
     keep_instances,
@@ -46,13 +48,6 @@ from experiments.sweep.store import (
 from optim.errors import StreamplaceError
 from streamplace.present.numbers import bar, duration
 from streamplace.present.tables import StatusLine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from pyspark import SparkContext
-
-    from experiments.sweep.store import PartName
 
 logger = logging.getLogger(__name__)
 

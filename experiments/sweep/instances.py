@@ -12,18 +12,14 @@ import hashlib
 import itertools
 import math
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from experiments.sweep.spec import Variation, apply_all, as_text
+from experiments.sweep.spec import Generate, Spec, Variation, apply_all, as_text
 from optim.errors import InvalidInput, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from experiments.sweep.spec import Generate, Spec
-    from optim.format.instance import Instance
+from optim.format.instance import Instance
 
 MAX_INSTANCES = 100_000
 

@@ -36,10 +36,11 @@ import time
 import traceback
 import zlib
 from collections import ChainMap, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from multiprocessing.connection import Pipe, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,6 @@ from optim.util import progress
 from optim.util.process import die_with_parent, prctl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from multiprocessing.connection import Connection
-
     from experiments.sweep.plan import Run
 
 _STATUS = struct.Struct("!i")

@@ -9,27 +9,23 @@ import itertools
 import json
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from experiments.sweep import instances as inst
-from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, MethodEntry, Settings, as_text
+from experiments.sweep.instances import Prepared
+from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, MethodEntry, Settings, Spec, as_text
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.figures.catalogue import find_objective
 from optim.methods.choose import aim
+from optim.methods.registry import Method
 from optim.plugins import REFERENCE
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from experiments.sweep.instances import Prepared
-    from experiments.sweep.spec import Spec
-    from optim.methods.registry import Method
-
-    Combination = dict[str, Any]
-    Matches = Callable[[str, Any, Any], bool]
-    Narrow = Callable[[Combination], Iterable[Combination]]
+Combination = dict[str, Any]
+Matches = Callable[[str, Any, Any], bool]
+Narrow = Callable[[Combination], Iterable[Combination]]
 
 T = TypeVar("T")
 

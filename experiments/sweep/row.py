@@ -6,17 +6,16 @@ import functools
 import json
 import math
 import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from optim.figures.catalogue import FIGURES
+from optim.format.instance import Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from optim.format.instance import Instance
     from optim.referee import Result
 
 _KINDS = {"count": "int", "flag": "bool", "text": "text"}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, Required, TypeVar, get_type_hints
 
 import numpy as np
 from pydantic import (
@@ -50,9 +51,6 @@ from optim.format.changes import AS_IT_IS, read_case
 from optim.format.document import Fault
 from optim.plugins import REFERENCE
 from optim.rules import NUMBER_RULES, RULE_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MAX_SPEC_BYTES = 4 << 20
 OPTION_PREFIX = "option."

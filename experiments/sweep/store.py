@@ -23,6 +23,7 @@ import re
 import tempfile
 import uuid
 import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -32,19 +33,17 @@ import numpy as np
 
 from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, SQL_TYPES, arrow_schema
 from optim.errors import InvalidInput, Problem, first_line
+from optim.format.instance import Instance
 from optim.util.files import whole_file
 from optim.util.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     import pandas as pd
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
     from experiments.sweep.instances import Prepared
-    from optim.format.instance import Instance
 
 logger = logging.getLogger(__name__)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,6 @@ from optim.errors import ExitCode
 from streamplace.present.arguments import add_json, assignment, declare, seconds, whole
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
     from experiments.traces.folder import TraceFolder
 
 _SHOWN = 10

@@ -13,14 +13,12 @@ logic of ``AND`` and ``OR``.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from optim.errors import Problem, first_line, meant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 TYPES = ("text", "whole", "number", "time")
 """What `columns` may declare."""

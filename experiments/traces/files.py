@@ -11,28 +11,22 @@ import shutil
 import stat
 import zipfile
 import zlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from experiments.spark.remote import connector_remedy
 from experiments.spark.session import cause_of, escaped
-from experiments.traces.folder import FileEntry
-from experiments.traces.job import format_of
+from experiments.traces.folder import FileEntry, Manifest
+from experiments.traces.job import Files, format_of
 from optim.errors import InvalidInput, Problem, first_line
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from pyspark.sql import SparkSession
-
-    from experiments.traces.folder import Manifest
-    from experiments.traces.job import Files
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
 _PACKAGE = "package:"

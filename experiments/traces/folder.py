@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required
@@ -17,18 +19,14 @@ from typing_extensions import TypedDict
 from experiments.documents import TABLE, Amount, Count, Many, Positive
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
 from optim.format.document import Fault, check
-from optim.util.store import Store
+from optim.util.store import Lock, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
-
     import pyarrow as pa
 
     from experiments.spark.remote import Place
     from experiments.traces.instances import Period
     from experiments.traces.job import Job
-    from optim.util.store import Lock
 
 MARKER = "trace.json"
 FORMAT = "streamplace.trace/1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, PlainValidator, model_validator
 
 from experiments.documents import TABLE, Text
@@ -17,24 +19,20 @@ from experiments.generators.kinds import instance as instance_of
 from experiments.generators.kinds import task_table
 from optim.errors import InvalidInput, Problem
 from optim.format.document import Fault
-from optim.format.tables import TrafficTable
+from optim.format.instance import Instance
+from optim.format.tables import TaskTable, TrafficTable
 from optim.methods.registry import method_names
 from streamplace.policies.planners import attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
-    from numpy.typing import NDArray
+    from pyspark.sql import Column
 
     from experiments.traces.folder import TraceFolder
     from experiments.traces.job import ClusterSpec
-    from optim.format.instance import Instance
-    from optim.format.tables import TaskTable
 
-    Integers = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    from pyspark.sql import Column
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 OWN = ("round-robin", "worst")
 MAX_WORST = 4_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required
+from typing import Annotated, Any, Literal, Required
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Strict, TypeAdapter
 
@@ -25,14 +25,9 @@ from experiments.documents import (
     table_type,
 )
 from experiments.traces.expressions import TYPES, ExpressionFault, column_names, parse
-from experiments.traces.instances import PeriodTable, Zone
+from experiments.traces.instances import Calendar, PeriodTable, Zone
 from optim.errors import InvalidInput, Problem, meant, raise_any
 from optim.format.document import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from experiments.traces.instances import Calendar
 
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _ENDINGS |= {".json": "jsonl"}

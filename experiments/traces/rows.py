@@ -10,14 +10,17 @@ import re
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from experiments.spark.session import escaped
 from experiments.traces.expressions import (
@@ -31,6 +34,7 @@ from experiments.traces.expressions import (
     typed,
 )
 from experiments.traces.files import (
+    Paths,
     charset,
     check_alike,
     different_headers,
@@ -38,18 +42,8 @@ from experiments.traces.files import (
     nano_columns,
     spark_trouble,
 )
-from experiments.traces.job import UTF_8, Events
+from experiments.traces.job import UTF_8, Events, Expression, Files, Join
 from optim.errors import InvalidInput, Problem, meant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-    from pyspark.sql.types import DataType
-
-    from experiments.traces.files import Paths
-    from experiments.traces.job import Expression, Files, Join
 
 BAD = "bad"
 """Column that says what is wrong with a row: `MARK`, the fault, the text and the file."""

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from experiments.traces.expressions import as_text, quoted
+from experiments.traces.expressions import Typed, as_text, quoted
+from experiments.traces.files import Paths
 from experiments.traces.folder import TablesLost
+from experiments.traces.instances import Period
+from experiments.traces.job import Events, Expression, Input, Job, OperatorSpec
 from experiments.traces.rows import BAD, FILE, MARK, Rows, check_bad, joined, path_of, read_rows
 from optim.errors import InvalidInput, Problem, first_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from pyspark.sql import Column, SparkSession
-
-    from experiments.traces.expressions import Typed
-    from experiments.traces.files import Paths
-    from experiments.traces.instances import Period
-    from experiments.traces.job import Events, Expression, Input, Job, OperatorSpec
 
 MICRO = 1_000_000
 """Costs, rates and states are summed in millionths, as whole numbers: sums of these do not depend

@@ -8,14 +8,16 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from experiments.spark.remote import place_for_spark, publish
@@ -30,6 +32,7 @@ from experiments.spark.session import (
 from experiments.traces.files import (
     NANOS_AS_WHOLE,
     Found,
+    Paths,
     check_scanned,
     entry_of,
     find,
@@ -62,19 +65,12 @@ from experiments.traces.instances import (
     name_of,
     planned,
 )
+from experiments.traces.job import Events, Files, Job
 from experiments.traces.sums import Tables, sum_up
 from optim.errors import InvalidInput, Problem, meant
 from optim.format.instance import Instance
 from optim.util.files import file_name
 from streamplace.present.tables import Steps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from experiments.traces.files import Paths
-    from experiments.traces.job import Events, Files, Job
 
 Entries = dict[str, list[FileEntry]]
 """Files by recording (``clicks``) and looked-up table (``clicks.users``)."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optim import Instance
 from optim.errors import ExitCode, InvalidInput, Problem
 from streamplace.present.arguments import add_json, seconds
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
-
     from experiments.studies.bench.answers import Asker
     from experiments.studies.bench.cases import Case
     from experiments.studies.bench.rows import Contestant
-    from optim import Instance
 
 EXAMPLES = """\
 examples:

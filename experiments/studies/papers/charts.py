@@ -10,6 +10,7 @@ Kinds are the functions in `KINDS`, which say what columns they take.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamplace.present.plots import (
@@ -23,8 +24,6 @@ from streamplace.present.plots import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     import pandas as pd
     from matplotlib.axes import Axes
 

@@ -24,7 +24,9 @@ from __future__ import annotations
 import csv
 import io
 import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from experiments.studies.papers.query import FIELD, Tables, filled, known
@@ -33,9 +35,6 @@ from optim.util.files import write_atomic
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     import pandas as pd
 
 Verdict = Literal["same", "in part", "different", "not shown"]

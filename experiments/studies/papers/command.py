@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,6 @@ from optim.util.store import Records
 from streamplace.present.arguments import add_json
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from experiments.studies.papers.claims import Judgement
     from experiments.studies.papers.figure import Figure, Made
 

@@ -15,19 +15,21 @@ import re
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.claims import (
+    Claim,
+    Judgement,
     by_verdict,
     count,
     judgements,
     read_section,
     shown_tables,
 )
-from experiments.studies.papers.figure import draw, folder_of, linked, page
+from experiments.studies.papers.figure import Figure, draw, folder_of, linked, page
 from experiments.studies.papers.tables import (
     PAPERS,
     about_table,
@@ -38,12 +40,6 @@ from experiments.studies.papers.tables import (
 )
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from experiments.studies.papers.claims import Claim, Judgement
-    from experiments.studies.papers.figure import Figure
 
 _STORED = "[How to read this page](index.md#verdicts); [stored tables]({tables})."
 # authors, venue and year, which the head of the page has

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ import numpy as np
 from experiments.statistics import Estimate, mean_interval, median_interval, paired_sign_test
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     import pandas as pd
     from duckdb import DuckDBPyConnection
 

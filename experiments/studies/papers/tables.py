@@ -22,6 +22,7 @@ import platform
 import shutil
 import time
 import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import product
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.query import Tables
+from optim import Instance, Result
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.methods.registry import PACKAGES, package_version
 from optim.util.files import write_atomic
@@ -36,12 +38,9 @@ from optim.util.process import usable_cores
 from optim.util.store import fingerprint, remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     import pandas as pd
 
     from experiments.sweep.spec import Spec
-    from optim import Instance, Result
 
 Row = dict[str, Any]
 
