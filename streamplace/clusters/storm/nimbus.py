@@ -30,7 +30,7 @@ from streamplace.clusters.storm import pages
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -49,7 +49,7 @@ _CHUNK = 1 << 19
 FREQUENCY = "executor.metrics.frequency.secs"
 _SAMPLED, _EVEN = "topology.stats.sample.rate", "topology.disable.loadaware.messaging"
 _ACKER, _INIT, _ACK = "__acker", "__ack_init", "__ack_ack"
-_LATE = 5.0
+LATE = 5.0
 """Seconds that a report may take to come to Nimbus."""
 
 
@@ -345,7 +345,7 @@ class Live:
         every = max(
             (as_number(one.get(FREQUENCY)) or 60.0 for one in settings.values()), default=0.0
         )
-        limit = every + _LATE if self.interval is None else self.interval
+        limit = every + LATE if self.interval is None else self.interval
         until = time.monotonic() + limit
         while True:
             second = {i: self.nimbus.executors(i) for i in settings}
@@ -493,6 +493,27 @@ class Live:
             ledger.reading(
                 f"rates of {topology.name} are of {min(spans):.0f} s to {max(spans):.0f} s"
             )
+            self._warn_of_few(topology, max(spans))
+
+    def _warn_of_few(self, topology: pages.Topology, seconds: float) -> None:
+        """Warn where the busiest component's executors counted so little that shares are chance."""
+        counts = {
+            name: [sum(e.received.values()) for e in part.executors]
+            for name, part in topology.components.items()
+            if part.kind == "bolt" and not part.is_system and len(part.executors) > 1
+        }
+        if not counts:
+            return
+        name, most = max(counts.items(), key=lambda item: sum(item[1]))
+        # of n tuples that come by chance, √n more or less come as well: a share of 1 / √n
+        mean = sum(most) / len(most)
+        if 0 < mean < ENOUGH:
+            longer = math.ceil(seconds * ENOUGH / mean)
+            self.ledger.warn(
+                f"{topology.name}: an executor of {name} counted {mean:.0f} tuples in "
+                f"{seconds:.0f} s: its share is known to {100 / math.sqrt(mean):.0f} %, and a plan "
+                f"takes advantage of chance (--option interval={longer} counts {ENOUGH:,})"
+            )
 
     @staticmethod
     def _add_acks(parts: dict[str, pages.Component]) -> None:
@@ -598,6 +619,9 @@ SPAN = 60.0
 """Seconds before the last report that count, where a worker runs for as long."""
 _LATE_REPORT = 3
 """Periods after which a report is of a worker that is gone."""
+ENOUGH = 1000
+"""Tuples that a share is measured of: 1.96 √(p (1 - p) / 1000) is at most .031."""
+_WRAP = 2.0**32
 
 Place = tuple[str, int]
 Rows = dict[int, float]
@@ -632,6 +656,20 @@ class Worker:
         times = sorted(t for t in self.started if t > self.started[newest])
         begin = min(times[:-1], key=lambda t: abs(t - first))
         return begin, min((t for t in times if t > begin), key=lambda t: abs(t - last))
+
+    def age_at(self, last: int) -> float:
+        """Return the seconds that the worker of its last report had run by then."""
+        return last - self.started[max(self.started)]
+
+    def ends(self, first: int, last: int, running: Container[Place]) -> bool:
+        """Whether the last report is of a worker that ends: it has closed a connection.
+
+        A worker reports once more when it is stopped, after it has closed its connections.
+        """
+        return any(
+            other in running and last not in rows and any(first <= t < last for t in rows)
+            for other, rows in self.sent.items()
+        )
 
 
 def folder_in(settings: Mapping[str, Any]) -> tuple[Path | None, str]:
@@ -705,7 +743,10 @@ class Crossing:
 
 
 def crossing(
-    workers: dict[Place, Worker], node_of: Mapping[Place, str], span: float = SPAN
+    workers: dict[Place, Worker],
+    node_of: Mapping[Place, str],
+    span: float = SPAN,
+    oldest: Mapping[Place, float] | None = None,
 ) -> Crossing | str:
     """Return what crosses between nodes, or why that is not known.
 
@@ -713,25 +754,44 @@ def crossing(
     reported: what is sent just after a start is not what is sent later.
 
     `node_of`: the node of each worker that runs, by host and port.
-    `span`: seconds before a worker's last report that count.
+    `span`: seconds before a worker's last report that count; all since the start where that is less
+    than `ENOUGH` messages.
+    `oldest`: seconds that a worker may have run at its last report: one that has run for longer ran
+    before the one that runs now.
     """
-    reported = _running(workers, node_of, span)
+    reported = {
+        place: (worker, window)
+        for place, (worker, window) in _running(workers, node_of, span).items()
+        if worker.age_at(window[1]) <= (oldest or {}).get(place, math.inf)
+        and not worker.ends(window[0], window[1], node_of)
+    }
     newest = max((window[1] for _, window in reported.values()), default=0)
     late = [p for p, (_, w) in reported.items() if newest - w[1] > _LATE_REPORT * max(w[2], 1)]
     missing = [f"{host}:{port}" for host, port in sorted({*late, *(node_of.keys() - reported)})]
     if missing:
-        return f"{', '.join(missing[:3])} reported less than twice since started"
-    crossed = total = 0.0
+        return f"{', '.join(missing[:3])} reported less than twice since started: verify later"
+    if len({*node_of.values()}) > 1 and not any(worker.sent for worker, _ in reported.values()):
+        return f"the workers of this Storm report no {_SENT}HOST:PORT"
+    crossed = total = messages = 0.0
     since = max((window[0] for _, window in reported.values()), default=0)
     until = min((window[1] for _, window in reported.values()), default=0)
     for place, (worker, _) in reported.items():
         # all count over the same time, from where the last begins to where the first ends
         first, last = worker.nearest(since, until)
-        total += sum(_grown(rows, first, last) for rows in worker.given) / (last - first)
+        given = sum(_grown(rows, first, last) for rows in worker.given)
+        messages += given
+        total += given / (last - first)
         for other, rows in worker.sent.items():
             if node_of.get(other) not in (None, node_of[place]):
                 crossed += _grown(rows, first, last) / (last - first)
-    return Crossing(crossed, total) if total else "nothing is sent"
+    if messages >= ENOUGH:
+        return Crossing(crossed, total)
+    if span < math.inf:
+        return crossing(workers, node_of, math.inf, oldest)
+    return (
+        f"{messages:.0f} messages were sent between reports of all workers, a share takes "
+        f"{ENOUGH:,}: verify later"
+    )
 
 
 def processors(
@@ -770,5 +830,15 @@ def _running(
 
 
 def _grown(rows: Rows, first: int, last: int) -> float:
-    """Return by how much a count grew between two reports; one that is not there yet is 0."""
-    return max(0.0, rows[last] - rows.get(first, 0.0)) if last in rows else 0.0
+    """Return by how much a count grew between two reports; one that is not there yet is 0.
+
+    A count that falls began again: Storm's are of 32 bits, and those of a connection are its own.
+    """
+    grown, before = 0.0, rows.get(first, 0.0)
+    for t in sorted(t for t in rows if first < t <= last):
+        step = rows[t] - before
+        if step < 0:
+            # beyond 2^31 - 1 it goes on from -2^31
+            step = step + _WRAP if step < -_WRAP / 2 else max(0.0, rows[t])
+        grown, before = grown + step, rows[t]
+    return grown

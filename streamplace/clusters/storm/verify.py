@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import SharedVerdict
-from streamplace.clusters.storm.nimbus import Crossing, crossing, folder_in, name_of, read_workers
+from streamplace.clusters.exchange.pages import as_number
+from streamplace.clusters.storm.nimbus import (
+    FREQUENCY,
+    LATE,
+    Crossing,
+    crossing,
+    folder_in,
+    name_of,
+    read_workers,
+)
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -137,12 +146,21 @@ def _crossing(
     nimbus: Nimbus, running: Running, planned: Planned, reports: Path | None
 ) -> Crossing | str:
     """Return the messages of a topology that cross between nodes, or why that is not known."""
-    why = ""
+    why, settings = "", nimbus.topology_configuration(running.id)
     if reports is None:
-        reports, why = folder_in(nimbus.topology_configuration(running.id))
+        reports, why = folder_in(settings)
     if reports is None:
         return why
-    return crossing(read_workers(reports, running.id), nodes_of(nimbus, running.id, planned))
+    node_of = nodes_of(nimbus, running.id, planned)
+    up: dict[tuple[str, int], int] = {}
+    for executor, seconds in running.up.items():
+        up[running.at[executor]] = max(seconds, up.get(running.at[executor], 0))
+    if lost := sorted(running.at.keys() - running.up):
+        return f"executors [{listed(lost, _SHOWN)}] do not run yet: verify later"
+    # Nimbus tells an uptime of a report ago
+    told = as_number(settings.get(FREQUENCY)) or 60.0
+    oldest = {w: up[node, w[1]] + told + LATE for w, node in node_of.items() if (node, w[1]) in up}
+    return crossing(read_workers(reports, running.id), node_of, oldest=oldest)
 
 
 def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:

@@ -294,6 +294,15 @@ def test_a_sample_is_told(fake: Fake, url: str) -> None:
 # -- plans carried out -----------------------------------------------------------------------------
 
 
+def test_shares_of_few_tuples_are_chance(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 tuples/s by two executors: 1,500 each in 10 s, 2,000 in 13.3 s."""
+    monkeypatch.setattr("streamplace.clusters.storm.nimbus.ENOUGH", 2000)
+    told = import_instance("storm", [url], QUICK).ledger.warnings
+    assert any("count counted 1500 tuples in 10 s" in one and "interval=14 " in one for one in told)
+    told = import_instance("storm", [url], [("interval", "0")]).ledger.warnings  # of 115 s and more
+    assert not any(" counted " in one for one in told)
+
+
 def exported(url: str, folder: Path) -> str:
     """Export the plan that puts all into two workers of h2 and one of h3."""
     instance = imported(url)

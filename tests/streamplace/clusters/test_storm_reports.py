@@ -22,7 +22,7 @@ NODES = {A: "n1", B: "n1", C: "n2"}
 def write(folder: Path, at: Place, metric: str, rows: Mapping[int, float], kind: str) -> None:
     host = at[0].replace(".", "_")
     path = folder / f"storm.{kind}.{ID}.{host}.{metric.replace('PORT', str(at[1]))}.csv"
-    path.write_text("t,value\n" + "".join(f"{t},{n:g}\n" for t, n in rows.items()))
+    path.write_text("t,value\n" + "".join(f"{t},{n:.12g}\n" for t, n in rows.items()))
 
 
 def report(
@@ -52,26 +52,110 @@ def test_between_two_reports_of_each_worker(tmp_path: Path) -> None:
 def test_all_workers_count_at_the_same_time(tmp_path: Path) -> None:
     """One that runs for longer sent ten times as much before: only what all reported counts."""
     report(tmp_path, A, [100, 110, 120, 130], 0.0, {})
-    given = {100: 0.0, 110: 1000.0, 120: 1100.0, 130: 1200.0}
+    given = {100: 0.0, 110: 10000.0, 120: 11000.0, 130: 12000.0}
     write(tmp_path, A, "split.default.7.PORT-__transfer-count-default", given, "worker")
     sent = f"__system.-1.PORT-__send-iconnection-sent-{C[0]}:{C[1]}"
     write(tmp_path, A, sent, given, "worker")
-    report(tmp_path, B, [119, 129], 10.0, {}, started=112)
-    report(tmp_path, C, [121, 131], 10.0, {}, started=112)
+    report(tmp_path, B, [119, 129], 100.0, {}, started=112)
+    report(tmp_path, C, [121, 131], 100.0, {}, started=112)
     found = crossing(read_workers(tmp_path, ID), NODES)
-    assert found == Crossing(pytest.approx(10.0), pytest.approx(30.0))
+    assert found == Crossing(pytest.approx(100.0), pytest.approx(300.0))
 
 
 def test_counts_before_a_restart_are_another_workers(tmp_path: Path) -> None:
     for at in (A, B, C):
-        report(tmp_path, at, [100, 110], 10.0, {A: 1.0} if at != A else {})
+        report(tmp_path, at, [100, 110], 100.0, {A: 10.0} if at != A else {})
     path = next(tmp_path.glob("*10_0_0_2*startTime*"))
     path.write_text("t,value\n80,20\n100,90\n110,90\n")
     for file in tmp_path.glob("*10_0_0_2*6700-__*[!e].csv"):
         lines = file.read_text().splitlines()
         file.write_text("\n".join([lines[0], "80,99999", *lines[1:]]) + "\n")
     found = crossing(read_workers(tmp_path, ID), NODES)
-    assert found == Crossing(pytest.approx(1.0), pytest.approx(30.0))
+    assert found == Crossing(pytest.approx(10.0), pytest.approx(300.0))
+
+
+# start, messages given, and messages sent to the other worker, by report: two workers of a Storm
+# 2.8.3 that a rebalance stopped at 152 and at 154, after the connections were closed
+STOPPED = {
+    A: (
+        114,
+        {135: 12265.0, 140: 15606.0, 145: 19109.0, 150: 22605.0, 154: 23713.0},
+        {135: 1683.0, 140: 2358.0, 145: 2919.0, 150: 3423.0},
+    ),
+    C: (
+        131,
+        {137: 573.0, 142: 1221.0, 147: 1704.0, 152: 2214.0, 154: 2214.0},
+        {137: 573.0, 142: 1221.0, 147: 1704.0},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("last", "ends"), [(150, ""), (152, "2:6700"), (154, "1:6700, 10.0.0.2:6700")]
+)
+def test_the_last_report_of_a_worker_that_is_stopped(tmp_path: Path, last: int, ends: str) -> None:
+    """It has no connections any more: .000 was measured where .275 was predicted."""
+    for at, to in ((A, C), (C, A)):
+        started, given, sent = STOPPED[at]
+        rows = {t: n for t, n in given.items() if t <= last}
+        start = dict.fromkeys(rows, started)
+        write(tmp_path, at, "__system.-1.PORT-startTimeSecs", start, "topology")
+        write(tmp_path, at, "split.default.7.PORT-__transfer-count-default", rows, "worker")
+        name = f"__system.-1.PORT-__send-iconnection-sent-{to[0]}:{to[1]}"
+        write(tmp_path, at, name, {t: n for t, n in sent.items() if t <= last}, "worker")
+    found = crossing(read_workers(tmp_path, ID), {A: "n1", C: "n2"})
+    if ends:
+        assert f"{ends} reported less than twice" in str(found)
+    else:
+        assert found == Crossing((2919 - 1683) / 10 + 113.1, (19109 - 12265) / 10 + 113.1)
+
+
+def test_reports_of_a_worker_before_the_one_that_runs(tmp_path: Path) -> None:
+    """Nimbus says that it runs for at most 15 s: what was counted for 20 s is another's."""
+    for at in (A, B, C):
+        report(tmp_path, at, [100, 110], 100.0, {A: 10.0} if at != A else {})
+    workers = read_workers(tmp_path, ID)
+    assert crossing(workers, NODES, oldest={A: 20.0}) == Crossing(10.0, 300.0)
+    assert "10.0.0.1:6700 reported" in str(crossing(workers, NODES, oldest={A: 15.0, B: 30.0}))
+
+
+def test_few_messages_are_no_share(tmp_path: Path) -> None:
+    """Those of a minute, else all since the workers run together."""
+    for at in (A, B, C):
+        report(tmp_path, at, [100, 110, 160, 170], 5.0, {A: 1.0} if at != A else {})
+    workers = read_workers(tmp_path, ID)
+    assert crossing(workers, NODES) == Crossing(1.0, 15.0)
+    for worker in workers.values():
+        for t in (100, 110):
+            del worker.started[t]
+    assert str(crossing(workers, NODES)).startswith("150 messages were sent between reports")
+
+
+def test_workers_that_do_not_count_what_they_send(tmp_path: Path) -> None:
+    for at in (A, B, C):
+        report(tmp_path, at, [100, 110], 100.0, {})
+    workers = read_workers(tmp_path, ID)
+    assert "report no __send-iconnection-sent-HOST:PORT" in str(crossing(workers, NODES))
+    assert crossing(workers, dict.fromkeys(NODES, "n1")) == Crossing(0.0, 300.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "rate"),
+    [
+        ({100: 2**31 - 500.0, 110: -(2.0**31) + 500}, 100.0),  # a whole number of 32 bits
+        ({100: 5000.0, 105: 5500.0, 110: 500.0}, 100.0),  # a connection that was made anew
+        ({105: 500.0, 110: 1000.0}, 100.0),  # one that was made in between
+    ],
+)
+def test_counts_of_connections_that_begin_again(
+    tmp_path: Path, counts: dict[int, float], rate: float
+) -> None:
+    for at in (A, C):
+        report(tmp_path, at, [100, 105, 110], 100.0, {})
+    name = f"__system.-1.PORT-__send-iconnection-sent-{C[0]}:{C[1]}"
+    write(tmp_path, A, name, counts, "worker")
+    found = crossing(read_workers(tmp_path, ID), {A: "n1", C: "n2"})
+    assert found == Crossing(rate, 200.0)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +218,16 @@ def test_verify_says_the_share_or_why_not(
         csv = {"class": "a.CsvStormReporter", "csv.log.dir": str(reports)}
         fake.settings["topology.metrics.reporters"] = [csv]
         assert main(["verify", "storm", url, str(plan), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["measured_share"], told["share_unknown"]) == (pytest.approx(0.51), None)
+        told = json.loads(capsys.readouterr().out)
+        assert (told["measured_share"], told["share_unknown"]) == (pytest.approx(0.51), None)
+        # reports of 20 s in one process; the one that runs began 5 s ago
+        fake.settings["executor.metrics.frequency.secs"] = 5
+        fake.started = dict.fromkeys(fake.at, fake.clock)
+        assert main(["verify", "storm", url, str(plan)]) == 0
+        assert "h1:6700, h2:6700, h2:6701 reported less than twice" in capsys.readouterr().out
+        fake.started = {"1-1": fake.clock + 100}
+        assert main(["verify", "storm", url, str(plan)]) == 1
+        assert "is not measured: words: executors [1-1] do not run yet" in capsys.readouterr().out
 
 
 def test_executors_share_what_their_process_computes(
