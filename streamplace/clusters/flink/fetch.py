@@ -24,7 +24,7 @@ from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import Reading, is_whole, read_page
 from streamplace.clusters.exchange.sources import WebClient, quoted
 from streamplace.clusters.flink import pages
-from streamplace.clusters.flink.pages import Job, Metric, Subtask
+from streamplace.clusters.flink.pages import RUNNING, Job, Metric, Subtask
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ METRICS = tuple(dict.fromkeys((*RATES, *CLOCK, *RATES.values())))
 
 DEFAULT_INTERVAL = 10.0
 _MARGIN = 1.0
+_FASTER, _STALE = 3.0, 60.0
+"""Times the seconds that passed, and seconds more: a store may have been older than the answer."""
 _FILLED = 2.0
 """Seconds in which a store has been filled."""
 _UNITS = {"": 1e-3, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
@@ -81,11 +83,12 @@ def sample_of(metrics: Iterable[Metric]) -> Sample:
 
 def two_readings(
     ask: Callable[[], dict[str, Sample]], wake: Callable[[], object], interval: float
-) -> tuple[dict[str, Sample], dict[str, Sample]]:
+) -> tuple[dict[str, Sample], dict[str, Sample], float]:
     """Return two answers, at least an interval apart, each from a store that was just filled.
 
-    Where the first is empty, as nothing is measured, it is the only one. Where some subtasks stand
-    still in the second, as a busy task manager was not read in time, it is asked once more.
+    The third is how many seconds passed between them. Where the first is empty, as nothing is
+    measured, it is the only one. Where some subtasks stand still in the second or are not in it, as
+    a busy task manager was not read in time, it is asked once more.
 
     `ask`, `wake`: ask for everything, and for anything.
     `interval`: of the store, s.
@@ -97,27 +100,32 @@ def two_readings(
         time.sleep(min(_FILLED, interval / 4))
         return ask()
 
-    first = read()
+    first, began, rested = read(), time.monotonic(), 0.0
     if not any(first.values()):
-        return first, first
+        return first, first, 0.0
     for _ in range(2):
-        time.sleep(interval + _MARGIN if interval > 0 else 0.0)
+        rest = interval + _MARGIN if interval > 0 else 0.0
+        time.sleep(rest)
+        rested += rest
+        passed = max(rested, time.monotonic() - began)
         second = read()
         if not _some_stand(first, second):
             break
-    return first, second
+    return first, second, passed
 
 
-def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
+def difference(first: Sample, second: Sample, passed: float = math.inf) -> tuple[list[Metric], int]:
     """Return metrics with rates out of counters, and of how many subtasks it has them.
 
-    A subtask whose counters stood still or went back, as after a restart, keeps Flink's means.
+    A subtask whose counters stood still or went back, as after a restart, keeps Flink's means, and
+    so does one whose clock was set: it ran for far longer than the seconds that `passed`.
     """
     found: list[Metric] = []
     counted = 0
     for index, now in sorted(second.items()):
         before = first.get(index, {})
         seconds = elapsed(before, now)
+        seconds = seconds if seconds <= _FASTER * passed + _STALE else 0.0
         for rate, counter in RATES.items():
             value, span = now.get(rate), None
             # below 0 the counter began anew: Flink's own mean is taken
@@ -133,8 +141,19 @@ def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
 
 
 def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
-    """Whether the clocks of some subtasks, but not of all, stood still from answer to answer."""
-    return {span > 0 for span in _spans(first, second)} == {True, False}
+    """Whether some subtasks ran on from answer to answer, and others stood still or are gone."""
+    ran = [span > 0 for span in _spans(first, second)]
+    return any(ran) and (not all(ran) or _lost(first, second) > 0)
+
+
+def _lost(first: dict[str, Sample], second: dict[str, Sample]) -> int:
+    """Return how many subtasks had a clock in the first answer and have none in the second."""
+    return sum(
+        all(name in before for name in CLOCK) and not all(name in now for name in CLOCK)
+        for at, sample in first.items()
+        for index, before in sample.items()
+        for now in [second.get(at, {}).get(index, {})]
+    )
 
 
 def _spans(first: dict[str, Sample], second: dict[str, Sample]) -> list[float]:
@@ -298,9 +317,9 @@ class Cluster:
         if interval is None:
             interval = interval_of(self.client.maybe("jobmanager/config"))
         chosen = [job for job, (_, own) in zip(jobs, entries, strict=True) if own and job]
-        metrics, used = self._metrics(chosen, interval, sorted(m.id for m in before))
+        metrics, used, passed = self._metrics(chosen, interval, sorted(m.id for m in before))
         for job, (entry, own) in zip(jobs, entries, strict=True):
-            self._take_vertices(job, entry, own)
+            self._take_vertices(job, entry, own, passed)
         self.ledger.check()
         for job in chosen:
             for vertex in job.vertices.values():
@@ -377,7 +396,10 @@ class Cluster:
         self.ledger.check()
         return job
 
-    def _take_vertices(self, job: pages.Job | None, entry: pages.Listed, own: bool) -> None:
+    def _take_vertices(
+        self, job: pages.Job | None, entry: pages.Listed, own: bool, passed: float
+    ) -> None:
+        """Read the vertices of a job, `passed` seconds or more after the first reading."""
         for vertex in job.vertices.values() if job else ():
             at = f"jobs/{quoted(entry.id)}/vertices/{quoted(vertex.id)}"
             page: pages.VertexPage | None = self._page(pages.VertexPage, at, entry, own)
@@ -385,11 +407,33 @@ class Cluster:
                 self.ledger.problem(f"{at}.id", page.id, f"answers for {vertex.id}", _AGAIN)
             elif page is not None:
                 pages.take_vertex(page, at, vertex, self.ledger)
+                if own and job is not None:
+                    self._check_times(job, vertex, page, passed)
+
+    def _check_times(
+        self, job: pages.Job, vertex: pages.Vertex, page: pages.VertexPage, passed: float
+    ) -> None:
+        """Refuse subtasks that started between both readings; warn of those that ended there."""
+        subtasks = vertex.subtasks.values()
+        young = [s.index for s in subtasks if s.state == RUNNING and (s.seconds or passed) < passed]
+        if young:
+            name = f"{job.name}: {vertex.title}/{young[0]}"
+            reason = f"started anew while rates were read, and {len(young) - 1} more of the vertex"
+            self.ledger.problem(name, None, reason, _AGAIN)
+        ended = [s for s in subtasks if s.ended and page.now and s.end]
+        if over := sum((page.now or 0) - (s.end or 0) < 1000 * passed for s in ended):
+            self.ledger.warn(
+                f"{over} subtasks of {vertex.title} ended while rates were read: what they sent is "
+                f"part of what others read ({_AGAIN})"
+            )
 
     def _metrics(
         self, jobs: list[pages.Job], interval: float, managers: list[str]
-    ) -> tuple[dict[str, list[pages.Metric]], dict[str, float]]:
-        """Return rates of all subtasks by vertex, and cores used, from two readings."""
+    ) -> tuple[dict[str, list[pages.Metric]], dict[str, float], float]:
+        """Return rates of all subtasks by vertex, and cores used, from two readings.
+
+        The third is how many seconds passed between both.
+        """
 
         def ask() -> dict[str, Sample]:
             samples = {at: self.sample(at, width) for at, width in asked.items()}
@@ -401,18 +445,23 @@ class Cluster:
                 self.sample(at, 1, CLOCK)
 
         asked = {_at(job, v.id): v.parallelism for job in jobs for v in job.vertices.values()}
-        first, second = two_readings(ask, wake, interval)
+        first, second, passed = two_readings(ask, wake, interval)
         used = take_processors(first, second)
         found = {}
         counted = means = 0
         for at, sample in second.items():
-            found[at], exact = difference(first.get(at, {}), sample)
+            found[at], exact = difference(first.get(at, {}), sample, passed)
             counted, means = counted + exact, means + len(sample) - exact
         if counted:
             self.ledger.reading("rates are differences of counters between two readings")
         if counted and means:
             self.ledger.reading(f"rates of {means} subtasks are Flink's own means over 60 s")
-        return found, used
+        if lost := _lost(first, second):
+            self.ledger.warn(
+                f"{lost} subtasks report no metrics at the second reading: their figures are "
+                f"those since they started ({_AGAIN})"
+            )
+        return found, used, passed
 
     def sample(self, at: str, parallelism: int, metrics: tuple[str, ...] = METRICS) -> Sample:
         """Ask once for metrics of all subtasks of a vertex; empty where there are none."""

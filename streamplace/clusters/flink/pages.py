@@ -85,6 +85,7 @@ class Subtask(_Page):
     index: Whole = Field(validation_alias=AliasChoices("subtask"))
     state: MaybeText = Field(None, alias="status")
     duration: MaybeNumber = None
+    end: MaybeNumber = Field(None, alias="end-time")
     manager: MaybeText = Field(None, alias="taskmanager-id")
     host: MaybeText = None
     endpoint: MaybeText = None
@@ -279,6 +280,7 @@ class VertexPage(_Page):
     id: Text
     parallelism: MaybeWhole = None
     most: MaybeWhole = Field(None, alias="maxParallelism")
+    now: MaybeNumber = None
     subtasks: list[Subtask]
 
 
@@ -367,6 +369,9 @@ def wanted_of(jobs: Iterable[J], wanted: str, ledger: Ledger) -> list[J]:
     past = [job for job in named if not job.running]
     if not wanted:
         return running
+    if len(running) > 1:
+        ids = listed([job.id for job in running], 5)
+        ledger.warn(f"{len(running)} jobs of the name {wanted} run: all are imported: {ids}")
     if running and past and wanted not in {job.id for job in past}:
         ids = listed([f"{job.id} ({job.state})" for job in past], 5)
         ledger.warn(f"{wanted} ran before: {ids}: left out (--option job=ID takes that)")

@@ -118,6 +118,89 @@ def test_rates_are_differences_of_counters(serve: Callable[..., str], store: Sto
     assert "rates are differences of counters between two readings" in made.ledger.readings
 
 
+def test_a_subtask_that_started_anew_between_both_readings(
+    serve: Callable[..., str], store: Store
+) -> None:
+    """11 s lie between them; its counters may exceed those of its first run all the same."""
+    documents = growing(store)
+    subtasks = documents[f"jobs/{JOB}/vertices/{MAP}"]["subtasks"]
+    subtasks[2]["duration"] = 11_500
+    import_instance("flink", [serve(documents)])
+    subtasks[2]["duration"] = subtasks[3]["duration"] = 10_500
+    with pytest.raises(InvalidInput, match=r"orders: Map/2 started anew while .* 1 more"):
+        import_instance("flink", [serve(documents)])
+    subtasks[2]["status"] = subtasks[3]["status"] = "FINISHED"
+    import_instance("flink", [serve(documents)])
+
+
+@pytest.mark.parametrize(("ended", "told"), [(10_500, True), (11_500, False)])
+def test_a_vertex_that_ended_between_both_readings(
+    serve: Callable[..., str], store: Store, ended: int, told: bool
+) -> None:
+    """The map read its 3 MB/s for a part of the time; the source is at rest now."""
+    documents = growing(store)
+    page = documents[f"jobs/{JOB}/vertices/{SOURCE}"]
+    page["now"] = 1_000_000
+    for subtask in page["subtasks"]:
+        subtask |= {"status": "FINISHED", "end-time": 1_000_000 - ended}
+    made = import_instance("flink", [serve(documents)])
+    assert made.instance.tasks.load[:, 0].tolist() == pytest.approx([0.0] * 2 + [0.5] * 4)
+    warned = "2 subtasks of Source: orders ended while rates were read"
+    assert any(warned in text for text in made.ledger.warnings) == told
+
+
+def test_a_clock_that_was_set_is_no_time(serve: Callable[..., str], store: Store) -> None:
+    """An hour more at the second reading: 1.5 MB/s would be 4.6 kB/s. Flink's means stay."""
+    documents = growing(store)
+    documents[f"jobs/{JOB}/vertices/{MAP}/metrics"] = store.page(
+        lambda age: [
+            {"id": one["id"], "value": "250" if "busyTimeMsPer" in one["id"] else one["value"]}
+            | ({"value": str(3.6e6)} if age > 105 and one["id"].endswith("IdleTimeMs") else {})
+            | ({"value": "15e5"} if one["id"].endswith("BytesInPerSecond") else {})
+            for one in counters(age, 5e5, 1.5e6, 0.25, 4)
+        ]
+    )
+    made = import_instance("flink", [serve(documents)])
+    assert [s.rate for s in made.instance.streams] == [pytest.approx(6.0)]
+    assert "rates of 4 subtasks are Flink's own means over 60 s" in made.ledger.readings
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_subtask_that_is_not_in_the_second_reading(
+    serve: Callable[..., str], store: Store, late: bool
+) -> None:
+    """It is asked for once more: its page has what it did since it started, 0.1 MB/s."""
+    documents = growing(store)
+
+    def at(age: float) -> Any:
+        gone = 105 < age < (120 if late else 1e9)
+        return [m for m in counters(age, 5e5, 1.5e6, 0.25, 4) if not (gone and m["id"][0] == "3")]
+
+    documents[f"jobs/{JOB}/vertices/{MAP}/metrics"] = store.page(at)
+    made = import_instance("flink", [serve(documents)])
+    warned = [text for text in made.ledger.warnings if "no metrics at the second reading" in text]
+    assert len(warned) == (not late)
+    if late:
+        assert [s.rate for s in made.instance.streams] == [pytest.approx(6.0)]
+    else:
+        assert warned[0].startswith("1 subtasks report")
+
+
+def test_two_jobs_of_one_name_are_told(serve: Callable[..., str]) -> None:
+    documents = systems.flink_pair()
+    for entry in documents["jobs/overview"]["jobs"]:
+        entry["name"] = "orders"
+    for page in (JOB, OTHER):
+        documents[f"jobs/{page}"]["name"] = "orders"
+    made = import_instance("flink", [serve(documents)], [*NOW, ("job", "orders")])
+    assert (
+        f"2 jobs of the name orders run: all are imported: {JOB}, {OTHER}" in made.ledger.warnings
+    )
+    alone = import_instance("flink", [serve(documents)], [*NOW, ("job", JOB)])
+    assert alone.instance.num_tasks < made.instance.num_tasks
+    assert not [text for text in alone.ledger.warnings if "of the name" in text]
+
+
 def with_processor(store: Store, cores: float) -> dict[str, Any]:
     """Return ten subtasks of one task manager, each busy for 0.25 s a second."""
     documents = growing(store)
@@ -425,6 +508,6 @@ def test_a_task_manager_that_was_not_read_in_time_is_asked_once_more() -> None:
         told = enumerate(next(clocks))
         return {"vertex": {i: dict.fromkeys(CLOCK, 1000.0 * at) for i, at in told}}
 
-    first, second = two_readings(ask, lambda: None, 0.0)
+    first, second, _ = two_readings(ask, lambda: None, 0.0)
     assert [first["vertex"][i][CLOCK[0]] for i in (0, 1)] == [1000, 1000]
     assert [second["vertex"][i][CLOCK[0]] for i in (0, 1)] == [3000, 2000]
