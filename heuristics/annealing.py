@@ -20,11 +20,11 @@ from optim.kernels.plan_walk import (
     COLD,
     HOT,
     LEVEL,
+    NUM_PARAMETERS,
     PRICE_OF_BROKEN,
     STEPS,
     STILL,
     STOPS,
-    TOLD,
     walk,
 )
 from optim.kernels.repair import two_tasks, warm_up
@@ -155,26 +155,28 @@ class Annealing:
         instance = self.instance
         state = state_of(instance, self._narrowed, self.objective, begin)
         found = np.array(begin, dtype=np.int64)
-        told, change = np.zeros(TOLD), np.zeros(5 + len(self._noise))
-        told[LEVEL], told[AIM], told[BLEND] = level, 1.0, blend
-        told[HOT] = told[COLD] = 1.0
-        told[STEPS], told[STILL] = min(_PROBES, self._chunk), 1.0
-        self._walk(state, told, found, change)
+        params, change = np.zeros(NUM_PARAMETERS), np.zeros(5 + len(self._noise))
+        params[LEVEL], params[AIM], params[BLEND] = level, 1.0, blend
+        params[HOT] = params[COLD] = 1.0
+        params[STEPS], params[STILL] = min(_PROBES, self._chunk), 1.0
+        self._walk(state, params, found, change)
         each = change[5:] / max(1.0, change[3])
         usual = change[2] / max(1.0, change[3])
         usual = usual if usual > 0.0 else 1.0
         self._keep[0] = _WORSE * usual
         self._keep[1] = 10.0 * _WORSE * usual / np.where(each > 0.0, each, 1.0)
-        told[STILL] = 0.0
+        params[STILL] = 0.0
         chunks = max(1, -(-steps // self._chunk))
-        told[STEPS] = -(-steps // chunks)
+        params[STEPS] = -(-steps // chunks)
         for k in range(chunks):
-            told[HOT], told[COLD] = (usual * hot * (cold / hot) ** (x / chunks) for x in (k, k + 1))
+            params[HOT], params[COLD] = (
+                usual * hot * (cold / hot) ** (x / chunks) for x in (k, k + 1)
+            )
             # without a feasible placement limits lead, and the objective hardly counts
-            told[AIM] = 1.0 if self.best is not None else 0.05
-            told[PRICE_OF_BROKEN] = usual * self._price * (1.0 + 9.0 * k / chunks)
+            params[AIM] = 1.0 if self.best is not None else 0.05
+            params[PRICE_OF_BROKEN] = usual * self._price * (1.0 + 9.0 * k / chunks)
             change[:] = 0.0
-            self._walk(state, told, found, change)
+            self._walk(state, params, found, change)
             # the price keeps the share of placements that break nothing between 0.2 and 0.8
             whole = change[0] / max(1.0, change[1])
             if whole < 0.2:
@@ -185,22 +187,22 @@ class Annealing:
                 break
         return state.ints[state.ints[NODE] : state.ints[NODE] + instance.num_tasks].astype(np.int32)
 
-    def _walk(self, state: Any, told: Any, found: Any, change: Any) -> None:
+    def _walk(self, state: Any, params: Any, found: Any, change: Any) -> None:
         """Walk; where only the referee knows whether a placement keeps all, it is asked of each."""
-        told[STOPS] = not self._exact
-        left, hot, cold = float(told[STEPS]), told[HOT], told[COLD]
+        params[STOPS] = not self._exact
+        left, hot, cold = float(params[STEPS]), params[HOT], params[COLD]
         while left > 0:
             done = change[4]
             known = self._record, self._noise, self._keep
-            if walk(*state, self._random, told, found, *known, change):
+            if walk(*state, self._random, params, found, *known, change):
                 self.take(found)
                 self._record[:] = self._sure
             if self._exact or self.out_of_time:
                 return
             left -= change[4] - done
-            told[HOT] = hot * (cold / hot) ** (1.0 - left / float(told[STEPS]))
-            told[STEPS] = left
-            hot = told[HOT]
+            params[HOT] = hot * (cold / hot) ** (1.0 - left / float(params[STEPS]))
+            params[STEPS] = left
+            hot = params[HOT]
 
     def take(self, found: Ints) -> None:
         """Take a placement that is better by the referee's own figures and keeps all that binds."""
@@ -245,10 +247,10 @@ class Annealing:
 def levels_of(state: PlanState) -> Any:
     """Add up a state; return its levels, less is better."""
     count = int(state.ints[LEVELS])
-    told, change = np.zeros(TOLD), np.zeros(5 + count)
-    told[HOT] = told[COLD] = 1.0
+    params, change = np.zeros(NUM_PARAMETERS), np.zeros(5 + count)
+    params[HOT] = params[COLD] = 1.0
     nobody, record = np.zeros(int(state.ints[TASKS]), dtype=np.int64), np.full(count + 1, -1e300)
-    walk(*state, seeded(0), told, nobody, record, np.ones(count), np.ones((2, count)), change)
+    walk(*state, seeded(0), params, nobody, record, np.ones(count), np.ones((2, count)), change)
     return change[5:]
 
 

@@ -134,15 +134,15 @@ class Plugins(Generic[T]):
         `where`: the reference it was loaded by; the object itself stands in errors if left out.
         Raises `InvalidInput`: it is none, or a package registers another one of its name.
         """
-        told, fault = where, self._fault(thing)
+        shown, fault = where, self._fault(thing)
         name = getattr(thing, "name", None)
-        if told is None:
-            told = repr(thing if fault else name)
+        if shown is None:
+            shown = repr(thing if fault else name)
         remedy = "see docs/own-methods.md"
         if fault is None and name in entries(self.group) and self.get(str(name)) != thing:
             fault, remedy = f"has the name {name}, which is registered", "choose another name"
         if fault is not None:
-            raise InvalidInput(Problem(self.where, told, fault, remedy))
+            raise InvalidInput(Problem(self.where, shown, fault, remedy))
         if name not in entries(self.group):
             self.added[str(name)] = thing
         return thing

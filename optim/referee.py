@@ -168,9 +168,9 @@ class Mending:
     def to_dict(self) -> dict[str, Any]:
         """Return it as in the result file."""
         still = [{**v.to_dict(), "was": was} for v, was in self.still]
-        told = {"excess_now": self.excess_now, "excess": self.excess, "rounds": self.rounds}
-        told["certified_excess"] = self.certified
-        return {**told, "still_broken": still}
+        figures = {"excess_now": self.excess_now, "excess": self.excess, "rounds": self.rounds}
+        figures["certified_excess"] = self.certified
+        return {**figures, "still_broken": still}
 
 
 @dataclass(frozen=True)
@@ -358,10 +358,10 @@ class Result:
 
 def result_html(result: Result) -> str:
     """Return status, objective, bound, and the moves."""
-    told = result.objective
+    objective = result.objective
     words = f"{result.method}: {result.termination}"
-    if told is not None:
-        words += f"; {told.name} {figure(told.value)}, bound {figure(result.bound)}"
+    if objective is not None:
+        words += f"; {objective.name} {figure(objective.value)}, bound {figure(result.bound)}"
     if result.evaluation is not None:
         words += "; feasible" if result.feasible else "; not feasible"
     rows = [[m.task, m.source, m.target, figure(m.cost)] for m in result.moves]
@@ -594,8 +594,8 @@ def check_belongs(instance: Instance, plan: Plan) -> None:
     if plan.parallelism is not None:
         now = zip(instance.operators.ids, instance.operators.num_tasks.tolist(), strict=True)
         wanted = plan.parallelism
-        told = [f"{name} {n} → {wanted[name]}" for name, n in now if wanted.get(name, n) != n]
-        change = f"changes numbers of tasks ({', '.join(told[:5])}{', …' if told[5:] else ''})"
+        sizes = [f"{name} {n} → {wanted[name]}" for name, n in now if wanted.get(name, n) != n]
+        change = f"changes numbers of tasks ({', '.join(sizes[:5])}{', …' if sizes[5:] else ''})"
         reason = f"{change}: that takes a restart or a rescale, not moves"
         remedy = "`streamplace export flink` or `storm` writes it; `evaluate` and `check` judge it"
         raise InvalidInput(Problem("parallelism", None, reason, remedy))

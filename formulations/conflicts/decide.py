@@ -20,7 +20,7 @@ from formulations.conflicts.model import (
 from formulations.model_rows import Whereabouts, add_rule_rows
 from optim.format.tables import TOGETHER
 from optim.kernels.place_rules import no_rules, place_rules, placing_masks
-from optim.rules import COUNTING, LIMITS, SLOTS, Form, broken, budgets, inflow_limits
+from optim.rules import LIMITS, MOVE_RULES, SLOTS, Form, broken, budgets, inflow_limits
 from optim.rules.base import labelled
 from optim.rules.capacity import proof_slack
 from optim.rules.placement import Placement
@@ -415,7 +415,7 @@ class _Writer(RowWriter):
         """Number groups of tasks that masks, sets and budgets do not distinguish."""
         instance, table = self.instance, self.instance.sets
         t = instance.num_tasks
-        counted = any(len(self.held(rule.name)[0]) for rule in COUNTING)
+        counted = any(len(self.held(rule.name)[0]) for rule in MOVE_RULES)
         home = instance.tasks.node
         free = np.isin(np.arange(t), instance.tasks.copied)
         self.stays = counted & (home >= 0) & ~free

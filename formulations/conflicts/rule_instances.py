@@ -123,7 +123,7 @@ class Atoms:
             for r in resources_of(limit, self.instance):
                 gone[cells_of(held(limit.name, r), r)] = False
             if gone.any():
-                made = limit.written(made, np.where(gone, limit.none, limit.value(self.instance)))
+                made = limit.written(made, np.where(gone, limit.unset, limit.value(self.instance)))
         if not len(held("leaving")):
             return LEAVING.dropped(made)
         # what may only be on leaving nodes is free to be there, whether its list applies or not:

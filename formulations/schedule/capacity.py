@@ -17,9 +17,9 @@ import numpy as np
 from optim.figures.measures import TOLERANCE, link_loads, node_loads, slack
 from optim.format.tables import APART, TOGETHER
 from optim.rules import (
-    COUNTING,
     LINKS,
     MAX_LOAD_DISTANCE,
+    MOVE_RULES,
     SLOTS,
     Form,
     broken,
@@ -607,7 +607,7 @@ class Waiting:
 # be does thus not depend on how it was reached: an order of moves is feasible backwards, too.
 
 
-FINAL_ONLY = (*(rule.name for rule in COUNTING), *rules_of({Form.NODE_COUNT, Form.RESTARTS}))
+FINAL_ONLY = (*(rule.name for rule in MOVE_RULES), *rules_of({Form.NODE_COUNT, Form.RESTARTS}))
 """Rules that only the plan must keep, beside sets that are to be ``together``.
 
 Tasks on their way stand on more nodes, and beside others.

@@ -412,7 +412,7 @@ METHOD = Method(
     objective="imc_gain",
     objectives=LINEAR_FIGURES,
     combines=True,
-    unable=WHY_NOT_LINEAR,
+    why_not=WHY_NOT_LINEAR,
     run=emptied_or_any(partial(run, "plan-milp"), partial(run, "plan-milp", empties=False)),
     pose=partial(pose, "plan-milp"),
     summary="Any linear figure, weighted sum or list of levels, proven by one linear model",

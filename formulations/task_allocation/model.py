@@ -37,7 +37,7 @@ from optim.format.traffic import TaskPairs
 from optim.kernels.classes import node_classes
 from optim.kernels.place_rules import place_rules, placing_floor, placing_masks, placing_room
 from optim.rules import broken, budgets, undecided
-from optim.rules.base import known_as_home
+from optim.rules.base import occupied_node_key
 from optim.rules.placement import Placement
 from optim.rules.slot_assignment import assign_slots
 from optim.solvers import solve_kept
@@ -391,7 +391,7 @@ def node_keys(instance: Instance, names: set[str]) -> Floats | None:
     nodes, links = instance.nodes, instance.links
     keys = [nodes.capacity, nodes.background, nodes.weight, instance.open_nodes]
     if names.intersection(_MOVE_FIGURES):
-        keys.append(known_as_home(instance))
+        keys.append(occupied_node_key(instance))
     if "max_link_utilisation" in names:
         on = np.zeros((instance.num_nodes, len(links.ids)))
         on[links.node_indices, np.repeat(np.arange(len(links.ids)), np.diff(links.node_indptr))] = 1

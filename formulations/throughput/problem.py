@@ -27,7 +27,7 @@ from optim.kernels.place_rules import (
 )
 from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.referee import Level, Termination, evaluate_indices
-from optim.rules import COUNTING, moving_at_most, without_limits
+from optim.rules import MOVE_RULES, moving_at_most, without_limits
 from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.util.compiled import helper, kernel
 
@@ -353,7 +353,7 @@ def grouped(
 
 def _unmoved(instance: Instance) -> Instance:
     """Return the instance without bounds on moves: tasks are equal that differ in their home."""
-    return without_limits(instance, [rule.name for rule in COUNTING])
+    return without_limits(instance, [rule.name for rule in MOVE_RULES])
 
 
 def _alike(instance: Instance, told: Any, method: str) -> tuple[TaskGroups, Floats]:

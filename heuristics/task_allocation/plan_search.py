@@ -112,7 +112,7 @@ METHOD = Method(
     objective="imc_gain",
     objectives=SEARCHED,
     combines=True,
-    unable={
+    why_not={
         "rate_after_loss": "each node that may be lost would be reckoned anew at every move",
         "interslot_traffic": "it is of slots, which the search does not decide",
         "slots_used": "it is of slots, which the search does not decide",

@@ -150,15 +150,15 @@ class Instance:
         fed, lacks = defaultdict[str, list[Doc]](list), Counter(x["to"] for x in streams)
         for x in (x for x in streams if "selectivity" in x):
             fed[x["from"]].append(x)
-        told = [x["id"] for x in operators if "input_rate" in document and not lacks[x["id"]]]
-        rates = defaultdict(F, {name: number(document["input_rate"]) for name in told})
-        for name in told:  # grows: an operator follows the last that feeds it
+        ordered = [x["id"] for x in operators if "input_rate" in document and not lacks[x["id"]]]
+        rates = defaultdict(F, {name: number(document["input_rate"]) for name in ordered})
+        for name in ordered:  # grows: an operator follows the last that feeds it
             for to, factor in ((x["to"], number(x["selectivity"])) for x in fed[name]):
                 rates[to] += rates[name] * factor
                 need(not max(rates[to].as_integer_ratio()) >> 10**5, "too many digits", Unreadable)
                 lacks[to] -= 1
-                told += [to] * (not lacks[to])
-        self.tuples = {name: rates[name] for name in told}  # a second, where they can be determined
+                ordered += [to] * (not lacks[to])
+        self.tuples = {name: rates[name] for name in ordered}  # tuples/s, where determined
         self._tasks(operators, table(document, "tasks"))
         self._rooms(document, [] if "links" in dropped else table(document, "links"))
         self._traffic(document.get("traffic", []), streams)
@@ -207,20 +207,20 @@ class Instance:
         most = [of.get(x.get("operator"), {}) | x.get("max_load", {}) for x in tasks]
         #: (resource, load, most) of what a task, which is one thread, cannot have more of; whose
         self.threads = [(r, a, m, self.member[t] or t)
-                        for t, (told, load) in enumerate(zip(most, self.load)) if told and not free
-                        for r, a, m in zip(self.resources, load, self._amounts(told, None))
+                        for t, (caps, load) in enumerate(zip(most, self.load)) if caps and not free
+                        for r, a, m in zip(self.resources, load, self._amounts(caps, None))
                         if m is not None and a]  # fmt: skip
         self.home = [self.node[x["node"]] if "node" in x else -1 for x in tasks]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in tasks]
         self.state = [number(x.get("state", 0)) for x in tasks]
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in tasks]
-        told = [x.get("allowed") if "allowed" not in self.dropped else None for x in tasks]
+        allowed = [x.get("allowed") if "allowed" not in self.dropped else None for x in tasks]
         lift = "leaving" in self.dropped
         gone = {n for n, leaves in enumerate(self.leaving) if leaves and not lift}
-        lists = {id(names): names or self.node for names in told}  # one set of all who share a list
+        lists = {id(names): names or self.node for names in allowed}  # equal lists are one object
         may = {k: frozenset([self.node[n] for n in names]) for k, names in lists.items()}
         kept = {k: m - gone or m for k, m in may.items()}
-        self.may = [(may if h in gone else kept)[id(k)] for k, h in zip(told, self.home)]
+        self.may = [(may if h in gone else kept)[id(k)] for k, h in zip(allowed, self.home)]
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         """Read the rates of pairs; streams between operators that no pair is of are spread."""
@@ -228,7 +228,7 @@ class Instance:
         for source, target, rate in pairs:
             traffic[self.task[source], self.task[target]] = number(rate)
         need(len(traffic) == len(pairs), "a pair stands twice", Unreadable)
-        told, even = {(self.member[u], self.member[v]) for u, v in traffic}, self.dropped & LOCAL
+        given, even = {(self.member[u], self.member[v]) for u, v in traffic}, self.dropped & LOCAL
         #: of `local_first` streams: sender, receivers, rate; and of which each task is an end
         self.shuffled = list[tuple[int, list[int], F]]()
         self.sides = [list[Any]() for _ in self.load]
@@ -237,7 +237,7 @@ class Instance:
             if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
                 sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
                 rate = sent * number(x["tuple_bytes"])
-            spread = rate is not None and (x["from"], x["to"]) not in told and right
+            spread = rate is not None and (x["from"], x["to"]) not in given and right
             if spread and left and x.get("pattern") in LOCAL - even:
                 self._shuffle(k, left, right, number(rate), x.get("sender_weights"), traffic)
                 continue
@@ -332,8 +332,8 @@ class Instance:
         self.budgets: list[tuple[list[int], int]] = []
         prices = {"max_migrations": [F(1)] * len(self.cost), "max_migration_cost": self.cost,
                   "max_migration_state": self.state}  # fmt: skip
-        for costs, told in ((prices[k], self.limits[k]) for k in prices if k in self.limits):
-            unit, most = lcm(*(c.denominator for c in costs)), number(told)
+        for costs, cap in ((prices[k], self.limits[k]) for k in prices if k in self.limits):
+            unit, most = lcm(*(c.denominator for c in costs)), number(cap)
             most += SLACK * most
             self.budgets.append(([int(c * unit) for c in costs], floor(most * unit)))
         self.totals = [x or F(1) for x in (*self.totals, *[self.total_traffic + self.linked] * 3)]
@@ -394,9 +394,9 @@ class Instance:
         """Return what each node counts once it is in use; nothing for the other objectives."""
         if objective != "used_capacity":
             return [F(objective == "nodes_used")] * len(self.node)
-        told = [] if "capacity" in self.dropped else [x[0] for x in self.capacity]
-        need(any(told) and None not in told, "a node has no capacity of the first kind")
-        return [size / total for total in (sum(told),) for size in told]
+        sizes = [] if "capacity" in self.dropped else [x[0] for x in self.capacity]
+        need(any(sizes) and None not in sizes, "a node has no capacity of the first kind")
+        return [size / total for total in (sum(sizes),) for size in sizes]
 
 
 # ---- 3. models ----------------------------------------------------------------------------------
@@ -415,8 +415,8 @@ class Model:
         self.instance, self.objective, self.bound, self.left = x, objective, bound, most_steps
         self.kind, self.threshold = kind, objective in (*THRESHOLDS, EXCESS)
         shares = x.shares(objective)
-        told = objective != "load_distance" or x.mean is not None
-        need(told, "load distance needs staying nodes, and no crossing costs")
+        has_mean = objective != "load_distance" or x.mean is not None
+        need(has_mean, "load distance needs staying nodes, and no crossing costs")
         limits = [[*self._limits(n)] for n in range(len(x.node))]
         # a unit above a limit is 1 / (total · unit) of excess: a whole number of equal parts
         above = {i: x.totals[i] * x.unit[i] for i, _, high, low, _ in chain(*limits) if high > low}
@@ -689,10 +689,10 @@ def of_threads(x: Instance, objective: str, bound: F) -> None:
 # ---- 5. the whole -------------------------------------------------------------------------------
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
-    told: Any = plan.get("assignment")
-    fits = isinstance(told, dict) and told.keys() == x.task.keys()
+    places: Any = plan.get("assignment")
+    fits = isinstance(places, dict) and places.keys() == x.task.keys()
     need(fits, "the plan does not place exactly the tasks of the instance")
-    at = [x.node.get(told[name], -1) for name in x.task]
+    at = [x.node.get(places[name], -1) for name in x.task]
     need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
     held = x.held(at)
     apart = F(sum(h[-3] for h in held), x.unit[-1])  # what leaves the nodes
@@ -736,9 +736,9 @@ def prove(x: Instance, objective: str, bound: F, proof: Any, most: F = ZERO) -> 
 
 def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
     """Return what is proved of a file (or what is read of it); raise `Refused` or `Unreadable`."""
-    told = certificate.keys() - {EXCESS} == {*CERTIFICATE.split()} and certificate["format"]
+    stated = certificate.keys() - {EXCESS} == {*CERTIFICATE.split()} and certificate["format"]
     why = f"a {FORMAT} has the fields {CERTIFICATE}, maybe {EXCESS}, and no others"
-    need(told == FORMAT, why, Unreadable)
+    need(stated == FORMAT, why, Unreadable)
     _, of, objective, sense, bound, _, proof = (certificate[key] for key in CERTIFICATE.split())
     need(of == sha256, f"it is not of this instance, {sha256}")
     need((objective, sense) in SENSES.items(), "unknown objective, or its sense")
@@ -760,8 +760,8 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
         least, most = (exactly(f"{EXCESS}.{key}", level[key]) for key in ("bound", "most"))
         need(least <= most, f"{EXCESS}.most is below {EXCESS}.bound")
         prove(read, EXCESS, least, level["proof"])
-        told = f"{EXCESS} is at least {float(least):.15g}; where it is at most {float(most):.15g}"
-        line = f"{told}, {line}"
+        raised = f"{EXCESS} is at least {float(least):.15g}; where it is at most {float(most):.15g}"
+        line = f"{raised}, {line}"
     prove(read, objective, exact, proof, most)
     line = ", ".join([line, *assumes])
     if plan is not None and mends:

@@ -64,17 +64,17 @@ def certified(
         )  # fmt: skip
     except (Refused, Unreadable) as error:
         return _noted(result, str(error)), None
-    told = f"certificate of {written.size:,} bytes, written and checked in {written.seconds:.2g} s"
+    note = f"certificate of {written.size:,} bytes, written and checked in {written.seconds:.2g} s"
     if result.mending is not None and excess is not None:
         least = float(Fraction(written.document["excess"]["bound"]))
-        told += f"; no plan that is nowhere worse than now has an excess below {least:.6g}"
+        note += f"; no plan that is nowhere worse than now has an excess below {least:.6g}"
         result = replace(result, mending=replace(result.mending, certified=least))
-    result = replace(result, notes=(*result.notes, told))
+    result = replace(result, notes=(*result.notes, note))
     if infeasible and _starts_broken(result, text):
-        told = (
+        note = (
             "the certificate proves that no plan keeps every limit, not that each makes one worse"
         )
-        return replace(result, notes=(*result.notes, told)), written.document
+        return replace(result, notes=(*result.notes, note)), written.document
     if infeasible:
         return replace(result, bound_by="certificate"), written.document
     bound, figure = float(written.bound), find_objective(objective)
@@ -137,8 +137,8 @@ def affordable(
     if not claims(result) or _SHARE * spent < _LEAST + _loading() + making:
         return result
     seconds = (_SHARE * spent - _loading()) / 2  # what is written is checked
-    told, document = _kept(result, lambda: certified(result, text(), nodes=_CASES, seconds=seconds))
-    return result if document is None or not _carries(told) else told
+    best, document = _kept(result, lambda: certified(result, text(), nodes=_CASES, seconds=seconds))
+    return result if document is None or not _carries(best) else best
 
 
 def _loading() -> float:
@@ -148,11 +148,11 @@ def _loading() -> float:
     return _LOADING if "scipy.optimize" in sys.modules else _SCIPY
 
 
-def _carries(told: Result) -> bool:
+def _carries(result: Result) -> bool:
     """Whether a certificate proves what is claimed, or more."""
-    if told.bound_by == "certificate" or told.certified_gap is None or told.gap is None:
-        return told.bound_by == "certificate"
-    return told.certified_gap <= told.gap + _SAME
+    if result.bound_by == "certificate" or result.certified_gap is None or result.gap is None:
+        return result.bound_by == "certificate"
+    return result.certified_gap <= result.gap + _SAME
 
 
 def _kept(

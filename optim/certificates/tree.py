@@ -326,12 +326,12 @@ class Tree:
 
         Doubles choose the divisor, as exact sums take long; what they chose is reckoned exactly.
         """
-        told = [*y[: len(self.model.rows)], *y[len(self.every) :]]
+        duals = [*y[: len(self.model.rows)], *y[len(self.every) :]]
         about = self._in_doubles(columns, cuts)
         best: Any = None
         many = len(columns) >= _MANY or self.fine > 1
         for divisor in [k * self.fine for k in _FINER] if many else _DIVISORS:
-            whole, over = [round(float(v) * divisor) for v in told], divisor * gains
+            whole, over = [round(float(v) * divisor) for v in duals], divisor * gains
             rough = about(whole, over)
             if best is None or rough / divisor < best[0]:
                 best = rough / divisor, over, whole
@@ -397,8 +397,8 @@ class Tree:
         sums up.
         """
         if self.model.kind == "dual":
-            told = [] if pairs else list(self._sets_of_nodes(keys))
-            yield [spec for spec, _ in told], np.array([z[held].sum() for _, held in told])
+            sets = [] if pairs else list(self._sets_of_nodes(keys))
+            yield [spec for spec, _ in sets], np.array([z[held].sum() for _, held in sets])
             return
         most = self.keys.max(axis=0).tolist()
         for k in np.unique(keys[:, 0]).tolist():

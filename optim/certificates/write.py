@@ -210,8 +210,8 @@ def _least(
             with suppress(GaveUp):
                 model = models["dual"]
                 least = Tree(model, value, 1, end + limits.grace).least(len(instance.budgets))
-                told = max(ZERO, min(value, Fraction(least) / model.part + instance.fixed))
-                bound = rounded(told, _NEAR * told, check.EXCESS)
+                excess = max(ZERO, min(value, Fraction(least) / model.part + instance.fixed))
+                bound = rounded(excess, _NEAR * excess, check.EXCESS)
     if best is None:
         raise check.Refused("no bound of the least excess was proved in time")
     check.prove(instance, check.EXCESS, low, best)
@@ -344,10 +344,10 @@ def _aims(objective: str, value: Fraction, claimed: float | None) -> list[Fracti
     most = check.SENSES[objective] == "max"
     weaker = [value * (1 + share if most else 1 - share) for share in _SHARES]
     if claimed is not None and math.isfinite(claimed):
-        told = rounded(Fraction(claimed), _NEAR * abs(Fraction(claimed)), objective)
-        weaker = [x for x in weaker if (x > told if most else x < told)]
-        if told > value if most else told < value:
-            weaker = [told, *weaker]
+        target = rounded(Fraction(claimed), _NEAR * abs(Fraction(claimed)), objective)
+        weaker = [x for x in weaker if (x > target if most else x < target)]
+        if target > value if most else target < value:
+            weaker = [target, *weaker]
     return [value, *(rounded(x, ZERO, objective) for x in weaker)]
 
 
@@ -457,9 +457,9 @@ class Moves(Tree):
 
     def _dropped(self, columns: np.ndarray, cuts: Cuts, answer: Answer) -> np.ndarray | None:
         """Close a case: ``None``; or return the columns that a solution may still use."""
-        told = [*answer.y[: len(self.model.rows)], *answer.y[len(self.every) :]]
+        duals = [*answer.y[: len(self.model.rows)], *answer.y[len(self.every) :]]
         for divisor in _DIVISORS:
-            whole = [round(float(v) * divisor) for v in told]
+            whole = [round(float(v) * divisor) for v in duals]
             value, rests = self.arrays.value(whole, 0, columns, cuts)
             if self.model.closed(value, 0):
                 self.steps.append({"close": whole, "over": 0})

@@ -363,10 +363,10 @@ def _saturation(placement: Placement) -> list[dict[str, Any]] | None:
     for t in _first_threads(placement):
         r, o = driven[int(instance.thread_rates[t].argmin())], int(instance.tasks.operator[t])
         where = {"task": instance.tasks.ids[t], "resource": instance.resources[r]}
-        told = {"operator": instance.operators.ids[o], **where} if o >= 0 else where
+        place = {"operator": instance.operators.ids[o], **where} if o >= 0 else where
         count, twice = least_tasks(instance, t, r, 2.0)
         rate = float(placement.thread_rates[t])
-        found.append({**told, "rate": rate, "tasks": count, "tasks_at_twice": twice})
+        found.append({**place, "rate": rate, "tasks": count, "tasks_at_twice": twice})
     rates = np.concatenate([placement.node_rates.min(axis=1, initial=np.inf), placement.link_rates])
     for i in np.argsort(rates, kind="stable")[:_SATURATED].tolist():
         if not np.isfinite(rates[i]):

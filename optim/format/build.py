@@ -504,8 +504,8 @@ class _Builder:
         ]  # fmt: skip
         bounds = ("min_parallelism", "max_parallelism", "key_groups")
         for o, entry in enumerate(entries):
-            told = [(name, getattr(entry, name)) for name in bounds]
-            given = [(name, value) for name, value in told if value is not None]
+            values = [(name, getattr(entry, name)) for name in bounds]
+            given = [(name, value) for name, value in values if value is not None]
             for (low, least), (high, most) in itertools.combinations(given, 2):
                 if least > most:
                     reason, remedy = f"is above {high}, {most}", "lower it, or raise the other"
@@ -648,22 +648,22 @@ class _Builder:
             reason = f"needs the slot of each task that has a node; {first} has none"
             remedy = "give tasks[].slot, or leave the limit out"
             self.refuse("limits.max_workers_restarted", restarts, reason, remedy)
-        told = {each.name for each in fields(Limits)} & type(entry).model_fields.keys()
-        plain = {name: getattr(entry, name) for name in told - {"max_utilisation"}}
+        names = {each.name for each in fields(Limits)} & type(entry).model_fields.keys()
+        plain = {name: getattr(entry, name) for name in names - {"max_utilisation"}}
         links = entry.max_utilisation.get("links", 1.0)
         return Limits(**plain, max_utilisation=share, max_link_utilisation=links)
 
     def _rate_driven(self) -> tuple[int, ...]:
-        told, resources = self.document.rate_driven, self.document.resources
-        if told is None:
+        driven, resources = self.document.rate_driven, self.document.resources
+        if driven is None:
             return (0,)
-        for i, name in enumerate(told):
+        for i, name in enumerate(driven):
             if name not in resources:
                 reason = f"is not in resources ({', '.join(resources)})"
                 self.refuse(f"rate_driven[{i}]", name, reason, "add it there")
-            elif name in told[:i]:
+            elif name in driven[:i]:
                 self.refuse(f"rate_driven[{i}]", name, "stands twice", "keep one")
-        return tuple(r for r, name in enumerate(resources) if name in told)
+        return tuple(r for r, name in enumerate(resources) if name in driven)
 
     def _crossing_cost(self) -> Floats:
         """(2, R) units that a unit of rate costs its sender and its receiver."""

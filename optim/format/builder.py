@@ -178,9 +178,9 @@ def _check_columns(part: str, columns: list[str], resources: Sequence[str]) -> N
     if kind is not tuple:
         fields = list(TypeAdapter(kind).json_schema(by_alias=True)["properties"])
     allowed = [*fields, *(resources if part in ("nodes", "tasks") else ())]
-    told = f"columns: {', '.join(allowed)}"
+    remedy = f"columns: {', '.join(allowed)}"
     problems = [
-        Problem(f"{part} column {name}", None, "is missing from the table", told)
+        Problem(f"{part} column {name}", None, "is missing from the table", remedy)
         for name in needed
         if name not in columns
     ]

@@ -55,9 +55,9 @@ def _read_change(words: list[str]) -> Change:
         raise ValueError(f"{' '.join(words)!r} is no change ({', '.join(_CHANGES)}, with a value)")
     what, amount = given[0], "1"
     if name == "add-node":
-        told = dict(word.partition("=")[::2] for word in given)
-        what, amount = told.pop("like", ""), told.pop("count", "1")
-        if told or not what:
+        arguments = dict(word.partition("=")[::2] for word in given)
+        what, amount = arguments.pop("like", ""), arguments.pop("count", "1")
+        if arguments or not what:
             raise ValueError(f"{' '.join(words)!r} is not add-node like=NODE [count=N]")
     elif name == "scale-load":
         what, _, amount = " ".join(given).rpartition("=")

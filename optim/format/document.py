@@ -674,8 +674,8 @@ def _reason(kind: str, message: str, limits: dict[str, Any], table: str) -> str:
     words = _REASONS.get(kind)
     if words is None:
         return message[0].lower() + message[1:].replace("Input should be", "must be")
-    told = {name: _plain(limit) for name, limit in limits.items()}
-    return words.format(table=table, **told)
+    numbers = {name: _plain(limit) for name, limit in limits.items()}
+    return words.format(table=table, **numbers)
 
 
 def _plain(limit: Any) -> str:
@@ -719,8 +719,8 @@ def refuse_other_kind(value: Any, wanted: str) -> None:
     `wanted`: ``streamplace.instance``, ``streamplace.plan`` or ``streamplace.steps``.
     Raises `InvalidInput`: it is another of our documents.
     """
-    told = value.get("format") if isinstance(value, dict) else None
-    kind = told.partition("/")[0] if isinstance(told, str) else ""
+    given = value.get("format") if isinstance(value, dict) else None
+    kind = given.partition("/")[0] if isinstance(given, str) else ""
     if kind in _KINDS and kind != wanted:
         reason = f"is {_KINDS[kind]}, and {_KINDS[wanted]} is wanted here"
-        raise InvalidInput(Problem("format", told, reason, _WANTED_REMEDIES[wanted]))
+        raise InvalidInput(Problem("format", given, reason, _WANTED_REMEDIES[wanted]))

@@ -26,10 +26,10 @@ def instance_html(instance: Instance) -> str:
         [nodes.ids[n], now[n], *map(figure, nodes.capacity[n]), _rack(instance, n)]
         for n in range(instance.num_nodes)
     ]
-    told = ", ".join(f"{r} {figure(a)}" for r, a in zip(instance.resources, load, strict=True))
+    loads = ", ".join(f"{r} {figure(a)}" for r, a in zip(instance.resources, load, strict=True))
     words = (
         f"{instance.num_tasks} tasks of {instance.num_operators} operators on "
-        f"{instance.num_nodes} nodes; load: {told}; traffic {figure(instance.total_traffic)}"
+        f"{instance.num_nodes} nodes; load: {loads}; traffic {figure(instance.total_traffic)}"
     )
     return page(f"instance {instance.name}", words, head, rows)
 

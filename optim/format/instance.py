@@ -565,8 +565,8 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
     entries = []
     columns = (table.load, load_differs, table.state, state_differs, table.given_cost, table.node,
                table.slot, table.operator)  # fmt: skip
-    told = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
-    for t, load, differs, state, new_state, cost, node, slot, operator in told:
+    lines = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
+    for t, load, differs, state, new_state, cost, node, slot, operator in lines:
         entry: dict[str, Any] = {"id": table.ids[t]}
         if operator >= 0 and not grouped[t]:
             entry["operator"] = operators.ids[operator]

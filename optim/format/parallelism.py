@@ -179,9 +179,9 @@ def _check(instance: Instance, parallelism: Mapping[str, int], added: Mapping[st
         operator = instance.operators.index[name]
         least, most = bounds_of(instance, operator)
         if n < least or (most is not None and n > most):
-            told = f"at least {least}" if n < least else f"at most {most}"
+            bound = f"at least {least}" if n < least else f"at most {most}"
             remedy = "change its bounds (min_parallelism, max_parallelism, key_groups)"
-            problems.append(Problem(path, n, f"must be {told}", remedy))
+            problems.append(Problem(path, n, f"must be {bound}", remedy))
         elif n != len(instance.tasks_of(operator)) and (why := why_fixed(instance, operator)):
             remedy = f"leave it at {len(instance.tasks_of(operator))}"
             problems.append(Problem(path, n, f"cannot be chosen: {name} {why}", remedy))

@@ -388,8 +388,8 @@ def tuple_rates(document: InstanceDocument, index: dict[str, int], refuse: Refus
             )
         if rates[operator] > MAX_NUMBER:
             name = document.operators[operator].id
-            told = f"{name} {rates[operator]:.9g} tuples/s"
-            refuse("input_rate", document.input_rate, f"gives {told}{_BEYOND}", "check the unit")
+            source = f"{name} {rates[operator]:.9g} tuples/s"
+            refuse("input_rate", document.input_rate, f"gives {source}{_BEYOND}", "check the unit")
             rates[operator] = np.nan
     return rates
 

@@ -127,8 +127,8 @@ def task_groups(instance: Instance, also: Any = None) -> TaskGroups:
     """
     load = _rounded(instance.tasks.load)
     kind = _merged_kinds(instance)
-    told = [_words(also, len(kind)), _words(task_keys(instance), len(kind))]
-    keys = np.column_stack([load.view(np.uint64), kind.astype(np.uint64), *told])
+    keys_of_rules = [_words(also, len(kind)), _words(task_keys(instance), len(kind))]
+    keys = np.column_stack([load.view(np.uint64), kind.astype(np.uint64), *keys_of_rules])
     rows = _row_hashes(instance)
     alike = _numbered(np.column_stack([keys, rows]))
     alike = _joined_neighbours(instance, keys, rows, alike)
@@ -151,8 +151,8 @@ def node_classes(instance: Instance, also: Any = None) -> NodeClasses:
     bits = np.packbits(target, axis=0).T
     # + 0.0 makes -0 into 0, whose bits are compared
     numbers = np.column_stack([room, floor]) + 0.0
-    told = [_words(also, len(numbers)), _words(node_keys(instance), len(numbers))]
-    keys = np.column_stack([numbers.view(np.uint64), bits.astype(np.uint64), *told])
+    keys_of_rules = [_words(also, len(numbers)), _words(node_keys(instance), len(numbers))]
+    keys = np.column_stack([numbers.view(np.uint64), bits.astype(np.uint64), *keys_of_rules])
     alike = alike_rows(keys)
     needed = target[used].any(axis=0) | instance.open_nodes
     node_class = np.where(needed, alike, -1)

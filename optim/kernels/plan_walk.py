@@ -45,11 +45,11 @@ _NOTHING = 1e-12
 """Traffic, and load, up to which there is none: what sums leave that cancel."""
 _HIGHEST = 3.0  # Times the reference up to which powers are distinguished.
 
-#: What a walk receives (`walk`): temperatures, steps, level, weight of the objective, price of
-#: what is broken, share of the sum of powers, whether no step is taken, whether it stops at the
-#: first better placement.
+#: Places in the parameters of `walk`: first and last temperature, number of steps, level, weight of
+#: the objective, price of violations, share of the sum of powers, 1 where no step is to be taken,
+#: 1 where it is to stop at the first better placement.
 (HOT, COLD, STEPS, LEVEL, AIM, PRICE_OF_BROKEN, BLEND, STILL, STOPS) = range(9)
-TOLD = 9
+NUM_PARAMETERS = 9
 
 
 @inlined
@@ -765,20 +765,20 @@ def _move_all(i, x, guard, tasks, targets, sources, touched, count):
     settle(i, x, touched, seen)
 
 
-def _steps_of(i, told):
+def _steps_of(i, parameters):
     """Estimate the steps of a walk: after each of its own, all tasks restart once for a loss."""
     losses = K_LOSS in i[i[FIGURE_KINDS] : i[FIGURE_KINDS] + i[FIGURES]]
-    return told[STEPS] * (50 + (3.0 * i[TASKS] * i[NODES] * i[RESOURCES] if losses else 0))
+    return parameters[STEPS] * (50 + (3.0 * i[TASKS] * i[NODES] * i[RESOURCES] if losses else 0))
 
 
 @kernel(steps=_steps_of)
-def walk(i, x, guard, random, told, best, record, noise, keep, change):
+def walk(i, x, guard, random, parameters, best, record, noise, keep, change):
     """Walk a number of steps while it cools; the best placement is written to `best`.
 
     `i`, `x`, `guard`: the state, of which only the nodes of the tasks and the guard are to be of a
         placement: all else is added up first. Changed in place.
     `random`: of the choices (`seeded`).
-    `told`: see `TOLD`.
+    `parameters`: (NUM_PARAMETERS,), at the places `HOT` to `STOPS`.
     `best`: (T,) output: the best placement that breaks nothing, where one beats the record.
     `record`: (levels + 1,) levels of the best so far, and tasks left where they may not stay;
         changed.
@@ -790,8 +790,8 @@ def walk(i, x, guard, random, told, best, record, noise, keep, change):
         the levels; of no steps, the levels.
     Returns whether a placement was written.
     """
-    level, blend, still = int(told[LEVEL]), told[BLEND], told[STILL] != 0.0
-    steps, aim, price = int(told[STEPS]), told[AIM], told[PRICE_OF_BROKEN]
+    level, blend, still = int(parameters[LEVEL]), parameters[BLEND], parameters[STILL] != 0.0
+    steps, aim, price = int(parameters[STEPS]), parameters[AIM], parameters[PRICE_OF_BROKEN]
     levels, before = np.zeros(i[LEVELS]), np.zeros(i[LEVELS])
     tasks, targets = np.zeros(MOST_TASKS, np.int64), np.zeros(MOST_TASKS, np.int64)
     sources, touched = np.zeros(MOST_TASKS, np.int64), np.zeros(2 * MOST_TASKS, np.int64)
@@ -805,14 +805,14 @@ def walk(i, x, guard, random, told, best, record, noise, keep, change):
         for j in range(i[LEVELS]):
             change[5 + j] = before[j]
     energy = _energy(i, x, before, lead, record, keep, level, aim, price)
-    stops = told[STOPS] != 0.0
+    stops = parameters[STOPS] != 0.0
     if not stops and _is_whole(i, x) and _better(i, x, before, record, noise):
         found = True
         _take(i, x, best, before, record)
     # geometric cooling: after k of n steps hot · (cold / hot)^(k / n)
-    heat, cooling = told[HOT], 1.0
-    if steps > 0 and told[HOT] > 0.0:
-        cooling = (told[COLD] / told[HOT]) ** (1.0 / steps)
+    heat, cooling = parameters[HOT], 1.0
+    if steps > 0 and parameters[HOT] > 0.0:
+        cooling = (parameters[COLD] / parameters[HOT]) ** (1.0 / steps)
     for _ in range(steps):
         if found and stops:
             break

@@ -163,8 +163,8 @@ def broken_by(
 def check_promise(method: Method, broken: Sequence[Violation]) -> None:
     """Refuse, by `RefereeRefused`, a plan that breaks rules which its method promises to keep."""
     if broken and method.promises_feasibility:
-        told = "; ".join(str(v) for v in broken[:_SHOWN])
-        raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {told}")
+        problems = "; ".join(str(v) for v in broken[:_SHOWN])
+        raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {problems}")
 
 
 def termination_of(
@@ -328,11 +328,11 @@ def _levels_of(
     objective: Figure, outcome: Outcome, evaluation: Evaluation | None
 ) -> tuple[Level, ...]:
     """Return the further levels, with those of the objective as the referee has them."""
-    told = {level.name: level for level in outcome.levels}
+    by_name = {level.name: level for level in outcome.levels}
     for figure in objective.further:
-        level = told.get(figure.name, Level(figure.name, str(figure.sense), None))
-        told[figure.name] = _measured(level, evaluation)
-    return tuple(told.values())
+        level = by_name.get(figure.name, Level(figure.name, str(figure.sense), None))
+        by_name[figure.name] = _measured(level, evaluation)
+    return tuple(by_name.values())
 
 
 def _plan_in_hand(

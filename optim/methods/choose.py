@@ -212,10 +212,10 @@ def _not_for(method: Method, objective: Figure) -> tuple[str, str]:
     reason = f"is nothing for {method.name}, which does not {verb} {objective.name}"
     unable = [one for one in objective.singles if not method.optimises(one.name)]
     if unable and method.combines:
-        told = (method.unable.get(one.name) for one in unable)
+        reasons = (method.why_not.get(one.name) for one in unable)
         words = [
             f"{one.name} ({why})" if why else one.name
-            for one, why in zip(unable, told, strict=True)
+            for one, why in zip(unable, reasons, strict=True)
         ]
         reason = f"is nothing for {method.name}, which takes no {', no '.join(words)}"
     remedy = f"it can: {', '.join(method.objectives)}"

@@ -93,7 +93,7 @@ def run_portfolio(
         portfolio.side_by_side(suited, workers)
     else:
         portfolio.in_turn(_order(suited), limit)
-    return _told(figure, relaxed, portfolio)
+    return _result(figure, relaxed, portfolio)
 
 
 def run_seeds(
@@ -118,7 +118,7 @@ def run_seeds(
     portfolio.run_lanes(lanes)
     if _best(figure, relaxed, portfolio.runs) is None:
         return portfolio.runs[-1].result if portfolio.runs else None
-    return _told(figure, relaxed, portfolio)
+    return _result(figure, relaxed, portfolio)
 
 
 class _Portfolio:
@@ -384,11 +384,11 @@ def _fixed(figure: Figure, instance: Instance, run: _Run) -> bool:
 
 
 def _value(run: _Run) -> float | None:
-    told = run.result.objective
-    return told.value if run.result.feasible and told is not None else None
+    objective = run.result.objective
+    return objective.value if run.result.feasible and objective is not None else None
 
 
-def _told(figure: Figure, instance: Instance, portfolio: _Portfolio) -> Result | None:
+def _result(figure: Figure, instance: Instance, portfolio: _Portfolio) -> Result | None:
     """Return the best plan with the best proven bound of all, and what was tried."""
     runs, stopped = portfolio.runs, portfolio.stopped
     seconds = time.perf_counter() - portfolio.began
@@ -396,8 +396,8 @@ def _told(figure: Figure, instance: Instance, portfolio: _Portfolio) -> Result |
     for run in runs:
         if run.result.termination is Termination.INFEASIBLE:
             if best is not None:
-                told = f"{run.name} calls the instance infeasible, but {best.name} has a plan"
-                raise SolverError(told)
+                problem = f"{run.name} calls the instance infeasible, but {best.name} has a plan"
+                raise SolverError(problem)
             return run.result
     if best is None:
         return runs[-1].result if stopped and runs else None

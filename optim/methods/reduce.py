@@ -631,8 +631,8 @@ def may_stay(instance: Instance) -> int:
 def emptied(instance: Instance) -> tuple[str, ...]:
     """Return what is assumed where leaving nodes are emptied of all that may go elsewhere."""
     count = may_stay(instance)
-    told = f"that take the {count} tasks on leaving nodes off them, though these may stay"
-    return (told,) if count else ()
+    condition = f"that take the {count} tasks on leaving nodes off them, though these may stay"
+    return (condition,) if count else ()
 
 
 def needed(instance: Instance, assumes: tuple[str, ...]) -> tuple[str, ...]:

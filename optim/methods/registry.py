@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import time
 import warnings
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from numbers import Integral
@@ -273,8 +273,8 @@ class Request:
     @property
     def hand(self) -> Incumbents:
         """What `incumbents` was called before version 0.3.0; goes with the next version."""
-        told = "Request.hand is Request.incumbents since streamplace 0.3.0"
-        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        warning = "Request.hand is Request.incumbents since streamplace 0.3.0"
+        warnings.warn(warning, DeprecationWarning, stacklevel=2)
         return self.incumbents
 
     def rewritten(self, change: Callable[[Instance], Instance]) -> None:
@@ -437,8 +437,10 @@ class Method:
         Returns its linear model of an instance, to be written; ``None`` where it has no such.
     combines
         Whether it takes weighted sums and lists of levels of its objectives, too.
+    why_not
+        Figure to why the method does not optimise it, shown in brackets after the figure.
     unable
-        Why it does not optimise some other figures, in words after "for".
+        The deprecated name of `why_not`.
     """
 
     name: str
@@ -463,13 +465,18 @@ class Method:
     objectives: tuple[str, ...] = ()
     pose: Callable[[Instance, Request], PosedModel] | None = None
     combines: bool = False
-    unable: Mapping[str, str] = field(default_factory=dict, hash=False)
+    why_not: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unable: InitVar[Mapping[str, str] | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, unable: Mapping[str, str] | None) -> None:
         """Put what it optimises by default first; no method can break what no placement changes."""
         from optim.rules import Form, rules_of
         from optim.rules.base import OF_SLOT_ASSIGNMENT
 
+        if unable is not None:
+            warning = "Method(unable=) is Method(why_not=) after streamplace 0.3.0"
+            warnings.warn(warning, DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "why_not", unable)
         named = frozenset() if self.forms and self.honours == _USUAL else self.honours
         # max_load holds in all plans or in none; the others are added around a heuristic's run
         kept = self.forms | {Form.TASK} | ({Form.NODE_COUNT} if self.confined else set())

@@ -68,7 +68,7 @@ class View:
             if request.gap is None  # methods stop at load distances by a difference in their unit
             else objective.gap_to_difference(request.gap, self.instance.mean_load),
             scale=self.scale,
-            progress=None if tell is None else self._told(tell, objective),
+            progress=None if tell is None else self._rescaled(tell, objective),
         )
 
     def outcome(self, outcome: Outcome, objective: Figure) -> None:
@@ -86,14 +86,14 @@ class View:
             for level in outcome.levels
         )
 
-    def _told(self, tell: Tell, objective: Figure) -> Tell:
+    def _rescaled(self, tell: Tell, objective: Figure) -> Tell:
         factor = self.scale.of(objective.unit)
 
-        def told(now: Progress) -> None:
+        def report(now: Progress) -> None:
             value, bound = _times(now.incumbent, factor), _times(now.bound, factor)
             tell(Progress(now.seconds, value, bound, now.phase))
 
-        return told
+        return report
 
 
 def view_of(method: Method, instance: Instance, *, scaling: bool = True) -> View:

@@ -192,7 +192,7 @@ def _solve(instance: Instance, method: str, asked: Settings) -> Result:
     evaluation = evaluate_indices(instance, node, None, name)
     if not evaluation.feasible:
         return found
-    told = (
+    note = (
         f"no task has a load of {instance.resources[0]}, the resource that is balanced: "
         f"{other[0]} in its place, to a load distance of {second.objective.value:g} "
         f"({second.termination})"
@@ -202,7 +202,7 @@ def _solve(instance: Instance, method: str, asked: Settings) -> Result:
         objective=replace(found.objective, value=evaluation.objective(name)), bound_of=None,
         gap=None, bound_by=None, assumes=(), objective_levels=(), certified_bound=None,
         termination=Termination.INTERRUPTED if _stopped(second) else Termination.HEURISTIC,
-        moves=moves_of(instance, node), notes=(told, *second.notes),
+        moves=moves_of(instance, node), notes=(note, *second.notes),
     )  # fmt: skip
 
 
@@ -217,15 +217,15 @@ def _other_resource(
 
     Nothing loads the resource that stands first, and so every plan is as good as another.
     """
-    told = result.objective
-    if asked.objective not in (None, "load_distance") or not result.feasible or told is None:
+    objective = result.objective
+    if asked.objective not in (None, "load_distance") or not result.feasible or objective is None:
         return None
-    figure, chosen = find_objective(told.name), find_objective("load_distance")
+    figure, chosen = find_objective(objective.name), find_objective("load_distance")
     loaded = np.flatnonzero(instance.total_load > 0)
     if not len(loaded) or chosen.fixed(instance) is None or _stopped(result):
         return None
     if (named and figure is not chosen) or figure.fixed(
-        instance, told.value, result.whole_bound
+        instance, objective.value, result.whole_bound
     ) is None:
         return None
     names = list(instance.resources)
@@ -245,8 +245,8 @@ def _solve_as_asked(instance: Instance, method: str, asked: Settings) -> Result:
     second = _solve_by_several(instance, left)
     if not second.feasible or found.objective is None:
         return found
-    told = f"{found.objective.name} is {found.objective.value:g} for every plan: {other} instead"
-    return replace(second, notes=(told, *second.notes))
+    note = f"{found.objective.name} is {found.objective.value:g} for every plan: {other} instead"
+    return replace(second, notes=(note, *second.notes))
 
 
 def _solve_by_name(instance: Instance, method: Method, asked: Settings) -> Result:
@@ -288,9 +288,10 @@ def _other_objective(instance: Instance, asked: Settings, result: Result) -> str
     """
     if asked.objective is not None or not result.feasible or result.objective is None:
         return None
-    told, chosen = result.objective, find_objective("load_distance")
-    figure, relaxed = find_objective(told.name), asked_of(instance, asked.ignore, asked.target_rate)
-    if figure.fixed(relaxed, told.value, result.whole_bound) is None or chosen.fixed(relaxed):
+    found, figure = result.objective, find_objective(result.objective.name)
+    chosen = find_objective("load_distance")
+    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
+    if figure.fixed(relaxed, found.value, result.whole_bound) is None or chosen.fixed(relaxed):
         return None
     return None if figure is chosen else chosen.name
 
@@ -358,7 +359,7 @@ def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
         whole = _solve(instance, method, asked) if whole is None else whole
         if whole.termination is not Termination.INFEASIBLE:
             return whole  # its own plan, as bad as it is
-    result = second.told(instance, began, promises=promises)
+    result = second.result(instance, began, promises=promises)
     if result is None or (repaired is not None and not result.feasible):
         return whole
     if repair and not chosen.promises_feasibility and second.best is not None:
@@ -496,8 +497,8 @@ def _solve_by_choice(instance: Instance, asked: Settings) -> Result:
         assert refusal is not None
         raise refusal
     if without[1:]:
-        told = f"{', '.join(without[1:])} ended without one, too"
-        return replace(first, notes=(*first.notes, told))
+        note = f"{', '.join(without[1:])} ended without one, too"
+        return replace(first, notes=(*first.notes, note))
     return first
 
 
@@ -518,10 +519,10 @@ def _is_last(result: Result, first: Result | None) -> bool:
 
 def _carries_less(result: Result) -> bool:
     """Whether there is a plan, for an objective that measures what it does not keep."""
-    told = result.objective
-    if result.plan is None or told is None:
+    objective = result.objective
+    if result.plan is None or objective is None:
         return False
-    return find_objective(told.name).hard is not None
+    return find_objective(objective.name).hard is not None
 
 
 def _solve_by(

@@ -472,7 +472,7 @@ class SecondLevel:
         self.assumes = first.assumes if stays else ()
         return True
 
-    def told(self, given: Instance, began: float, *, promises: bool) -> Result | None:
+    def result(self, given: Instance, began: float, *, promises: bool) -> Result | None:
         """Write the result of both levels; ``None`` where there is no plan.
 
         `given`: the instance with all limits, which the plan is of.
@@ -569,8 +569,8 @@ class SecondLevel:
         if first.termination is Termination.INFEASIBLE or not self._is_asked_for(given.node):
             return
         name = f"the warm start ({given.method})"
-        told = f"{name} is better than what {first.method} ended with: taken"
-        found = self._of(given.node, told, first.termination)
+        note = f"{name} is better than what {first.method} ended with: taken"
+        found = self._of(given.node, note, first.termination)
         if np.isfinite(found.excess) and (
             self.best is None or self._rank(found) < self._rank(self.best)
         ):
@@ -588,11 +588,11 @@ class SecondLevel:
         assert self.least.node is not None
         name = self.first.method
         why = f"{name} found no plan" if self.best is None else f"the plan of {name} breaks more"
-        told = f"{why}: that of least excess is taken"
-        return self._of(self.least.node, told)
+        note = f"{why}: that of least excess is taken"
+        return self._of(self.least.node, note)
 
     def _of(
-        self, node: Ints, told: str, termination: Termination = Termination.HEURISTIC
+        self, node: Ints, note: str, termination: Termination = Termination.HEURISTIC
     ) -> _Found:
         """Write a result of a plan that no run of the method returned."""
         first = self.first
@@ -607,7 +607,7 @@ class SecondLevel:
             termination=termination,
             objective_levels=(),
             unplaced=(),
-            notes=(told,),  # the method's are of another plan
+            notes=(note,),  # the method's are of another plan
         )
         excess, still = self.start.judged(node)
         return _Found(excess, still, result, node, None)
@@ -620,7 +620,7 @@ class SecondLevel:
 def _is_plain(rows: Any, instance: Instance) -> bool:
     """Whether rows are finite limits that can be set to any value."""
     limit = np.asarray(rows.limit(instance))
-    return bool(rows.plain and np.isfinite(limit).any())
+    return bool(rows.any_limit and np.isfinite(limit).any())
 
 
 def _sizes(start: BrokenStart, instance: Instance, k: int) -> Floats:

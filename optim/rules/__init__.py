@@ -66,8 +66,8 @@ __all__ = [
 
 BUDGETS: tuple[Rule, ...] = (MAX_MIGRATIONS, MAX_MIGRATION_COST, MAX_MIGRATION_STATE)
 """Budgets over moves."""
-COUNTING = (*BUDGETS, MAX_INFLOW)  # Rules for which it matters whether a task moves.
-COPIES = copies_rule(COUNTING)
+MOVE_RULES = (*BUDGETS, MAX_INFLOW)  # Rules for which it matters whether a task moves.
+COPIES = copies_rule(MOVE_RULES)
 RULES: tuple[Rule, ...] = (
     *BUDGETS,
     MAX_LOAD_DISTANCE,
@@ -174,7 +174,7 @@ REASONS.append(used_up)
 
 def counts_moves(instance: Instance) -> bool:
     """Whether it matters to any rule which tasks move."""
-    return any(rule.present(instance) is not None for rule in COUNTING)
+    return any(rule.present(instance) is not None for rule in MOVE_RULES)
 
 
 def inflow_limits(instance: Instance) -> Ints | None:

@@ -111,19 +111,17 @@ def _no_value(_: Any) -> None:
 
 @dataclass(frozen=True)
 class Rows:
-    """A rule as rows ``value ≤ limit``: a row broken now may be loosened to what it is now."""
+    """A rule as rows ``value ≤ limit``; the limit of a violated row may be raised to its value."""
 
-    value: Callable[[Placement], Any]  # What a placement has in each row, an array.
-    #: What it may have, of the same shape; ``inf`` where there is no limit.
+    value: Callable[[Placement], Any]  # The values of a placement, one a row.
+    #: The limits, of the same shape; ``inf`` where there is none.
     limit: Callable[[Instance], Any]
-    #: The instance whose limits are given values in the rows of a mask: of instance, mask, values,
-    #: and a placement that must keep the rule then, or ``None``. Where a rule cannot say "no worse
-    #: than now" by a limit it is dropped, but with a placement made as narrow as that one is.
+    #: Returns the instance with new limits in some rows. Takes instance, mask of the rows, limits,
+    #: and a placement that is to be feasible afterwards, or ``None``. A rule that has no number to
+    #: raise is dropped; with a placement, it is made as narrow as that placement allows.
     loosened: Callable[[Instance, Any, Any, Placement | None], Instance]
-    #: Whether any value may be a limit, and amounts are those of the violations; whether values are
-    #: whole numbers.
-    plain: bool = False
-    whole: bool = False
+    any_limit: bool = False  # Whether any number may be a limit, and excess is value − limit.
+    whole: bool = False  # Whether values are whole numbers.
 
 
 def _whole_share(_: Any) -> float:
@@ -140,33 +138,29 @@ def always(_: Any) -> bool:
 
 @dataclass(frozen=True)
 class Limit:
-    """Numbers of one sort in the file, one an entry of a table, each of which may be raised."""
+    """A column of numbers in the file that limit something; each number may be raised."""
 
-    name: str  # Of what breaks it.
-    #: Whose entries: ``nodes``, ``links``, ``topologies``, ``sets``, ``slot_sets``; ``limits`` for
-    #: the one number there.
+    name: str  # Name of the violations of it.
+    #: Table of the column: ``nodes``, ``links``, ``topologies``, ``sets``, ``slot_sets``;
+    #: ``limits`` for a single number.
     table: str
-    #: (E,), or (E, R) of each resource, what stands in the file.
-    value: Callable[[Instance], NDArray[Any]]
-    is_set: Callable[[Instance], Bools]  # Which of these bind.
-    #: The instance with other values, of instance and values.
-    written: Callable[[Instance, Any], Instance]
-    none: float = np.inf  # The value that stands for no limit.
-    share: Callable[[Instance], Any] = _whole_share  # What part of a value counts.
-    #: Which are least ones: to raise them is to lower the value, to `lowest` at most.
+    value: Callable[[Instance], NDArray[Any]]  # (E,) numbers in the file; (E, R) by resource.
+    is_set: Callable[[Instance], Bools]  # Which of them are limits.
+    written: Callable[[Instance, Any], Instance]  # Returns the instance with other numbers.
+    unset: float = np.inf  # The number that means no limit.
+    share: Callable[[Instance], Any] = _whole_share  # The limit is this share of the number.
+    #: Which are lower limits (``value ≥ limit``): loosening lowers them, down to `lowest`.
     least: Callable[[Instance], Any] = never
 
     lowest: float = -np.inf
-    whole: bool = False  # Whether values are whole numbers.
-    #: Of a value: ``load`` of its resource, ``resource`` of the first one, ``rate``, ``state``, or
-    #: none.
+    whole: bool = False  # Whether the numbers are whole.
+    #: ``load`` (of its resource), ``resource`` (the first one), ``rate``, ``state``, or empty.
     unit: str = ""
-    #: By how much the values of a loosened instance are above those of an instance; by the values
-    #: themselves if left out.
+    #: By how much a loosened instance has higher limits; the difference of the numbers if left out.
     rise: Callable[[Instance, Instance], Any] | None = None
 
     def sign(self, instance: Instance) -> NDArray[np.int64]:
-        """Return 1, and -1 for least ones, in the shape of the values."""
+        """Return 1, and -1 for lower limits, in the shape of the numbers."""
         value = self.value(instance)
         return np.where(np.broadcast_to(self.least(instance), value.shape), -1, 1)
 
@@ -246,13 +240,16 @@ class Rule:
     restarts: Callable[[Instance], int | None] = _no_value
 
 
-def by_home(instance: Instance) -> Ints:
-    """(T,) current node: under a budget of moves, tasks of different homes are unequal."""
+def current_node_key(instance: Instance) -> Ints:
+    """(T,) current node: under a budget of moves, tasks on different nodes are unequal."""
     return instance.tasks.node
 
 
-def known_as_home(instance: Instance) -> NDArray[np.int64]:
-    """(N,) where moves count, nodes where tasks are or have copies are unlike all others (0)."""
+def occupied_node_key(instance: Instance) -> NDArray[np.int64]:
+    """(N,) a number for each node with a task or a copy of one now; 0 for all other nodes.
+
+    Under a budget of moves, only nodes of key 0 are interchangeable.
+    """
     key = np.zeros(instance.num_nodes, dtype=np.int64)
     tasks = instance.tasks
     homes = np.unique(np.concatenate([tasks.node[tasks.node >= 0], tasks.copies_indices]))
@@ -296,7 +293,7 @@ def without_limit(name: str) -> Callable[[Instance], Instance]:
     return lambda instance: instance.with_values("limits", **{name: None})
 
 
-def limit_rows(limit: Limit, value: Callable[[Placement], Any], *, plain: bool = False) -> Rows:
+def limit_rows(limit: Limit, value: Callable[[Placement], Any], *, any_limit: bool = False) -> Rows:
     """Return the rows of the numbers of a limit, given what a placement has in each.
 
     Least ones are rows of the negative: −value ≤ −limit.
@@ -310,7 +307,7 @@ def limit_rows(limit: Limit, value: Callable[[Placement], Any], *, plain: bool =
         raised = np.maximum(limit.sign(instance) * value / limit.share(instance), limit.lowest)
         return limit.written(instance, np.where(mask, raised, limit.value(instance)))
 
-    return Rows(value, most, loosened, plain, limit.whole)
+    return Rows(value, most, loosened, any_limit, limit.whole)
 
 
 def number_limit(name: str, *, unit: str = "", whole: bool = False) -> Limit:

@@ -23,13 +23,13 @@ from optim.rules.base import (
     Rows,
     Rule,
     all_over,
-    by_home,
     column_limit,
-    known_as_home,
+    current_node_key,
     labelled,
     limit_rows,
     number_limit,
     number_rule,
+    occupied_node_key,
     total,
     violation,
     without_limit,
@@ -93,7 +93,7 @@ def budget_rule(
                 yield violation(name, "tasks that may not stay", spent, found.limit)
 
     def task_key(instance: Instance) -> Floats:
-        return np.column_stack([by_home(instance), weight(instance)])
+        return np.column_stack([current_node_key(instance), weight(instance)])
 
     return number_rule(
         number_limit(name, unit="state" if weight_column else "", whole=weight_column is None),
@@ -102,7 +102,7 @@ def budget_rule(
         proofs=proofs,
         repairable=True,
         task_key=task_key,
-        node_key=known_as_home,
+        node_key=occupied_node_key,
         budgets=budgets,
         weight_column=weight_column,
     )
@@ -236,8 +236,8 @@ MAX_INFLOW = Rule(
     violations=_violations,
     is_number=True,
     repairable=True,
-    task_key=by_home,
-    node_key=lambda of: np.column_stack([most_inflow(of), known_as_home(of)]),
+    task_key=current_node_key,
+    node_key=lambda of: np.column_stack([most_inflow(of), occupied_node_key(of)]),
     limits=(
         Limit(
             "max_inflow",
@@ -245,7 +245,7 @@ MAX_INFLOW = Rule(
             most_inflow,
             lambda instance: most_inflow(instance) < instance.num_tasks,
             _written,
-            none=-1,
+            unset=-1,
             whole=True,
         ),
     ),

@@ -177,7 +177,7 @@ CAPACITY = Rule(
     violations=_violations,
     proofs=_proofs,
     repairable=True,
-    rows=(limit_rows(_CAPACITIES, lambda placement: placement.loads, plain=True),),
+    rows=(limit_rows(_CAPACITIES, lambda placement: placement.loads, any_limit=True),),
     limits=(_CAPACITIES,),
 )
 
@@ -258,12 +258,12 @@ def _remedy(instance: Instance, task: int, resource: int) -> str:
         return f"{instance.operators.ids[operator]} has too few key_groups for any number of tasks"
     if operator < 0:
         return f"it is one task; needs at least {least}"
-    told = f"{instance.operators.ids[operator]} has {count} task" + "s" * (count != 1)
+    now = f"{instance.operators.ids[operator]} has {count} task" + "s" * (count != 1)
     if least <= count:
-        return f"{told}, enough if they shared its load evenly"
+        return f"{now}, enough if they shared its load evenly"
     most = bounds_of(instance, operator)[1]
     bound = f", above its max_parallelism of {most}" if most is not None and least > most else ""
-    return f"{told}; needs at least {least}{bound}"
+    return f"{now}; needs at least {least}{bound}"
 
 
 MAX_LOAD = Rule(
@@ -313,7 +313,7 @@ _LEAST_LOADS = Limit(
     lambda instance: instance.nodes.min_load,
     lambda instance: _least(instance) > 0,
     lambda instance, values: instance.with_values("nodes", min_load=values),
-    none=0.0,
+    unset=0.0,
     least=always,
     lowest=0.0,
     unit="load",
@@ -327,7 +327,7 @@ MIN_LOAD = Rule(
     violations=_min_load_violations,
     proofs=_min_load_proofs,
     repairable=True,
-    rows=(limit_rows(_LEAST_LOADS, lambda placement: -placement.loads, plain=True),),
+    rows=(limit_rows(_LEAST_LOADS, lambda placement: -placement.loads, any_limit=True),),
     limits=(_LEAST_LOADS,),
 )
 
@@ -427,7 +427,7 @@ LINKS = Rule(
     proofs=_links_proofs,
     task_key=_links_task_key,
     node_key=_node_key,
-    rows=(limit_rows(_LINK_CAPACITIES, lambda placement: placement.crossing, plain=True),),
+    rows=(limit_rows(_LINK_CAPACITIES, lambda placement: placement.crossing, any_limit=True),),
     limits=(_LINK_CAPACITIES,),
 )
 
@@ -500,7 +500,7 @@ MAX_LOAD_DISTANCE = number_rule(
     Form.DISTANCE,
     violations=_max_load_distance_violations,
     node_key=_max_load_distance_node_key,
-    rows=(limit_rows(_FARTHEST, _value, plain=True),),
+    rows=(limit_rows(_FARTHEST, _value, any_limit=True),),
 )
 
 
@@ -530,7 +530,7 @@ MAX_TASKS = Rule(
     proofs=_max_tasks_proofs,
     repairable=True,
     node_key=lambda instance: instance.nodes.max_tasks,
-    rows=(limit_rows(_MOST_TASKS, lambda placement: placement.counts, plain=True),),
+    rows=(limit_rows(_MOST_TASKS, lambda placement: placement.counts, any_limit=True),),
     limits=(_MOST_TASKS,),
 )
 

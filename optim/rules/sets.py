@@ -83,14 +83,14 @@ def _violations(placement: Placement) -> Iterator[Violation]:
 
 
 def _of_set(
-    rule: str, table: SetTable, i: int, at: Ints, kind: str, told: Callable[[int], str]
+    rule: str, table: SetTable, i: int, at: Ints, kind: str, place_name: Callable[[int], str]
 ) -> Iterator[Violation]:
     """What a set breaks whose members stand at some places of a kind."""
     name, limit = table.ids[i], table.limit[i]
     places, counts = np.unique(at, return_counts=True)
     if table.rule[i] == APART:
         for place, count in zip(places[counts > limit], counts[counts > limit], strict=True):
-            yield violation(rule, f"{name} {told(place)}", count, limit)
+            yield violation(rule, f"{name} {place_name(place)}", count, limit)
     elif table.rule[i] == TOGETHER:
         if len(places) > 1:
             yield violation(rule, f"{name} together: {kind}", len(places), 1)
@@ -177,7 +177,7 @@ def _limits_of(name: str, rise: Callable[[Instance, Instance], Any]) -> tuple[Li
             value,
             lambda instance: np.ones(len(getattr(instance, name).ids), np.bool_),
             written,
-            none=-1,
+            unset=-1,
             least=lambda instance: getattr(instance, name).rule == SPREAD,
             lowest=1,
             whole=True,

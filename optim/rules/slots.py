@@ -20,10 +20,10 @@ from optim.rules.base import (
     all_over,
     always,
     column_limit,
-    known_as_home,
     limit_rows,
     number_limit,
     number_rule,
+    occupied_node_key,
     undecided,
     violation,
 )
@@ -43,12 +43,12 @@ def _present(instance: Instance) -> str | None:
     nodes, topologies = instance.nodes, instance.topologies
     if not instance.num_tasks:
         return None  # the machines of a plan that makes its own threads
-    for field, told in (
+    for field, is_set in (
         ("slots", nodes.slots >= 0),
         ("slot_capacity", np.isfinite(nodes.slot_capacity).any(axis=1)),
     ):
-        if told.any():
-            return f"nodes[].{field} (of {nodes.ids[int(np.flatnonzero(told)[0])]})"
+        if is_set.any():
+            return f"nodes[].{field} (of {nodes.ids[int(np.flatnonzero(is_set)[0])]})"
     counted = np.flatnonzero(topologies.workers >= 0)
     return f"topologies[].workers (of {topologies.ids[counted[0]]})" if len(counted) else None
 
@@ -253,6 +253,6 @@ MAX_WORKERS_RESTARTED = number_rule(
     proofs=_max_workers_restarted_proofs,
     # slots that begin are of one topology each, though nothing else counts slots
     task_key=lambda of: np.column_stack([of.tasks.node, of.tasks.slot, of.task_topology]),
-    node_key=known_as_home,
+    node_key=occupied_node_key,
     restarts=lambda instance: instance.limits.max_workers_restarted,
 )

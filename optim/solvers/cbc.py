@@ -178,8 +178,8 @@ def _banner_version() -> str:
     """Version that the executable reports of itself."""
     import subprocess
 
-    told = subprocess.run([executable(), "-quit"], capture_output=True, text=True, timeout=60)
-    found = re.search(r"Version: (\S+)", told.stdout)
+    output = subprocess.run([executable(), "-quit"], capture_output=True, text=True, timeout=60)
+    found = re.search(r"Version: (\S+)", output.stdout)
     return found.group(1) if found else "?"
 
 

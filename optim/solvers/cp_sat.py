@@ -196,13 +196,13 @@ class _Heard(Heard):
     whole: WholeModel
     accepted: bool | None = None
 
-    def bound_of(self, told: Any) -> float | None:
+    def bound_of(self, reported: Any) -> float | None:
         """Bound of the model from one of its whole numbers: the error of these is taken off."""
-        if not np.isfinite(told) or abs(told) >= INFINITE:
+        if not np.isfinite(reported) or abs(reported) >= INFINITE:
             return None
         arrays = self.task.arrays
         # objective >= (whole cost) / factor - rounding of the costs
-        lowest = told / self.whole.cost_factor - self.whole.error
+        lowest = reported / self.whole.cost_factor - self.whole.error
         return (lowest if arrays.sense == "min" else -lowest) + arrays.offset
 
     def on_vector(self, payload: bytes) -> None:

@@ -56,8 +56,8 @@ class _Heard(Heard):
     objective: float | None = None
     log: list[str] = field(default_factory=list)
 
-    def bound_of(self, told: Any) -> float | None:
-        return _finite(told, self.bound)
+    def bound_of(self, reported: Any) -> float | None:
+        return _finite(reported, self.bound)
 
     def on_vector(self, payload: bytes) -> None:
         numbers = np.frombuffer(payload)

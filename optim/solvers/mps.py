@@ -67,7 +67,7 @@ def write_model(path: str | Path, posed: PosedModel, instance: Instance, method:
     model, factor = posed.model, posed.factor
     arrays = model.freeze()
     least = (arrays.sense == "min") == (factor > 0)
-    told = f"{posed.objective}: {'smallest' if least else 'largest, written as its negative'}"
+    objective = f"{posed.objective}: {'smallest' if least else 'largest, written as its negative'}"
     arrays = replace(
         arrays, sense="min" if least else "max", cost=factor * arrays.cost + 0.0,
         offset=factor * arrays.offset,
@@ -77,7 +77,7 @@ def write_model(path: str | Path, posed: PosedModel, instance: Instance, method:
     columns, rows = model_names(model, {"task": tasks, "other": tasks, "node": nodes, **own})
     arrays, rows = _one_sided(arrays, rows)
     name = _UNSAFE.sub("_", instance.name) or "model"
-    text = mps_text(arrays, name, columns, rows, (f"{method} of {instance.name!r}", told))
+    text = mps_text(arrays, name, columns, rows, (f"{method} of {instance.name!r}", objective))
     write_atomic(path, text if Path(path).suffix.lower() == ".mps" else _as_lp(text))
 
 

@@ -78,15 +78,15 @@ class Exit:
                 f"{solver}: the process ended with code {self.returncode} on {model!r}: {words}"
             )
 
-    def reason(self, told: LinearTermination) -> LinearTermination:
+    def reason(self, ended: LinearTermination) -> LinearTermination:
         """Return why it stopped, given what it reported: only the user interrupts, we end
         its time.
         """
-        if told in _FINAL:
-            return told
+        if ended in _FINAL:
+            return ended
         if self.interrupted:
             return LinearTermination.INTERRUPTED
-        return LinearTermination.TIME_LIMIT if told is LinearTermination.INTERRUPTED else told
+        return LinearTermination.TIME_LIMIT if ended is LinearTermination.INTERRUPTED else ended
 
 
 @contextlib.contextmanager
@@ -355,7 +355,7 @@ class Heard(ABC):
             self.final.update(said)
 
     @abstractmethod
-    def bound_of(self, told: Any) -> float | None:
+    def bound_of(self, reported: Any) -> float | None:
         """Return the bound in the model's sense."""
 
     @abstractmethod

@@ -274,30 +274,30 @@ def _stamp(kernel: Any) -> str:
             function.__closure__ or (), function.__code__.co_freevars, strict=True
         ):
             values[name] = cell.cell_contents
-        told = [_told(function.__code__), _told(function.__defaults__)]
+        parts = [_text(function.__code__), _text(function.__defaults__)]
         for name in sorted(values):
             value = values[name]
             kind = kind_of(value)
             if kind is not None:
                 waiting.append(value.function if kind == "kernel" else value)
-                told.append(f"{name}: {kind} {value.__module__}.{value.__qualname__}")
+                parts.append(f"{name}: {kind} {value.__module__}.{value.__qualname__}")
             else:
-                told.append(f"{name}: {_told(value)}")
-        digest.update("\n".join(told).encode())
+                parts.append(f"{name}: {_text(value)}")
+        digest.update("\n".join(parts).encode())
     return digest.hexdigest()
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     """Write a value of the few kinds that kernels name, the same in every process."""
     if isinstance(value, CodeType):
-        parts = (value.co_varnames, value.co_names, value.co_freevars, *map(_told, value.co_consts))
+        parts = (value.co_varnames, value.co_names, value.co_freevars, *map(_text, value.co_consts))
         return f"{value.co_code.hex()} {parts}"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
     if isinstance(value, ModuleType):
         return value.__name__
     if isinstance(value, tuple):
-        return f"({', '.join(map(_told, value))})"
+        return f"({', '.join(map(_text, value))})"
     if value is None or isinstance(value, bool | int | float | str | np.generic):
         return f"{type(value).__name__} {value!r}"
     raise TypeError(f"kernels name no {type(value).__name__}, which has no stamp: {value!r}")

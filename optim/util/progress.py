@@ -58,7 +58,7 @@ class ProgressRecorder:
         self._started = time.perf_counter() if started is None else started
         self._interval = interval
         self._last_call = -math.inf
-        self._told: tuple[float | None, float | None] = (None, None)
+        self._reported: tuple[float | None, float | None] = (None, None)
         self._points: list[TracePoint] = []
         self._bound_only = False
 
@@ -90,7 +90,7 @@ class ProgressRecorder:
         """Report the last state, whatever the rate."""
         if phase is not None:
             self.phase = phase
-        if self._callback is not None and self._told != (self.incumbent, self.bound):
+        if self._callback is not None and self._reported != (self.incumbent, self.bound):
             self._call(self.seconds)
 
     def settle(self, incumbent: float | None, bound: float | None) -> None:
@@ -119,7 +119,7 @@ class ProgressRecorder:
 
     def _call(self, now: float) -> None:
         assert self._callback is not None
-        self._told = (self.incumbent, self.bound)
+        self._reported = (self.incumbent, self.bound)
         try:
             self._callback(Progress(now, self.incumbent, self.bound, self.phase))
         except KeyboardInterrupt:

@@ -507,11 +507,11 @@ class Restarts:
             if of >= 0:
                 size[of] -= np.count_nonzero(topology[tasks] == of)
                 wanted[of] -= workers[of] >= 0
-        told = workers >= 0
+        fixed = workers >= 0
         left = wanted[: len(workers)]
-        if (told & ((left > size) | (left < (size > 0)))).any():
+        if (fixed & ((left > size) | (left < (size > 0)))).any():
             return None
-        wanted[: len(workers)][told & (size == 0)] = -1
+        wanted[: len(workers)][fixed & (size == 0)] = -1
         loose = np.ones(len(own), dtype=np.bool_)
         loose[[t for k in kept for t in self.now[k].tasks]] = False
         if (own[loose] < 0).all():  # none of them may join a worker that is kept

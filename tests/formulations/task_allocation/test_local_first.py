@@ -17,7 +17,7 @@ from heuristics.annealing import levels_of
 from optim import Instance, InvalidInput, UnsuitableMethod, solve
 from optim.figures.catalogue import find_objective
 from optim.kernels.plan_state import INSIDE, NODE, TASKS, state_of
-from optim.kernels.plan_walk import TOLD, walk
+from optim.kernels.plan_walk import NUM_PARAMETERS, walk
 from optim.methods.choose import choices
 from optim.methods.reduce import AS_FULL, lowered
 from optim.methods.registry import get_method
@@ -240,10 +240,10 @@ def test_what_a_walk_follows_is_what_the_referee_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     begin = rng.integers(made.num_nodes, size=made.num_tasks).astype(np.int32)
     state = state_of(made, objective.binding(made), objective, begin)
-    told = np.array([1.0, 0.5, 200, 0, 1.0, 0.0, 0.5, 0.0, 0.0])
-    assert len(told) == TOLD
+    parameters = np.array([1.0, 0.5, 200, 0, 1.0, 0.0, 0.5, 0.0, 0.0])
+    assert len(parameters) == NUM_PARAMETERS
     known = np.full(2, -1e300), np.ones(1), np.ones((2, 1))
-    walk.plain(*state, seeded(seed), told, begin.astype(np.int64), *known, np.zeros(6))
+    walk.plain(*state, seeded(seed), parameters, begin.astype(np.int64), *known, np.zeros(6))
     at = state.ints[state.ints[NODE] :][: state.ints[TASKS]].astype(np.int32)
     inside = Placement(made, at).gain
     if made.has_traffic:

@@ -15,7 +15,7 @@ from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import find_objective
 from optim.kernels.place_rules import placing_masks
 from optim.kernels.plan_state import LEFT, MEAN, NODE, SEARCHED, PlanState, state_of
-from optim.kernels.plan_walk import TOLD, measure, walk
+from optim.kernels.plan_walk import NUM_PARAMETERS, measure, walk
 from optim.methods.choose import is_suitable
 from optim.methods.registry import get_method
 from optim.referee import evaluate_indices
@@ -86,11 +86,11 @@ def test_what_is_followed_is_what_the_referee_finds(seed: int) -> None:
         state = state_of(made, objective.binding(made), objective, node)
         levels_of(state)
         assert followed(state) == pytest.approx(before, rel=1e-9, abs=1e-9)
-        told = np.array([1.0, 0.1, 60, 0, 1.0, 1.0, 0.5, 0.0, 0.0])
-        assert len(told) == TOLD
+        parameters = np.array([1.0, 0.1, 60, 0, 1.0, 1.0, 0.5, 0.0, 0.0])
+        assert len(parameters) == NUM_PARAMETERS
         best, record, one = np.array(node), np.full(2, 1e300), np.ones(1)
         known = record, one * 0, np.ones((2, 1))
-        walk.plain(*state, seeded(seed), told, best, *known, np.zeros(6))
+        walk.plain(*state, seeded(seed), parameters, best, *known, np.zeros(6))
         at = state.ints[state.ints[NODE] : state.ints[NODE] + made.num_tasks]
         after = measured(made, name, at)
         assert after is not None

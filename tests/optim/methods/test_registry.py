@@ -118,3 +118,6 @@ def test_names_of_earlier_versions_are_still_there_and_say_what_they_are_now() -
     request = Request()
     with pytest.warns(DeprecationWarning, match=r"Request\.hand is Request\.incumbents"):
         assert request.hand is request.incumbents
+    method, reason = get_method("plan-search"), {"slots_used": "it is of slots"}
+    with pytest.warns(DeprecationWarning, match=r"Method\(unable=\) is Method\(why_not=\)"):
+        assert replace(method, unable=reason).why_not == reason

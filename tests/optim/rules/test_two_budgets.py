@@ -17,7 +17,7 @@ from optim.methods.reduce import with_bounded_costs
 from optim.methods.registry import get_method
 from optim.referee import evaluate_indices
 from optim.rules import budgets
-from optim.rules.base import Form, Limit, Rule, by_home, known_as_home, violation
+from optim.rules.base import Form, Limit, Rule, current_node_key, occupied_node_key, violation
 from optim.rules.budget import Budget
 from streamplace.explain.explanation import _unit, why_infeasible, why_plan
 
@@ -54,7 +54,7 @@ def _written(instance: Instance, values: Any) -> Instance:
 
 
 LIMIT = Limit(
-    NAME, "topologies", _most, lambda of: _most(of) > 0, _written, none=0, whole=True
+    NAME, "topologies", _most, lambda of: _most(of) > 0, _written, unset=0, whole=True
 )  # fmt: skip
 RULE = Rule(
     NAME,
@@ -63,8 +63,8 @@ RULE = Rule(
     lambda of: NAME if (_most(of) > 0).any() else None,
     lambda of: _written(of, 0 * _most(of)),
     violations=_violations,
-    task_key=lambda of: np.column_stack([by_home(of), of.task_topology]),
-    node_key=known_as_home,
+    task_key=lambda of: np.column_stack([current_node_key(of), of.task_topology]),
+    node_key=occupied_node_key,
     limits=(LIMIT,),
     budgets=_budgets,
 )
