@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -35,6 +36,18 @@ _SEEDS = 2
 # tests that interrupt a command would then wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection() -> None:
+    """Look for no garbage while 15,000 tests are collected, which all stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let no later search for garbage walk through what was collected."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from experiments.statistics import (
     MOST_RESAMPLED,
@@ -22,7 +22,7 @@ from experiments.statistics import (
 def test_signs_are_those_of_the_binomial_test(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for above, below in rng.integers(0, 200, (50, 2)).tolist():
-        expected = stats.binomtest(above, above + below).pvalue if above + below else None
+        expected = scipy.stats.binomtest(above, above + below).pvalue if above + below else None
         assert sign_test(above, below) == (expected and pytest.approx(expected, rel=1e-9))
 
 
@@ -31,7 +31,7 @@ def test_ties_of_figures_are_ties_of_their_differences() -> None:
     signs = [-1, 1, 1, 1, 1, -1, 1, 1]
     found = signed_rank_test([gain * sign for gain, sign in zip(gains, signs, strict=True)])
     assert len(set(gains)) > 1
-    assert found == signed_rank_test(signs) == stats.wilcoxon(signs).pvalue
+    assert found == signed_rank_test(signs) == scipy.stats.wilcoxon(signs).pvalue
     assert signed_rank_test([0.0, 0.0]) is signed_rank_test([]) is None
 
 
@@ -45,7 +45,7 @@ def test_signed_ranks_are_those_of_all_signs_or_of_the_normal_distribution(
     values = values * rng.choice([-1.0, 1.0, 1.0], size)
     if tied and 8 < size <= 13:
         pytest.skip("SciPy goes through all signs one by one")
-    assert signed_rank_test(values) == pytest.approx(stats.wilcoxon(values).pvalue, rel=1e-9)
+    assert signed_rank_test(values) == pytest.approx(scipy.stats.wilcoxon(values).pvalue, rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [6, 30, MOST_RESAMPLED + 1])
@@ -72,9 +72,9 @@ def test_the_way_of_many_values_meets_that_of_few() -> None:
 @pytest.mark.parametrize("size", [2, 3, 6, 30])
 def test_intervals_of_means_and_medians_are_those_of_their_distributions(size: int) -> None:
     values = np.random.default_rng(size).normal(3.0, 1.0, size)
-    low, high = stats.t.interval(0.95, size - 1, values.mean(), stats.sem(values))
+    low, high = scipy.stats.t.interval(0.95, size - 1, values.mean(), scipy.stats.sem(values))
     assert mean_interval([*values, math.nan]) == pytest.approx((values.mean(), low, high, size))
-    rank = int(stats.binom.ppf(0.025, size, 0.5))
+    rank = int(scipy.stats.binom.ppf(0.025, size, 0.5))
     ordered = np.sort(values)
     median = median_interval(values)
     if rank < 1:

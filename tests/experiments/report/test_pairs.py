@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from experiments.report.build import make_report
 from experiments.report.figures import LEAST_CASES, pairs_of, runs_of
@@ -57,7 +57,7 @@ def test_few_cases_count_runs_and_many_count_cases() -> None:
     for runs, units in ((few, 8), (many, LEAST_CASES)):
         found = _pair({key: value + 1 for key, value in runs.items()}, runs)
         assert (found.pairs, found.better, found.worse) == (len(runs), units, 0)
-        assert found.sign == pytest.approx(stats.binomtest(units, units).pvalue, rel=1e-12)
+        assert found.sign == pytest.approx(scipy.stats.binomtest(units, units).pvalue, rel=1e-12)
         assert (found.advantage, found.low, found.high) == (1.0, 1.0, 1.0)
     # less is better: the same values the other way round
     assert _pair(many, {key: value + 1 for key, value in many.items()}, more=False).better == 6
@@ -117,7 +117,7 @@ def test_the_report_tells_intervals_pairs_and_who_had_no_plan(report: Report) ->
     pair = pairs["alpha_1", "beta"]
     assert pair[:9] == ["alpha_1", "beta", 30, 3, 0, 0, 30, 0, 0]
     assert pair[9:12] == pytest.approx([0.01, 0.01, 0.01])
-    assert pair[12] == pytest.approx(stats.binomtest(30, 30).pvalue, rel=1e-12)
+    assert pair[12] == pytest.approx(scipy.stats.binomtest(30, 30).pvalue, rel=1e-12)
     assert pair[14] == 3 * pair[12]  # of three pairs, in the numbers of the figure of two as well
     mine = [line for names, line in pairs.items() if names[0] == "alpha_1"]
     assert len(mine) == 2 and _values(chance.figures[0].table) == mine
