@@ -22,8 +22,6 @@ from formulations.column_generation.pricing import RING, OfClass, TreePricer
 from formulations.column_generation.problem import PatternProblem, make_problem
 from formulations.model_driven.allocate import ALLOCATIONS, acquire, allocate, cores_of
 from formulations.model_driven.fewest import (
-    SHORT_SECONDS,
-    SHORT_SHARE,
     Fewest,
     SolverCalls,
     add_traffic,
@@ -66,6 +64,7 @@ if TYPE_CHECKING:
 
     from formulations.column_generation.problem import Pool
     from formulations.model_driven.allocate import Allocation
+    from formulations.model_driven.fewest import CountsModel
     from formulations.model_driven.performance_model import Counts
     from formulations.model_driven.slots import Items, Machines, Slot
     from optim.format.instance import Instance
@@ -232,11 +231,6 @@ class OnMachines:
         return classes <= MOST_CLASSES and classes * self.problem.num_nodes <= MOST_CELLS
 
     @property
-    def infeasible(self) -> bool:
-        """Whether it is proven that the items do not fit."""
-        return bool(self.incumbent.bound == -np.inf)
-
-    @property
     def closed(self) -> bool:
         """Whether nothing better can be found."""
         return self.incumbent.closed
@@ -272,14 +266,10 @@ class OnMachines:
 
 
 def place_on_machines(known: OnMachines, calls: SolverCalls) -> None:
-    """Find and prove the best placement, in place, as far as time and memory go.
-
-    Where no traffic counts, any placement is as good, and its lack a proof that there is none.
-    """
+    """Find and prove the best placement, in place, as far as time and memory go."""
     incumbent = known.incumbent
     pricer = PackingPricer(known.problem, incumbent.clock, NODE_BUDGET)
     client = Client(known.problem, pricer, incumbent.clock)
-    client.filtered = bool(known.problem.rate.any())  # else no pattern is better than another
     driver.solve(client, incumbent, calls.backend)
 
 
@@ -496,41 +486,36 @@ class _Run:
         fewest = self.fewest
         while not fewest.closed and not self.calls.over():
             nodes = acquire(self.instance, fewest.bound)
-            found, none = self._packed_onto(nodes)
-            if found is not None:
-                self.offer(found, nodes)
-            if not none:
+            made = self._counts(nodes)
+            answer = self.calls.solve(made.model)
+            if answer.x is not None:
+                self.offer(made.machines(answer.x), nodes)
+            if answer.termination != "infeasible":
                 return
             fewest.bound += 1
             self.calls.tell(self.packed.num_slots, fewest.bound, "machines")
 
-    def _packed_onto(self, nodes: tuple[AcquiredNode, ...]) -> tuple[Machines | None, bool]:
-        """Whether all items go onto some machines: a packing, or that there is none."""
-        # the plain model finds a packing fast, the patterns prove fast that there is none; so a
-        # short try of the one, the other, and the first to its end
-        sizes = [node.slots for node in nodes]
-        made = build_counts(self.items, sizes, self._cores(nodes), pooled=self.pooled)
-        for short in (True, False):
-            share, most = (SHORT_SHARE, SHORT_SECONDS) if short else (1.0, None)
-            answer = self.calls.solve(made.model, share=share, most=most)
-            if answer.x is not None:
-                return made.machines(answer.x), False
-            if answer.termination == "infeasible":
-                return None, True
-            known = self._on_machines(nodes, traffic=False)
-            if short and known.solvable and not self.calls.over():
-                place_on_machines(known, self.calls)
-                if known.infeasible or known.machines() is not None:
-                    return known.machines(), known.infeasible
-        return None, False
-
     def least_traffic(self) -> None:
-        """Second level, on the machines of the first."""
+        """Second level, on the machines of the first, by patterns.
+
+        Threads are left to the plain model: they are few classes of many items, which have many
+        contents of a machine.
+        """
         nodes = self.packed.nodes
-        if len(nodes) == 1:
+        if self.packed.traffic == 0:
             self.traffic_bound, self.closed = 0.0, True
             return
-        known = self._on_machines(nodes, traffic=True)
+        if self.options["items"] == "threads":
+            return
+        known = OnMachines.of(
+            self.items,
+            self.packed.pairs,
+            [node.slots for node in nodes],
+            self._cores(nodes),
+            self.fewest.price,
+            self.calls,
+            max(_OPTIMAL, self.calls.request.gap or 0.0),
+        )
         if not known.solvable:
             return
         known.offer(self.packed.machines)
@@ -546,8 +531,7 @@ class _Run:
     def traffic_by_counts(self) -> None:
         """Second level by the plain model, where the patterns ended without a proof."""
         nodes, request = self.packed.nodes, self.calls.request
-        sizes = [node.slots for node in nodes]
-        made = build_counts(self.items, sizes, self._cores(nodes), pooled=self.pooled)
+        made = self._counts(nodes)
         whole = request.solver == "cp-sat"
         if not add_traffic(made, self.instance, whole=whole, most=MOST_PRODUCTS):
             self.closed = True
@@ -559,7 +543,7 @@ class _Run:
         # the model numbers equal machines by what they hold of this class; the start follows
         leader = leading_class(self.items)
         held = [sum(slot.get(leader, 0) for slot in slots) for slots in self.packed.machines]
-        order = sorted(range(len(nodes)), key=lambda v: (-sizes[v], -held[v], v))
+        order = sorted(range(len(nodes)), key=lambda v: (-nodes[v].slots, -held[v], v))
         start = made.vector([self.packed.machines[v] for v in order])
         answer = self.calls.solve(made.model, start)
         if answer.x is not None:
@@ -573,17 +557,10 @@ class _Run:
         if self.fewest.closed:
             self.traffic_bound = max(self.traffic_bound or 0.0, min(bound, self.packed.traffic))
 
-    def _on_machines(self, nodes: tuple[AcquiredNode, ...], *, traffic: bool) -> OnMachines:
-        pairs = self.packed.pairs
-        return OnMachines.of(
-            self.items,
-            pairs if traffic else np.zeros_like(pairs),
-            [node.slots for node in nodes],
-            self._cores(nodes),
-            self.fewest.price,
-            self.calls,
-            max(_OPTIMAL, self.calls.request.gap or 0.0),
-        )
+    def _counts(self, nodes: tuple[AcquiredNode, ...]) -> CountsModel:
+        """Build the plain model of all items on machines."""
+        sizes = [node.slots for node in nodes]
+        return build_counts(self.items, sizes, self._cores(nodes), pooled=self.pooled)
 
     def _cores(self, nodes: tuple[AcquiredNode, ...]) -> list[int] | None:
         """Cores of machines, where they serve all of their slots."""
