@@ -360,10 +360,8 @@ def _aim(args: argparse.Namespace) -> None:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Gather ``--option k=v``; a name that `solve` itself takes is pointed to its flag.
-
-    ``--option objective=…`` is taken as ``--objective``, which it was before there was one.
-    """
+    """Gather ``--option k=v``; a name that `solve` itself takes is pointed to its flag."""
+    # `--option objective=…` is taken as `--objective`, which it was before there was one
     flags = {"instance", "method", *(each.name for each in fields(Settings))} - {"options"}
     problems = []
     options: dict[str, Any] = {}

@@ -54,12 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_watch(group: argparse._ArgumentGroup) -> None:
     """Declare when to look, what decides, and when to act."""
     declare(
-        group,
-        "--every S",
-        "seconds from one look (import, decision) to the next; default 300",
-        seconds,
-        300.0,
-    )
+        group, "--every S", "seconds from one look (import, decision) to the next; default 300",
+        seconds, 300.0
+    )  # fmt: skip
     declare(group, "--rounds N", "number of looks; default no end", count)
     add_policy(group)
     declare(group, "--method NAME", "short for --policy NAME")

@@ -37,14 +37,10 @@ _DIGITS = re.compile(r"[+]?\d{1,18}")
 OPTIONS = (
     Option("parts", "int", 2, "nodes", minimum=1, maximum=1_000_000),
     Option(
-        "imbalance",
-        "float",
-        0.03,
-        "how much more than its even share a node holds; METIS's own default is 0.03",
-        minimum=0,
-        maximum=1e6,
+        "imbalance", "float", 0.03, "how much more than its even share a node holds; METIS's own "
+        "default is 0.03", minimum=0, maximum=1e6,
     ),
-)
+)  # fmt: skip
 
 
 def write_partition(

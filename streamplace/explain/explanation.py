@@ -464,10 +464,8 @@ def priced(
 
 
 def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
-    """Return the rule instance of a limit, and by how much it is raised; ``None`` for others.
-
-    That is one of what is counted, and of a sum what the least task needs beyond the room.
-    """
+    """Return the rule instance of a limit, and by how much it is raised; ``None`` for others."""
+    # that is one of what is counted, and of a sum what the least task needs beyond the room
     atoms, nodes = atoms_of(instance), instance.nodes.index
     set_here = {(b.name, _place_of(instance, b)): b for b in budgets(instance)}
     budget = set_here.get((bound.rule, bound.where))

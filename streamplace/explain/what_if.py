@@ -272,10 +272,8 @@ def follow(changed: Instance, course: Course, asked: Settings) -> Result:
 
 
 def _unbudgeted(changed: Instance, method: str, asked: Settings) -> Result | None:
-    """Solve without budgets of moves; ``None`` where the plan does not keep them by itself.
-
-    Its bound holds with them all the more.
-    """
+    """Solve without budgets of moves; ``None`` where the plan does not keep them by itself."""
+    # its bound holds with them all the more
     seconds = _UNBUDGETED * (SECONDS if asked.time_limit is None else asked.time_limit)
     free = replace(
         asked, time_limit=seconds, ignore=(*asked.ignore, *BUDGET_NAMES), prefer=None, explain=0.0

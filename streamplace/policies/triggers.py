@@ -122,10 +122,8 @@ def _is_part(node: Ints) -> bool:
 
 
 def _sustained(instance: Instance, node: Ints) -> float:
-    """Return the multiple of the present rate that a placement carries; ``inf`` where any.
-
-    A placement that leaves tasks without a node carries nothing.
-    """
+    """Return the multiple of the present rate that a placement carries; ``inf`` where any."""
+    # a placement that leaves tasks without a node carries nothing
     if _is_part(node):
         return 0.0
     rate = evaluate_indices(instance, node).sustainable_rate
@@ -140,14 +138,12 @@ def _is_no_worse(instance: Instance, old: Ints, new: Ints) -> bool:
 
 
 CHANGE_TRIGGER = triggering(
-    "change-trigger",
-    "plans anew when load is off the one last planned for",
-    ChangeTrigger,
+    "change-trigger", "plans anew when load is off the one last planned for", ChangeTrigger,
     (
         Option("method", "str", "top-down", "what makes the fresh plan"),
         Option("change", "float", 10.0, "load must differ by more, percent", minimum=0.0),
     ),
-)
+)  # fmt: skip
 
 RATE_TRIGGER = triggering(
     "rate-trigger", "plans for rate when headroom is short and the plan carries enough more",
@@ -253,9 +249,7 @@ def _highest_utilisation(instance: Instance, loads: Any) -> float:
 
 
 STORM_TRIGGER = triggering(
-    "storm-trigger",
-    "reschedules on overload, or for less traffic between nodes",
-    StormTrigger,
+    "storm-trigger", "reschedules on overload, or for less traffic between nodes", StormTrigger,
     (
         Option("method", "str", "storm-online", "what makes the fresh schedule"),
         Option("window", "float", 60.0, "X: seconds of overload that are borne", minimum=0.0),

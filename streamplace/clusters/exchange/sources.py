@@ -464,10 +464,8 @@ def _instance(document: dict[str, Any], source: str) -> Instance:
 
 
 def _read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return ``limits`` as an instance file has them, of names and values as texts.
-
-    ``max_utilisation.RESOURCE`` is a share of a capacity. Whether a number does the instance says.
-    """
+    """Return ``limits`` as an instance file has them, of names and values as texts."""
+    # `max_utilisation.RESOURCE` is a share of a capacity. Whether a number does the instance says
     limits: dict[str, Any] = {}
     shares: dict[str, float] = {}
     problems: list[Problem] = []

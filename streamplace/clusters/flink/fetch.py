@@ -174,18 +174,6 @@ def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
     return 0.0 if min(spent) < 0 else sum(spent) / 1000.0  # one that went back began anew
 
 
-def ask_processors(
-    ask: Callable[[str, Sequence[str]], list[Metric] | None], managers: Iterable[str]
-) -> dict[str, Sample]:
-    """Return the processor time of each task manager; `ask` gives metrics of a path by name."""
-    found: dict[str, Sample] = {}
-    for manager in managers:
-        for entry in ask(f"taskmanagers/{quoted(manager)}", [_TIME]) or ():
-            if entry.value is not None:
-                found[_PROCESS + manager] = {0: {_TIME: entry.value}}
-    return found
-
-
 def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict[str, float]:
     """Take the processors out of two readings; return what each process used, in cores."""
     # processes travel in the same samples as vertices, so that both are of one moment
@@ -338,10 +326,8 @@ class Cluster:
         own: bool = True,
         name: str = "",
     ) -> Any:
-        """Return a page as its type; ``None`` with its problems noted, by `name` or the path.
-
-        That of a job (`entry`) that is not imported (not `own`) may be gone, which is no problem.
-        """
+        """Return a page as its type; ``None`` with its problems noted, by `name` or the path."""
+        # that of a job (`entry`) that is not imported (not `own`) may be gone, which is no problem
         value = self.client.get(path) if entry is None else self.client.maybe(path)
         if entry is not None and value is None:
             if not own:
@@ -437,8 +423,11 @@ class Cluster:
 
         def ask() -> dict[str, Sample]:
             samples = {at: self.sample(at, width) for at, width in asked.items()}
-            known = managers if any(samples.values()) else ()
-            return samples | ask_processors(self._some_metrics, known)
+            for manager in managers if any(samples.values()) else ():
+                for entry in self._some_metrics(f"taskmanagers/{quoted(manager)}", [_TIME]) or ():
+                    if entry.value is not None:
+                        samples[_PROCESS + manager] = {0: {_TIME: entry.value}}
+            return samples
 
         def wake() -> None:
             for at in list(asked)[:1]:

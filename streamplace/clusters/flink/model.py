@@ -228,12 +228,10 @@ def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
 
 
 def _outputs(job: Job) -> dict[tuple[str, str], float | None]:
-    """Return what each running sender writes for each receiver; ``None`` where it is unknown.
-
-    Flink counts the bytes of all outputs of a vertex together. A receiver of one sender reads what
-    it reports; the rest is divided so that the others do, too, by iterative proportional fitting
-    (Deming and Stephan 1940, https://doi.org/10.1214/aoms/1177731829).
-    """
+    """Return what each running sender writes for each receiver; ``None`` where it is unknown."""
+    # Flink counts the bytes of all outputs of a vertex together. A receiver of one sender reads
+    # what it reports; the rest is divided so that the others do, too, by iterative proportional
+    # fitting (Deming and Stephan 1940, https://doi.org/10.1214/aoms/1177731829)
     edges = [
         (sender, vertex.id)
         for vertex in job.vertices.values()
@@ -278,10 +276,8 @@ def _grouped(edges: Iterable[tuple[str, str]], end: int) -> dict[str, list[tuple
 
 
 def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float | None:
-    """Return a sender's part of what a vertex reads: in proportion to what each sender writes.
-
-    Senders of which that is unknown share what the others leave. ``None`` where nothing is known.
-    """
+    """Return a sender's part of what a vertex reads: in proportion to what each sender writes."""
+    # senders of which that is unknown share what the others leave. `None` where nothing is known
     own = written[sender]
     if read is None:
         return own
@@ -330,7 +326,10 @@ def traffic_of(
     for (a, b), parts in between.items():
         if a != b:
             streams.append({"from": a, "to": b, "rate": sum(e.rate for e in parts) / MB})
-        whole = a != b and all(contents.is_whole(e.job, v) for e in parts for v in e[1:3])
+        # each task of both ends holds one running subtask: the stream alone says who talks
+        whole = a != b and all(
+            (contents.per_task(e.job, v) == 1).all() for e in parts for v in e[1:3]
+        )
         parts = [edge for edge in parts if edge.rate > 0]
         if whole or not parts:
             continue
@@ -518,16 +517,14 @@ def _tasks(
         }
         | _limit(cpu[i], fullest[i])
         | ({} if node is None else {"node": node})
-        for i, node in enumerate(contents.where(unit))
+        for i, node in enumerate(contents.where[unit.name])
     ]
 
 
 def _limit(load: float, fullest: float) -> dict[str, Any]:
-    """Return what the threads of a task can use, where that is not the one core of a single one.
-
-    Its subtasks are a thread each, so that it carries 1 / `fullest` of the current input, the share
-    of time that the busiest of them works; what runs now can.
-    """
+    """Return what the threads of a task can use, where that is not the one core of a single one."""
+    # its subtasks are a thread each, so that it carries 1 / `fullest` of the current input, the
+    # share of time that the busiest of them works; what runs now can
     # 9 digits: no limit that is below the load by rounding
     most = round(load / min(1.0, fullest), 9) if fullest > 0 else 1.0
     return {} if most == 1.0 else {"max_load": {"cpu": max(most, load)}}

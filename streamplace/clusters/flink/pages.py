@@ -509,10 +509,8 @@ def _short(name: str) -> str:
 
 
 def _place_vertex(page: VertexPage, path: str, jobs: list[Job], ledger: Ledger) -> None:
-    """Give a vertex of a job its page, which does not name the job.
-
-    Two runs of a program share the ids of vertices: then the file's path says which is meant.
-    """
+    """Give a vertex of a job its page, which does not name the job."""
+    # two runs of a program share the ids of vertices: then the file's path says which is meant
     owners = [job for job in jobs if page.id in job.vertices]
     if len(owners) > 1:
         owners = [job for job in owners if job.id in path] or owners

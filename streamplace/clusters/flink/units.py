@@ -88,11 +88,9 @@ def groups_of(job: Job, sharing: bool) -> dict[str, list[Vertex]]:
 
 
 def _chains(job: Job) -> list[list[Vertex]]:
-    """Join each vertex to the first producer that forwards to it at the same parallelism.
-
-    With one such producer each, subtask i always finds its producer's slot free of its own vertex
-    and goes into it. A second producer may sit in other slots: that edge stays between units.
-    """
+    """Join each vertex to the first producer that forwards to it at the same parallelism."""
+    # with one such producer each, subtask i always finds its producer's slot free of its own vertex
+    # and goes into it. A second producer may sit in other slots: that edge stays between units
     chain = {identity: [vertex] for identity, vertex in job.vertices.items()}
     for vertex in job.vertices.values():
         for sender, strategy in vertex.inputs:
@@ -221,7 +219,8 @@ class Contents:
     def __init__(self, units: list[Unit], measured: bool, ledger: Ledger) -> None:
         self._ledger = ledger
         self._members: dict[tuple[str, str], _Members] = {}
-        self._where: dict[str, list[str | None]] = {}
+        #: The task manager of each task, by the name of its unit; ``None`` where unknown.
+        self.where: dict[str, list[str | None]] = {}
         for unit in units:
             head = unit.widest.everyone()
             where = [None if subtask.ended else subtask.node for subtask in head]
@@ -242,7 +241,7 @@ class Contents:
                 apart += astray
             for i in vacant:
                 where[i] = head[i].node
-            self._where[unit.name] = where
+            self.where[unit.name] = where
             if apart and unit.job.running:
                 ledger.warn(
                     f"{unit.name}: {apart} subtasks run on a task manager where none of its tasks "
@@ -268,14 +267,6 @@ class Contents:
             told = [sum(told) / len(told)] * len(told)
         left = iter(told)
         return [next(left) if runs else 0.0 for runs in running]
-
-    def where(self, unit: Unit) -> list[str | None]:
-        """Return the task manager of each task of a unit; ``None`` where unknown."""
-        return self._where[unit.name]
-
-    def is_whole(self, job: str, vertex: str) -> bool:
-        """Whether each task of its unit holds one running subtask of a vertex."""
-        return bool((self.per_task(job, vertex) == 1).all())
 
     def per_task(self, job: str, vertex: str) -> Floats:
         """(width,) number of running subtasks of a vertex in each task of its unit."""
@@ -304,12 +295,10 @@ class Contents:
 def _assign(
     nodes: list[str | None], running: list[bool], where: list[str | None], vacant: set[int]
 ) -> tuple[list[int], int]:
-    """Give each subtask a task on its node: its own index first, then one that has none yet.
-
-    Subtasks of one vertex that have ended, or of unknown place, keep their index. Tasks are on the
-    nodes `where`, or nowhere yet (`vacant`): the first subtask that needs one takes it to its node.
-    The task of each subtask is returned, and how many are on a node where no task is.
-    """
+    """Give each subtask a task on its node: its own index first, then one that has none yet."""
+    # subtasks of one vertex that have ended, or of unknown place, keep their index. Tasks are on
+    # the nodes `where`, or nowhere yet (`vacant`): the first subtask that needs one takes it to its
+    # node. The task of each subtask is returned, and how many are on a node where no task is
     found, held = list(range(len(nodes))), [0] * len(where)
     left = []
     for i, node in enumerate(nodes):

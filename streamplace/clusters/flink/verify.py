@@ -84,10 +84,8 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
 def _compare(
     job: Job, vertex: Vertex, group: Group, seen: Counter[str], gone: int
 ) -> list[Difference]:
-    """Report where numbers differ; of a narrower vertex, which slots it fills is Flink's choice.
-
-    One of which subtasks have ended is as a narrower one.
-    """
+    """Report where numbers differ; of a narrower vertex, which slots it fills is Flink's choice."""
+    # one of which subtasks have ended is as a narrower one
     narrow = vertex.parallelism - gone < group.parallelism
     return [
         Difference(job.name, vertex.title, manager, want, seen[manager])

@@ -655,10 +655,8 @@ def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
 
 
 def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """Replicas above the factor are given up: dead ones, doubles of a rack, lagging, the last.
-
-    The leader's is never given up, and nothing moves but what is dead.
-    """
+    """Replicas above the factor are given up: dead ones, doubles of a rack, lagging, the last."""
+    # the leader's is never given up, and nothing moves but what is dead
     wanted = operation.factor or 0
     less = len(partition.replicas) - wanted
     if less <= 0:
@@ -693,11 +691,9 @@ def _with_followers(partition: Partition, more: int) -> Partition:
 
 
 def _lead(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """Leadership alone: on any living broker in sync.
-
-    A list that holds a dead broker cannot be given to Kafka in another order: of such a partition
-    only the first can be elected.
-    """
+    """Leadership alone: on any living broker in sync."""
+    # a list that holds a dead broker cannot be given to Kafka in another order: of such a partition
+    # only the first can be elected
     listed = partition.replicas
     living = cluster.living(partition)
     whole = len(living) == len(listed)

@@ -375,11 +375,9 @@ def _add_partitions(
 
 
 def _capacity(load: BrokerLoad, named: list[_Capacity]) -> dict[str, float]:
-    """Return the capacity of a broker without its failed disks.
-
-    `named`: what capacity files have of it, each before those that replace it. Where they give no
-        size of a failed disk, disks are taken as equal.
-    """
+    """Return the capacity of a broker without its failed disks."""
+    # `named`: what capacity files have of it, each before those that replace it. Where they give no
+    # size of a failed disk, disks are taken as equal
     capacity, failed, disks = load.capacity, load.failed, None
     for entry in named:
         capacity |= entry.told

@@ -266,11 +266,9 @@ def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger
 def _note_copies(
     instance: Instance, moved: Sequence[Change], rate: float, dead: Collection[int], ledger: Ledger
 ) -> None:
-    """Say what is copied, where most of it goes, and how long that takes under a throttle.
-
-    With --throttle Kafka's tool asks every broker of old and new lists; one that is dead does not
-    answer, and nothing is moved.
-    """
+    """Say what is copied, where most of it goes, and how long that takes under a throttle."""
+    # with --throttle Kafka's tool asks every broker of old and new lists; one that is dead does not
+    # answer, and nothing is moved
     onto: dict[int, float] = {}
     for change in moved:
         size = float(instance.tasks.migration_cost[change.partition.tasks[0]])

@@ -155,10 +155,8 @@ def _complete(
     listed: str,
     ledger: Ledger,
 ) -> None:
-    """Add the brokers that only replicas or log dirs name; judge who is dead by what reports it.
-
-    Only living brokers report their log dirs. `listed` names the files that list brokers.
-    """
+    """Add the brokers that only replicas or log dirs name; judge who is dead by what reports it."""
+    # only living brokers report their log dirs. `listed` names the files that list brokers
     # living brokers: listed, or in an ISR, or they answered for their log dirs
     named = {number for line in topics.values() for number in line.replicas}
     in_sync = {number for line in topics.values() for number in line.isr}

@@ -79,10 +79,8 @@ def document_of(
 def _resources(
     cluster: Cluster, operation: Operation, balance: str | None, asked: Sequence[Asked]
 ) -> list[str]:
-    """Return the resources, the balanced one first; of leadership those that leading changes.
-
-    Others a plan of leaders can neither mend nor break.
-    """
+    """Return the resources, the balanced one first; of leadership those that leading changes."""
+    # others a plan of leaders can neither mend nor break
     wanted = (
         ("nw_out", "network_out", LEADERS) if operation.mode in LEADING_MODES else ("disk", COUNT)
     )

@@ -171,10 +171,8 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
 
 
 def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
-    """Yield each operator that has tasks, with its topology's and its component's name.
-
-    Where there is no topology it is called as the instance.
-    """
+    """Yield each operator that has tasks, with its topology's and its component's name."""
+    # where there is no topology it is called as the instance
     without = np.flatnonzero(instance.tasks.operator < 0)
     if len(without):
         name = instance.tasks.ids[without[0]]
@@ -284,10 +282,7 @@ EXPORTER = Exporter(
     summary="the worker of each executor, for `streamplace submit storm`",
     options=(
         Option(
-            "form",
-            "str",
-            "auto",
-            "executors by worker, or numbers of threads for a custom "
+            "form", "str", "auto", "executors by worker, or numbers of threads for a custom "
             "scheduler; auto: executors where tasks name them",
             choices=("auto", "executors", "threads"),
         ),
@@ -296,7 +291,7 @@ EXPORTER = Exporter(
     rescale=rescale,
     read_back=read_back,
     next_step="streamplace submit storm nimbus://HOST:PORT {0}",
-)
+)  # fmt: skip
 
 
 class Ports:
@@ -423,10 +418,8 @@ def _staying_slots(instance: Instance, places: Places) -> Ints:
 
 
 def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
-    """(T,) the same assigned with the numbers under which most executors stay where they are.
-
-    Slots of a node are alike but for their port.
-    """
+    """(T,) the same assigned with the numbers under which most executors stay where they are."""
+    # slots of a node are alike but for their port
     found = slot.copy()
     for n in np.unique(places.node).tolist():
         here = np.flatnonzero(places.node == n)

@@ -28,45 +28,29 @@ _PREFIX = "/api/v1"
 OPTIONS = (
     Option("topology", "str", "", "only the topology with this name or id; default all active"),
     Option(
-        "cpu",
-        "str",
-        "measured",
-        "load of a bolt's executor: by the time it is busy; what it "
+        "cpu", "str", "measured", "load of a bolt's executor: by the time it is busy; what it "
         "requests; process (Nimbus): its part, by that, of what its worker's process computes",
         choices=("measured", "requested", "process"),
     ),
     Option(
-        "reports",
-        "str",
-        "",
-        "Nimbus, cpu=process: folder of the files of the workers' "
+        "reports", "str", "", "Nimbus, cpu=process: folder of the files of the workers' "
         "CsvStormReporter; default csv.log.dir where that is on this machine",
     ),
     Option("window", "str", "600", "window asked for, in seconds or :all-time (addresses only)"),
     Option(
-        "interval",
-        "float",
-        None,
-        "Nimbus: seconds between two readings of counts, 0 for one reading; default until all "
-        "executors have reported anew",
-        minimum=0.0,
+        "interval", "float", None, "Nimbus: seconds between two readings of counts, 0 for one "
+        "reading; default until all executors have reported anew", minimum=0.0,
     ),
     Option(
-        "node",
-        "str",
-        "host",
-        "Nimbus: what a node is, where a host has several supervisors",
+        "node", "str", "host", "Nimbus: what a node is, where a host has several supervisors",
         choices=("host", "supervisor"),
     ),
     Option(
-        "seconds",
-        "float",
-        None,
-        "time that the counts cover, if no page has it, in seconds",
+        "seconds", "float", None, "time that the counts cover, if no page has it, in seconds",
         minimum=1e-3,
     ),
     *COSTS,
-)
+)  # fmt: skip
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -236,10 +220,8 @@ class Cluster:
         return topology
 
     def _add_system(self, page: pages.Topology, path: str) -> None:
-        """Add system components to a page that counts executors which it does not list.
-
-        The page that lists them counts their streams too, and so is read for nothing else.
-        """
+        """Add system components to a page that counts executors which it does not list."""
+        # the page that lists them counts their streams too, and so is read for nothing else
         # the page counts no more than it lists: nothing is missing
         if (page.executors or 0) <= sum(row.count for row in (*page.spouts, *page.bolts)):
             return

@@ -367,10 +367,8 @@ def _pairs(topology: Topology, edge: Edge, ends: list[str]) -> list[list[Any]]:
 def _used_ports(
     supervisors: dict[str, Supervisor], topologies: list[Topology], ledger: Ledger
 ) -> tuple[dict[str, set[int]], bool]:
-    """Return the worker ports of the topologies on each host, and whether these are all.
-
-    Slots in which several topologies are now are warned of: a worker serves one.
-    """
+    """Return the worker ports of the topologies on each host, and whether these are all."""
+    # slots in which several topologies are now are warned of: a worker serves one
     used: dict[str, set[int]] = {host: set() for host in supervisors}
     owners: dict[tuple[str, int], list[str]] = {}
     complete = True

@@ -31,7 +31,6 @@ from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
     from streamplace.clusters.exchange.declarations import Ledger
@@ -88,12 +87,7 @@ class Nimbus:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def _refuse(self, reason: str, remedy: str) -> NoReturn:
@@ -281,10 +275,8 @@ def _counts_of(executor: Any) -> _Counts | None:
 
 
 def _all_time(windows: Any) -> dict[Any, float] | None:
-    """Return counts since the start; ``None`` where there are none, or one is no count.
-
-    Storm leaves all windows out as long as nothing is counted.
-    """
+    """Return counts since the start; ``None`` where there are none, or one is no count."""
+    # Storm leaves all windows out as long as nothing is counted
     counts = {} if windows == {} else (windows or {}).get(ALL_TIME)
     found = None if counts is None else {k: as_number(n) for k, n in counts.items()}
     return None if found is None or None in found.values() else found  # type: ignore[return-value]
@@ -351,7 +343,8 @@ class Live:
             second = {i: self.nimbus.executors(i) for i in settings}
             stale = [
                 e for i, some in second.items() for e in some
-                if _unchanged(first[i].get(name_of(e)), _counts_of(e))
+                if (before := first[i].get(name_of(e))) and (now := _counts_of(e))
+                and now.age == before.age
             ]  # fmt: skip
             left = until - time.monotonic()
             if left <= 0 or (self.interval is None and not stale):
@@ -586,11 +579,6 @@ def _compute(topology: pages.Topology, place: tuple[str, int], cores: float) -> 
     for executor in spouts:
         executor.computes = max(0.0, cores - busy) / len(spouts)
     return 0.0 if spouts else max(0.0, cores - busy)
-
-
-def _unchanged(before: _Counts | None, now: _Counts | None) -> bool:
-    """Whether an executor that had reported has not done so again."""
-    return now is not None and before is not None and now.age == before.age
 
 
 def _component(name: str, bolt: bool, common: Any, settings: dict[str, Any]) -> pages.Component:

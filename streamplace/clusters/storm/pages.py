@@ -526,10 +526,8 @@ def read_files(
 
 
 def _pictured(path: str, page: dict[str, Pictured], topologies: list[Topology]) -> Topology | None:
-    """Return the topology of a visualization, which names components but not its topology.
-
-    The path decides, where it holds the topology's id; else the components do.
-    """
+    """Return the topology of a visualization, which names components but not its topology."""
+    # the path decides, where it holds the topology's id; else the components do
     by_path = [t for t in topologies if t.id in path]
     fitting = [t for t in topologies if page.keys() & t.components.keys()]
     whole = [t for t in fitting if t.components.keys() <= page.keys()]

@@ -62,8 +62,8 @@ def check(nimbus: Nimbus, placement: StormPlacement) -> list[Checked]:
     ledger.check()
     found = []
     for name, planned in placement.topologies.items():
-        now = _groups(running[name].at)
-        wanted = _planned_groups(planned)
+        now = {(at, frozenset(names)) for (at, _), names in _workers(running[name].at).items()}
+        wanted = {(w.rpartition(":")[0], frozenset(names)) for w, names in planned.workers.items()}
         # of executors: to another node; a worker restarts already if any of its executors change
         moves = sum(
             running[name].at[e][0] != w.rpartition(":")[0] for e, w in planned.worker_of.items()
@@ -72,16 +72,12 @@ def check(nimbus: Nimbus, placement: StormPlacement) -> list[Checked]:
     return found
 
 
-def _groups(at: dict[str, tuple[str, int]]) -> set[tuple[str, frozenset[str]]]:
-    """Return the workers as node and executors."""
-    workers: dict[tuple[str, int], set[str]] = {}
+def _workers(at: dict[str, tuple[str, int]]) -> dict[tuple[str, int], list[str]]:
+    """Return the executors of each worker, by its node and port."""
+    workers: dict[tuple[str, int], list[str]] = {}
     for executor, place in at.items():
-        workers.setdefault(place, set()).add(executor)
-    return {(place, frozenset(names)) for (place, _), names in workers.items()}
-
-
-def _planned_groups(planned: Planned) -> set[tuple[str, frozenset[str]]]:
-    return {(w.rpartition(":")[0], frozenset(names)) for w, names in planned.workers.items()}
+        workers.setdefault(place, []).append(executor)
+    return workers
 
 
 def _check_slots(
@@ -145,9 +141,8 @@ def submit(
     checked = check(nimbus, placement)
     for one in checked:
         # stored with the plan in one blob: there is no plan without its way back
-        before: dict[str, list[str]] = {}
-        for executor, (place, port) in one.running.at.items():
-            before.setdefault(f"{place}:{port}", []).append(executor)
+        workers = _workers(one.running.at).items()
+        before = {f"{node}:{port}": names for (node, port), names in workers}
         nimbus.store(one.running.id, {PLACEMENT: one.planned.workers, PREVIOUS: before})
         nimbus.rebalance(one.name, len(one.planned.workers))
     began = time.monotonic()
@@ -202,15 +197,12 @@ class _Reports:
 
 def _staying(one: Checked) -> set[str]:
     """Return the executors of workers that go on as they are."""
-    groups = {(place, port): set[str]() for place, port in one.running.at.values()}
-    for executor, at in one.running.at.items():
-        groups[at].add(executor)
-    stay = set[str]()
+    groups, stay = _workers(one.running.at), set[str]()
     for worker, executors in one.planned.workers.items():
         place, _, port = worker.rpartition(":")
         at = one.running.at[executors[0]]
         if at == (place, at[1] if port.startswith("+") else int(port)):
-            stay |= groups[at] if groups[at] == set(executors) else set()
+            stay |= {*groups[at]} if {*groups[at]} == {*executors} else set()
     return stay
 
 

@@ -66,7 +66,6 @@ class Running(NamedTuple):
     """
 
     id: str
-    component_of: dict[str, str]
     at: dict[str, tuple[str, int]]
     up: dict[str, int]
 
@@ -79,17 +78,20 @@ def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
     identity = nimbus.topology(name).id
     executors = nimbus.executors(identity)
     node_of = nodes_of(nimbus, identity, planned)
-    running = Running(
-        identity,
-        {name_of(one): one.component_id for one in executors},
-        {
-            name_of(one): (node_of.get((one.host, one.port), one.host), one.port)
-            for one in executors
-        },
-        {name_of(one): one.uptime_secs for one in executors if (one.uptime_secs or 0) > 0},
-    )
-    check_executors(name, planned, running)
-    return running
+    ours = planned.component_of
+    theirs = {name_of(one): one.component_id for one in executors}
+    if odd := sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n)):
+        first = [f"{n} ({ours.get(n, 'not planned')}; runs: {theirs.get(n, 'none')})" for n in odd]
+        reason = (
+            f"has {len(theirs)} executors, the placement names {len(ours)}; they differ in "
+            f"{listed(first, _SHOWN)}"
+        )
+        raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))
+    at = {
+        name_of(one): (node_of.get((one.host, one.port), one.host), one.port) for one in executors
+    }
+    up = {name_of(one): one.uptime_secs for one in executors if (one.uptime_secs or 0) > 0}
+    return Running(identity, at, up)
 
 
 def nodes_of(nimbus: Nimbus, identity: str, planned: Planned) -> dict[tuple[str, int], str]:
@@ -99,22 +101,6 @@ def nodes_of(nimbus: Nimbus, identity: str, planned: Planned) -> dict[tuple[str,
         (w.host, w.port): w.supervisor_id if w.supervisor_id in named else w.host
         for w in nimbus.workers(identity)
     }
-
-
-def check_executors(name: str, planned: Planned, running: Running) -> None:
-    """See that a topology has just the executors that a placement names.
-
-    Raises `InvalidInput`: it has others.
-    """
-    ours, theirs = planned.component_of, running.component_of
-    odd = sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
-    if odd:
-        first = [f"{n} ({ours.get(n, 'not planned')}; runs: {theirs.get(n, 'none')})" for n in odd]
-        reason = (
-            f"has {len(theirs)} executors, the placement names {len(ours)}; they differ in "
-            f"{listed(first, _SHOWN)}"
-        )
-        raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))
 
 
 def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = None) -> StormVerdict:
