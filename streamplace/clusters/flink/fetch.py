@@ -401,7 +401,8 @@ class Cluster:
     ) -> None:
         """Refuse subtasks that started between both readings; warn of those that ended there."""
         subtasks = vertex.subtasks.values()
-        young = [s.index for s in subtasks if s.state == RUNNING and (s.seconds or passed) < passed]
+        running = [s for s in subtasks if s.state == RUNNING and s.seconds is not None]
+        young = [s.index for s in running if (s.seconds or 0.0) < passed]
         if young:
             name = f"{job.name}: {vertex.title}/{young[0]}"
             reason = f"started anew while rates were read, and {len(young) - 1} more of the vertex"

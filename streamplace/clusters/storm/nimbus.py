@@ -48,7 +48,7 @@ _CHUNK = 1 << 19
 FREQUENCY = "executor.metrics.frequency.secs"
 _SAMPLED, _EVEN = "topology.stats.sample.rate", "topology.disable.loadaware.messaging"
 _ACKER, _INIT, _ACK = "__acker", "__ack_init", "__ack_ack"
-LATE = 5.0
+_LATE = 5.0
 """Seconds that a report may take to come to Nimbus."""
 
 
@@ -337,7 +337,7 @@ class Live:
         every = max(
             (as_number(one.get(FREQUENCY)) or 60.0 for one in settings.values()), default=0.0
         )
-        limit = every + LATE if self.interval is None else self.interval
+        limit = every + _LATE if self.interval is None else self.interval
         until = time.monotonic() + limit
         while True:
             second = {i: self.nimbus.executors(i) for i in settings}
@@ -419,7 +419,12 @@ class Live:
             return
         places = [(worker.host, worker.port) for worker in workers]
         told = read_workers(folder, topology.id)
-        used, missing = processors(told, places)
+        ages: dict[tuple[str | None, int | None], float] = {}
+        for executor in (e for part in topology.components.values() for e in part.executors):
+            here = executor.host, executor.port
+            ages[here] = max(executor.age or 0.0, ages.get(here, 0.0))
+        of_place = {p: ages.get((at.get(p, p[0]), p[1]), 0.0) for p in places}
+        used, missing = processors(told, places, oldest_at_report(of_place, settings))
         if missing:
             names = listed([f"{host}:{port}" for host, port in missing], 3)
             reason = f"{topology.name}: {names} reported no workerCpuUsage twice since started"
@@ -749,9 +754,8 @@ def crossing(
     """
     reported = {
         place: (worker, window)
-        for place, (worker, window) in _running(workers, node_of, span).items()
-        if worker.age_at(window[1]) <= (oldest or {}).get(place, math.inf)
-        and not worker.ends(window[0], window[1], node_of)
+        for place, (worker, window) in _running(workers, node_of, span, oldest).items()
+        if not worker.ends(window[0], window[1], node_of)
     }
     newest = max((window[1] for _, window in reported.values()), default=0)
     late = [p for p, (_, w) in reported.items() if newest - w[1] > _LATE_REPORT * max(w[2], 1)]
@@ -782,15 +786,26 @@ def crossing(
     )
 
 
+def oldest_at_report(up: Mapping[Place, float], settings: Mapping[str, Any]) -> dict[Place, float]:
+    """Return the seconds that workers may have run at their last report: see `crossing`.
+
+    `up`: seconds that Nimbus says, which are of a report ago. `settings`: of the topology.
+    """
+    every = as_number(settings.get(FREQUENCY)) or 60.0
+    return {place: seconds + every + _LATE for place, seconds in up.items()}
+
+
 def processors(
-    workers: dict[Place, Worker], places: Sequence[Place]
+    workers: dict[Place, Worker],
+    places: Sequence[Place],
+    oldest: Mapping[Place, float] | None = None,
 ) -> tuple[dict[Place, float], list[Place]]:
     """Return the cores that the threads of running workers use, and the workers that report none.
 
     `places`: host and port of the workers that run.
     """
     used = {}
-    for place, (worker, (first, last, _)) in _running(workers, places).items():
+    for place, (worker, (first, last, _)) in _running(workers, places, SPAN, oldest).items():
         told = [cores for t, cores in worker.cpu.items() if first < t <= last]
         if told:
             used[place] = sum(told) / len(told)
@@ -798,7 +813,10 @@ def processors(
 
 
 def _running(
-    workers: dict[Place, Worker], places: Iterable[Place], span: float = SPAN
+    workers: dict[Place, Worker],
+    places: Iterable[Place],
+    span: float,
+    oldest: Mapping[Place, float] | None,
 ) -> dict[Place, tuple[Worker, tuple[int, int, int]]]:
     """Return the workers that run and reported twice, with the window of their reports."""
     of_port: dict[int, list[Place]] = {}
@@ -811,6 +829,8 @@ def _running(
         named = named or of_port.get(port, [])
         window = worker.window(span)
         if len(named) == 1 and window is not None:
+            if worker.age_at(window[1]) > (oldest or {}).get(named[0], math.inf):
+                continue
             now = found.get(named[0])
             if now is None or now[1][1] < window[1]:
                 found[named[0]] = worker, window

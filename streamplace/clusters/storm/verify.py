@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import SharedVerdict
-from streamplace.clusters.exchange.pages import as_number
 from streamplace.clusters.storm.nimbus import (
-    FREQUENCY,
-    LATE,
     Crossing,
     crossing,
     folder_in,
     name_of,
+    oldest_at_report,
     read_workers,
 )
 from streamplace.present.numbers import listed
@@ -143,10 +141,10 @@ def _crossing(
         up[running.at[executor]] = max(seconds, up.get(running.at[executor], 0))
     if lost := sorted(running.at.keys() - running.up):
         return f"executors [{listed(lost, _SHOWN)}] do not run yet: verify later"
-    # Nimbus tells an uptime of a report ago
-    told = as_number(settings.get(FREQUENCY)) or 60.0
-    oldest = {w: up[node, w[1]] + told + LATE for w, node in node_of.items() if (node, w[1]) in up}
-    return crossing(read_workers(reports, running.id), node_of, oldest=oldest)
+    ages = {w: up[node, w[1]] for w, node in node_of.items() if (node, w[1]) in up}
+    return crossing(
+        read_workers(reports, running.id), node_of, oldest=oldest_at_report(ages, settings)
+    )
 
 
 def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:

@@ -249,6 +249,12 @@ def test_executors_share_what_their_process_computes(
             rows = {100: 9.0, 110: cores, 120: cores}  # the first is of the time before
             write(tmp_path, at, "__system.-1.PORT-workerCpuUsage", rows, "topology")
         assert main(command) == 0
+        # reports of 30 s in one process; the one that runs began 10 s before
+        before, fake.started = fake.settings, dict.fromkeys(fake.at, fake.clock)
+        fake.settings = before | {"executor.metrics.frequency.secs": 5}
+        assert main(command) == 2
+        assert "h1:6700, h2:6700 reported no workerCpuUsage twice" in capsys.readouterr().err
+        fake.settings, fake.started = before, {}
         next(tmp_path.glob("*h2*Usage.csv")).unlink()
         assert main(command) == 2
         assert "h2:6700 reported no workerCpuUsage twice" in capsys.readouterr().err
