@@ -30,6 +30,7 @@ from experiments.studies.lab.storm import (
     StormCluster,
     placed,
 )
+from experiments.studies.lab.storm_plugin import OLDER, STORM
 from optim import Instance, Plan
 from optim.format.tables import Ints
 from streamplace.clusters.flink.exporter import Group, Sheet
@@ -205,12 +206,14 @@ def main(system: str) -> int:
             with FlinkCluster(folder) as jobs, jobs.client() as client:
                 tally = carried_out(FlinkTrial(jobs, client, args.plans, rng), args.plans)
         else:
-            with StormCluster(folder) as topologies:
+            with StormCluster(folder, version=args.storm) as topologies:
                 tally = carried_out(StormTrial(topologies, rng), args.plans)
         return str(tally), (tally.held, tally.held_again) == (tally.plans, tally.kills)
 
     plans, seed = ("--plans", {"type": int, "default": 50}), ("--seed", {"type": int, "default": 0})
-    return run_lab(NAMES[system], __doc__, work, plans, seed)
+    older = f"of Storm; {OLDER} needs a Java before 14"
+    version = ("--storm", {"default": STORM, "metavar": "VERSION", "help": older})
+    return run_lab(NAMES[system], __doc__, work, plans, seed, *[version] * (system == "storm"))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from experiments.studies.lab.runner import (
     tell,
     wait_until,
 )
-from experiments.studies.lab.storm_plugin import JAR, build, fetch
+from experiments.studies.lab.storm_plugin import JAR, STORM, build, fetch
 from optim.errors import InvalidInput
 from streamplace.clusters.storm.nimbus import SCHEDULER, Nimbus
 from streamplace.clusters.storm.submit import load_placement, submit
@@ -71,14 +71,18 @@ class StormCluster(Cluster):
     starts a worker of it (``NoSuchFileException: stormconf.ser``).
 
     `folder`: for configuration, logs and the record of processes. `host`: where ZooKeeper and
-    Nimbus listen. `settings`: keys of Storm's configuration for all daemons.
+    Nimbus listen. `settings`: keys of Storm's configuration for all daemons. `version`: of Storm.
     """
 
     def __init__(
-        self, folder: Path, host: str = HOST, settings: Mapping[str, Any] | None = None
+        self,
+        folder: Path,
+        host: str = HOST,
+        settings: Mapping[str, Any] | None = None,
+        version: str = STORM,
     ) -> None:
         super().__init__(folder)
-        self._host = host
+        self._host, self._version = host, version
         number = len(SUPERVISORS)
         # all at once: ports are free now, and no two daemons get the same
         self._zookeeper, self._nimbus, *ports = free_ports(host, 2 + number + number * SLOTS)
@@ -203,21 +207,25 @@ class StormCluster(Cluster):
         text = (self.folder / name / "log").read_text(errors="replace")
         return [line[:300] for line in text.splitlines() if word in line]
 
+    @property
+    def _home(self) -> Path:
+        return self.folder / f"storm-{self._version}"
+
     def _make_home(self) -> None:
         for file in (self.folder / REPORTS).glob("*.csv"):
             file.unlink()
-        lib = fetch(self.folder / "storm")
+        lib = fetch(self._home, self._version)
         build(lib, self.folder / "lab.jar", SOURCE)
         workers = self.folder / "lib-worker"
         for folder in (workers, *(self.folder / name for name in ("extlib", "log4j2", REPORTS))):
             folder.mkdir(exist_ok=True)
+        # an earlier run may have been of another version
+        for jar in workers.glob("*.jar"):
+            jar.unlink()
         for jar in lib.glob("*.jar"):
             # workers need neither of these
             if not jar.name.startswith(("storm-server", "rocksdb")):
-                target = workers / jar.name
-                # a link of an earlier run may point elsewhere
-                target.unlink(missing_ok=True)
-                target.symlink_to(jar)
+                (workers / jar.name).symlink_to(jar)
         for name, kind, more in (
             ("cluster", "Console", ""),
             ("worker", "File", f' fileName="{_WORKER_LOG}"'),
@@ -233,7 +241,7 @@ class StormCluster(Cluster):
             f"{k}: {json.dumps(v)}\n" for k, v in {**self._settings, **(settings or {})}.items()
         )
         (conf / "storm.yaml").write_text("".join(lines))
-        path = (f"{self.folder}/storm/lib/*", self.folder / "lab.jar", JAR, conf)
+        path = (f"{self._home}/lib/*", self.folder / "lab.jar", JAR, conf)
         flags = (
             f"-Dstorm.home={self.folder}",
             f"-Dstorm.log.dir={self.folder / 'logs'}",
