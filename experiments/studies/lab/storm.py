@@ -247,6 +247,8 @@ class StormCluster(Cluster):
             f"-Dstorm.log.dir={self.folder / 'logs'}",
             f"-Dstorm.jar={self.folder / 'lab.jar'}",
             f"-Dlog4j.configurationFile={self.folder / 'log4j2' / 'cluster.xml'}",
+            # classes of an old log4j, which ZooKeeper 3.4 (Storm 2.1) looks for else
+            "-Dzookeeper.jmx.log4j.disable=true",
         )
         command = ["java", _DAEMON, *_SMALL, *flags, "-cp", ":".join(map(str, path)), *words]
         return command, {**os.environ, "STORM_CONF_DIR": str(conf)}
