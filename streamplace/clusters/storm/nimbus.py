@@ -650,9 +650,13 @@ class Worker:
         begin = min(times[:-1], key=lambda t: abs(t - first))
         return begin, min((t for t in times if t > begin), key=lambda t: abs(t - last))
 
-    def age_at(self, last: int) -> float:
-        """Return the seconds that the worker of its last report had run by then."""
-        return last - self.started[max(self.started)]
+    def counts_for(self, last: int) -> float:
+        """Return the seconds for which the executors of its last report had counted by then.
+
+        A process is there long before its executors, half a minute on a busy machine.
+        """
+        since = self.started[max(self.started)]
+        return last - min((t for rows in self.given for t in rows if t > since), default=last)
 
     def ends(self, first: int, last: int, running: Container[Place]) -> bool:
         """Whether the last report is of a worker that ends: it has closed a connection.
@@ -749,8 +753,8 @@ def crossing(
     `node_of`: the node of each worker that runs, by host and port.
     `span`: seconds before a worker's last report that count; all since the start where that is less
     than `ENOUGH` messages.
-    `oldest`: seconds that a worker may have run at its last report: one that has run for longer ran
-    before the one that runs now.
+    `oldest`: seconds that executors may have counted at a worker's last report: those that counted
+    for longer ran before those that run now.
     """
     reported = {
         place: (worker, window)
@@ -787,12 +791,12 @@ def crossing(
 
 
 def oldest_at_report(up: Mapping[Place, float], settings: Mapping[str, Any]) -> dict[Place, float]:
-    """Return the seconds that workers may have run at their last report: see `crossing`.
+    """Return the seconds that executors may have counted at a worker's last report (`crossing`).
 
-    `up`: seconds that Nimbus says, which are of a report ago. `settings`: of the topology.
+    `up`: seconds for which they run, as Nimbus says, of a report ago. `settings`: of the topology.
     """
     every = as_number(settings.get(FREQUENCY)) or 60.0
-    return {place: seconds + every + _LATE for place, seconds in up.items()}
+    return {place: seconds + every + 2 * _LATE for place, seconds in up.items()}
 
 
 def processors(
@@ -829,7 +833,7 @@ def _running(
         named = named or of_port.get(port, [])
         window = worker.window(span)
         if len(named) == 1 and window is not None:
-            if worker.age_at(window[1]) > (oldest or {}).get(named[0], math.inf):
+            if worker.counts_for(window[1]) > (oldest or {}).get(named[0], math.inf):
                 continue
             now = found.get(named[0])
             if now is None or now[1][1] < window[1]:

@@ -111,12 +111,15 @@ def test_the_last_report_of_a_worker_that_is_stopped(tmp_path: Path, last: int, 
 
 
 def test_reports_of_a_worker_before_the_one_that_runs(tmp_path: Path) -> None:
-    """Nimbus says that it runs for at most 15 s: what was counted for 20 s is another's."""
+    """Nimbus says that it runs for at most 5 s: what was counted for 10 s is another's.
+
+    A process that is there for 10 s more before it counts may be the same.
+    """
     for at in (A, B, C):
         report(tmp_path, at, [100, 110], 100.0, {A: 10.0} if at != A else {})
     workers = read_workers(tmp_path, ID)
-    assert crossing(workers, NODES, oldest={A: 20.0}) == Crossing(10.0, 300.0)
-    assert "10.0.0.1:6700 reported" in str(crossing(workers, NODES, oldest={A: 15.0, B: 30.0}))
+    assert crossing(workers, NODES, oldest={A: 10.0}) == Crossing(10.0, 300.0)
+    assert "10.0.0.1:6700 reported" in str(crossing(workers, NODES, oldest={A: 5.0, B: 15.0}))
 
 
 def test_few_messages_are_no_share(tmp_path: Path) -> None:
@@ -220,7 +223,10 @@ def test_verify_says_the_share_or_why_not(
         assert main(["verify", "storm", url, str(plan), "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["measured_share"], told["share_unknown"]) == (pytest.approx(0.51), None)
-        # reports of 20 s in one process; the one that runs began 5 s ago
+        # reports of 50 s in one process; the one that runs began 5 s ago
+        report(reports, one, [100, 110, 150], 50.0, {two: 20.0, three: 11.0})
+        report(reports, two, [100, 110, 150], 30.0, {one: 20.0, three: 5.0})
+        report(reports, three, [100, 110, 150], 20.0, {})
         fake.settings["executor.metrics.frequency.secs"] = 5
         fake.started = dict.fromkeys(fake.at, fake.clock)
         assert main(["verify", "storm", url, str(plan)]) == 0
@@ -245,11 +251,11 @@ def test_executors_share_what_their_process_computes(
         assert "has no CsvStormReporter" in capsys.readouterr().err
         command += ["--option", f"reports={tmp_path}"]
         for at, cores in ((("h1", 6700), 1.0), (("h2", 6700), 0.08)):
-            report(tmp_path, at, [100, 110, 120], 1.0, {})
-            rows = {100: 9.0, 110: cores, 120: cores}  # the first is of the time before
+            report(tmp_path, at, [100, 110, 140], 1.0, {})
+            rows = {100: 9.0, 110: cores, 140: cores}  # the first is of the time before
             write(tmp_path, at, "__system.-1.PORT-workerCpuUsage", rows, "topology")
         assert main(command) == 0
-        # reports of 30 s in one process; the one that runs began 10 s before
+        # reports of 40 s in one process; the one that runs began 10 s before
         before, fake.started = fake.settings, dict.fromkeys(fake.at, fake.clock)
         fake.settings = before | {"executor.metrics.frequency.secs": 5}
         assert main(command) == 2
