@@ -14,8 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
+from tests.fuzz.brute import Space
 from tests.fuzz.claim import Claim
-from tests.fuzz.generate import Draw, generate
+from tests.fuzz.generate import Draw, entry, generate
 from tests.fuzz.newer import add_max_load
 from tests.fuzz.product import known_fields
 from tests.fuzz.reading import Document, Reading
@@ -119,6 +120,81 @@ def _force(draw: Draw, document: Document) -> None:
         jobs[0]["workers"] = draw.randint(1, 4)
         for operator in document["operators"]:
             operator.setdefault("topology", draw.choice(jobs)["id"])
+
+
+def overfull_instance(seed: int, fields: frozenset[str] = FIELDS) -> Document:
+    """Return a random instance of which every complete plan exceeds a limit.
+
+    Too little is there of a resource, of numbers of tasks or of a task's own; tasks are bound to a
+    node or a link that does not hold them; a least load is above all load; nothing may move.
+    """
+    document = broken_instance(seed, fields)
+    draw, reading = Draw(seed + 5), Reading(document)
+    ways = [_too_little, _too_few_tasks, _too_large, _too_much_wanted, _no_move, _too_narrow]
+    draw.choice(ways)(draw, document, reading)
+    if Space(Reading(document)).loose.any():
+        _too_few_tasks(draw, document, reading)
+    return document
+
+
+def _too_little(draw: Draw, document: Document, reading: Reading) -> None:
+    r = int(np.argmax(reading.load.sum(axis=0)))
+    share = draw.choice([0.5, 0.8, 0.95]) / len(document["nodes"])
+    for node in document["nodes"]:
+        node.setdefault("capacity", {})[reading.resources[r]] = float(reading.totals[r]) * share
+    document.get("limits", {}).pop("max_utilisation", None)
+
+
+def _too_few_tasks(draw: Draw, document: Document, reading: Reading) -> None:
+    left = draw.randint(0, len(reading.task_ids) - 1)
+    for node in document["nodes"]:
+        node["max_tasks"] = draw.randint(0, left)
+        left -= node["max_tasks"]
+
+
+def _too_large(draw: Draw, document: Document, reading: Reading) -> None:
+    """A task that has to be on one node: it exceeds the capacity, or what it can use itself."""
+    t = int(np.argmax(reading.load.max(axis=1)))
+    r, task = int(np.argmax(reading.load[t])), entry(document, reading.task_ids[t])
+    least = {reading.resources[r]: float(reading.load[t, r]) * draw.choice([0.5, 0.9])}
+    if draw.chance(0.5):
+        task["max_load"] = least
+        return
+    task["allowed"] = [task["node"]]
+    node = document["nodes"][int(reading.home[t])]
+    node["capacity"] = {**node.get("capacity", {}), **least}
+    document.get("limits", {}).pop("max_utilisation", None)
+
+
+def _too_much_wanted(draw: Draw, document: Document, reading: Reading) -> None:
+    staying = [node for node in document["nodes"] if not node.get("leaving")]
+    if staying:
+        most = float(reading.totals[0]) * draw.choice([1.1, 2.0]) + 1.0
+        draw.choice(staying)["min_load"] = {reading.resources[0]: most}
+
+
+def _no_move(_draw: Draw, document: Document, _reading: Reading) -> None:
+    for task in document["tasks"]:
+        task.pop("copies", None)
+    document.setdefault("limits", {})["max_migrations"] = 0
+
+
+def _too_narrow(draw: Draw, document: Document, reading: Reading) -> None:
+    """A link out of a node on which a sender has to be, and its receiver may not be."""
+    pairs = {pair: rate for pair, rate in reading.pairs.items() if rate > 0}
+    if not pairs or len(reading.node_ids) < 2:
+        return
+    (u, v), rate = draw.choice(sorted(pairs.items()))
+    here, *others = draw.sample(reading.node_ids, len(reading.node_ids))
+    for task, nodes in ((u, [here]), (v, others)):
+        found = entry(document, reading.task_ids[task])
+        found["allowed"], found["node"] = nodes, nodes[0]
+        found.pop("slot", None)
+        found.pop("copies", None)
+    document.get("limits", {}).pop("max_workers_restarted", None)
+    link = {"id": "narrow", "nodes": [here], "capacity": rate * draw.choice([0.3, 0.9])}
+    document["links"] = [*document.get("links", []), link]
+    document.get("limits", {}).pop("max_utilisation", None)
 
 
 def _sums(reading: Reading) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Exact methods against all placements, until so many proven answers of each are judged.
 
-    python -m tests.fuzz --methods A,B --per-method 1000 [--starts plain|broken|both]
+    python -m tests.fuzz --methods A,B --per-method 1000 [--starts plain|broken|both|overfull]
 
 What is counted stands in a file between runs, so that a run goes on where the last one ended. A
 *judged* answer is a proof, of an optimum or of infeasibility, that was held against every placement
@@ -21,13 +21,17 @@ from typing import Any
 from tests.fuzz.cases import Finding, Question
 from tests.fuzz.claim import Claim
 from tests.fuzz.generate import Draw, generate
-from tests.fuzz.mending import FORCED, SOFT, broken_instance, comparable
+from tests.fuzz.mending import FORCED, SOFT, broken_instance, comparable, overfull_instance
 from tests.fuzz.newer import add_max_load
 from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
 from tests.fuzz.proofs import compared
 from tests.fuzz.reading import Document, Reading
 
-STARTS = {"plain": ("plain",), "broken": ("broken",), "both": ("plain", "broken")}
+STARTS = {
+    "plain": ("plain",), "broken": ("broken",), "both": ("plain", "broken"),
+    "overfull": ("overfull",),
+}  # fmt: skip
+"""Of current placements: random ones, some that break a limit, some where every plan does."""
 _DROPS = re.compile(r"--ignore (\w+) drops")
 _FIGURES = {
     "plan-milp": ("internode_traffic", "load_distance", "nodes_used", "migration_cost",
@@ -50,7 +54,9 @@ def instance_of(seed: int, start: str, method: str, sure: frozenset[str] = froze
 
     Newer fields of `sure` are in it in any case, but where only some tasks have a place.
     """
-    if start == "broken":
+    if start == "overfull":
+        document = overfull_instance(seed, known_fields() | {FORCED})
+    elif start == "broken":
         some = seed % _SOME == 0
         document = broken_instance(seed, known_fields() | {FORCED}, some=some, sure=sure)
     else:
@@ -218,7 +224,7 @@ def asked(
     counts["judged"] += 1
     counts["wrong" if found else judged] += 1
     kept = rules_of(document) - set(drops)
-    counts["broken start"] += start == "broken"
+    counts["broken start"] += start in ("broken", "overfull")
     counts["max_load"] += "max_load" in kept
     counts.update(f"judged with {name}" for name in kept)
 

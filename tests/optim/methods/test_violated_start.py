@@ -23,9 +23,11 @@ from optim.rules import budgets, slot_assignment
 from optim.rules.budget import budget_rule
 from streamplace import InstanceBuilder
 from tests.command import run_command
+from tests.fuzz.brute import Space
 from tests.fuzz.cases import Finding
-from tests.fuzz.mending import EVERY, FIELDS, FORCED, broken_instance
+from tests.fuzz.mending import EVERY, FIELDS, FORCED, broken_instance, overfull_instance
 from tests.fuzz.product import Calls, known_fields
+from tests.fuzz.reading import Reading
 from tests.fuzz.tally import asked
 from tests.fuzz.variants import in_units
 
@@ -318,6 +320,21 @@ def test_the_best_of_all_placements_is_not_optimal_for_nothing() -> None:
 def test_every_broken_instance_can_be_read(some: bool) -> None:
     for seed in range(60):
         Instance.from_dict(broken_instance(seed, known_fields() | {FORCED}, some=some))
+
+
+def test_every_overfull_instance_has_no_plan_that_keeps_all_limits() -> None:
+    for seed in range(60):
+        document = overfull_instance(seed, known_fields() | {FORCED})
+        Instance.from_dict(document)
+        assert not Space(Reading(document)).loose.any()
+
+
+@pytest.mark.seeds(4)
+@pytest.mark.parametrize("seed", range(8))
+def test_all_placements_agree_where_every_plan_exceeds_a_limit(seed: int) -> None:
+    document, counts, calls = overfull_instance(seed, EVERY), Counter[str](), Calls(120)
+    methods = ("balance-milp", "imc-milp", "throughput-milp", "joint-milp")
+    assert [f for name in methods for f in asked(document, seed, name, counts, calls)] == []
 
 
 def test_what_a_thread_has_too_much_is_known_to_stay() -> None:
