@@ -386,18 +386,12 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: An
     ended = result.termination
     if ended is Termination.OPTIMAL and (gap is None or gap > objective.optimal_gap):
         ended = Termination.GAP_REACHED
+    plan = Plan.from_indices(instance, node, slot, result.method, result.versions)
     return replace(
-        result,
-        termination=ended,
-        plan=Plan.from_indices(instance, node, slot, result.method, result.versions),
-        evaluation=found,
-        objective=value,
-        gap=gap,
-        objective_levels=(),
-        moves=moves_of(instance, node),
-        most_of_gain=None,
+        result, termination=ended, plan=plan, evaluation=found, objective=value, gap=gap,
+        objective_levels=(), moves=moves_of(instance, node), most_of_gain=None,
         notes=(*result.notes, note),
-    )
+    )  # fmt: skip
 
 
 def curve_of(asking: Asking, by: str) -> Curve:

@@ -66,14 +66,17 @@ def _print_all(console: Console, methods: list[Method]) -> None:
 
 def _print_one(console: Console, method: Method) -> None:
     console.print(f"{method.name}: {method.summary}", soft_wrap=True)
+    kept, default = kept_lowered(method.honours), method.default_solver
+    lowered = (f"{name} ({when})" if when else name for name, when in kept.items())
+    solvers = (f"{name} (default)" if name == default else name for name in method.solvers)
     rows = [
         ("family", f"{method.family}, {method.kind}"),
         ("objective", ", or ".join(f"{find_objective(n).sense} {n}" for n in method.objectives)),
         ("source", method.source or "–"),
         ("needs", ", ".join(method.needs)),
         ("honours", ", ".join(sorted(method.honours))),
-        ("honours as capacities", _lowered(method)),
-        ("solvers", _solvers(method)),
+        ("honours as capacities", ", ".join(lowered) or "–"),
+        ("solvers", ", ".join(solvers) or "–"),
         ("promises a feasible plan", "yes" if method.promises_feasibility else "no"),
         ("takes a warm start", "yes" if method.takes_warm_start else "no"),
         ("can start without a plan", "yes" if method.cold else "no"),
@@ -91,13 +94,3 @@ def _print_one(console: Console, method: Method) -> None:
         options.add_row(option.name, kind, str(option.default), option.help)
     console.print()
     console.print(options)
-
-
-def _lowered(method: Method) -> str:
-    kept = kept_lowered(method.honours)
-    return ", ".join(f"{name} ({when})" if when else name for name, when in kept.items()) or "–"
-
-
-def _solvers(method: Method) -> str:
-    default, names = method.default_solver, method.solvers
-    return ", ".join(f"{name} (default)" if name == default else name for name in names) or "–"

@@ -92,9 +92,9 @@ def _print(instance: Instance, found: list[Scaling], output: str | None) -> None
         [name, str(count), *(str(one.parallelism.get(name, "")) for one in found)]
         for name, count in now.items()
     ]
-    for k, level in enumerate(_level_names(found)):
+    for k, level in enumerate(next((one.levels for one in found if one.levels), ())):
         told = [_level(one.levels[k]) if one.levels else "" for one in found]
-        rows.append([level, "", *told])
+        rows.append([level.name, "", *told])
     rates = [
         "" if one.evaluation is None or one.evaluation.sustainable_rate is None
         else number(one.evaluation.sustainable_rate)
@@ -116,10 +116,6 @@ def _print(instance: Instance, found: list[Scaling], output: str | None) -> None
             are = "is" if count == 1 else "are"
             more = f"{plural(count, 'node')} like {', '.join(like)} {are} added"
             console.print(f"{number(one.rate)} × current input: {more}", soft_wrap=True)
-
-
-def _level_names(found: list[Scaling]) -> list[str]:
-    return next(([level.name for level in one.levels] for one in found if one.levels), [])
 
 
 def _level(level: ScaleLevel) -> str:

@@ -68,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
     if args.system == "kafka":
         return _verify_kafka(args)
     if args.system == "storm":
-        _need("URL", args.url, "nimbus://HOST:PORT")
+        _need(args.url, "nimbus://HOST:PORT")
         return _verify_storm(args)
-    _need("URL", args.url, "the job manager's REST address")
+    _need(args.url, "the job manager's REST address")
     instance = None if args.instance is None else load_instance(args.instance)
     plan = read_plan(args.plan, instance)
     client = WebClient(args.url.rstrip("/"), args.timeout)
@@ -115,7 +115,7 @@ def _verify_kafka(args: argparse.Namespace) -> int:
 
     wanted = kafka.wanted_of(args.plan)
     if args.url is None:
-        _need("URL", args.describe, "HOST:PORT, or --describe FILE of kafka-topics.sh")
+        _need(args.describe, "HOST:PORT, or --describe FILE of kafka-topics.sh")
         running = kafka.described(args.describe)
         verdict = kafka.verdict_of(wanted, kafka.compare(wanted, running))
     else:
@@ -126,6 +126,6 @@ def _verify_kafka(args: argparse.Namespace) -> int:
     return tell_verdict(args, verdict)
 
 
-def _need(path: str, value: str | None, remedy: str) -> None:
+def _need(value: str | None, remedy: str) -> None:
     if value is None:
-        raise InvalidInput(Problem(path, None, "is missing", remedy))
+        raise InvalidInput(Problem("URL", None, "is missing", remedy))

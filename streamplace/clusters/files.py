@@ -43,13 +43,6 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def write_partition(
-    instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
-) -> dict[str, str]:
-    """As `Exporter.write`: one line a task, in the instance's order, the index of its node."""
-    return {"": "".join(f"{node}\n" for node in places.node.tolist())}
-
-
 def read_partition(text: str, instance: Instance) -> Places:
     """As `Exporter.read_back`, of a partition file."""
     words = text.split()
@@ -69,7 +62,7 @@ PARTITION = Exporter(
     name="metis",
     summary="a METIS partition file: line i is the number of task i's node",
     options=(),
-    write=write_partition,
+    write=lambda _, places, *__: {"": "".join(f"{node}\n" for node in places.node.tolist())},
     read_back=read_partition,
 )
 
@@ -337,24 +330,22 @@ def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str
     return {"": text.getvalue()}
 
 
-def _name(names: Sequence[str], index: int) -> str:
-    return names[index] if index >= 0 else ""
-
-
 def write_table(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
     """As `Exporter.write`: one row a task in the instance's order."""
-    tasks, nodes = instance.tasks, instance.nodes.ids
+    # -1 is none: the last of the names
+    tasks = instance.tasks
+    nodes, operators = ((*ids, "") for ids in (instance.nodes.ids, instance.operators.ids))
     slots = np.full(len(tasks.ids), -1) if places.slot is None else places.slot
     columns = (x.tolist() for x in (tasks.operator, places.node, slots, tasks.node))
     rows = [
         (
             name,
-            _name(instance.operators.ids, operator),
+            operators[operator],
             nodes[then],
             slot if slot >= 0 else "",
-            _name(nodes, now),
+            nodes[now],
             "" if now < 0 else "yes" if now != then else "no",
         )
         for name, operator, then, slot, now in zip(tasks.ids, *columns, strict=True)
@@ -376,9 +367,9 @@ def write_moves(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
     """As `Exporter.write`: moves in the instance's order; ``from`` is empty where it is unknown."""
-    nodes, tasks = instance.nodes.ids, instance.tasks
+    nodes, tasks = (*instance.nodes.ids, ""), instance.tasks
     rows = [
-        (tasks.ids[t], _name(nodes, tasks.node[t]), nodes[places.node[t]], f"{cost:.10g}")
+        (tasks.ids[t], nodes[tasks.node[t]], nodes[places.node[t]], f"{cost:.10g}")
         for t, cost in enumerate(tasks.migration_cost.tolist())
         if places.node[t] != tasks.node[t]
     ]

@@ -265,7 +265,9 @@ class Loop:
             self._file.save(decision.state if told and not yours else otherwise)
             return Told(now, instance, decision, yours or "stays")
         # journal first: a kill from here on leaves a change that `recover` finds
-        before = Plan.from_indices(instance, instance.tasks.node) if _is_placed(instance) else None
+        before = None
+        if (instance.tasks.node >= 0).all():
+            before = Plan.from_indices(instance, instance.tasks.node)
         change = Begun(now, self.text, plan, before, decision.state)
         self._journal.begin(change)
         try:
@@ -342,10 +344,6 @@ def _for_the_operator(decision: Decision) -> str:
         told = ", ".join(f"{name} to {n}" for name, n in decision.parallelism.items())
         parts.append(f"set the parallelism of {told}")
     return f"yours to do: {', and '.join(parts)}" if parts else ""
-
-
-def _is_placed(instance: Instance) -> bool:
-    return bool((instance.tasks.node >= 0).all())
 
 
 def _fits(instance: Instance, plan: Plan) -> bool:

@@ -25,6 +25,8 @@ from streamplace.policies.parallelism import NoScaling, ScalingDecision, Scaling
 from streamplace.policies.policy import Added, Decision, Policy, remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from optim.format.instance import Instance
     from optim.format.tables import Bools
     from streamplace.policies.parallelism import ScalingRule
@@ -85,7 +87,7 @@ class Algorithm1(Policy):
             mark = tuple(names[n] for n in scaling.mark)
             recall = tuple(names[n] for n in scaling.recall)
             add = self._added(state, scaling.add, names)
-            there = _scaled(there, scaling, add)
+            there = _grown(_flagged(there, mark, recall), add)
             planned = self.planner.plan(there, memory, seed, now)
             marked = sorted({*lists["marked"], *mark} - {*recall})
             recalled = sorted({*lists["recalled"], *recall} - {*mark})
@@ -95,19 +97,11 @@ class Algorithm1(Policy):
         fresh = tuple(name for name in release if name not in lists["released"])
         state |= {"planner": _after(planned, memory, carried_out=True)}
         state["released"] = otherwise["released"] = sorted(release)
+        changed = there if there is not instance else None
         return Decision(
-            state,
-            _reason(planned, add, mark, recall, fresh),
-            planned.plan,
-            there if there is not instance else None,
-            add,
-            mark,
-            recall,
-            fresh,
-            objective=planned.aim,
-            planned=planned,
-            otherwise=otherwise,
-        )
+            state, _reason(planned, add, mark, recall, fresh), planned.plan, changed, add, mark,
+            recall, fresh, objective=planned.aim, planned=planned, otherwise=otherwise,
+        )  # fmt: skip
 
     def _scaling(
         self, instance: Instance, planned: Planned, state: State, looks: int
@@ -124,19 +118,15 @@ class Algorithm1(Policy):
             recorded = replace(instance, tasks=replace(instance.tasks, load=load))
         loads = node_loads(recorded, target, self.costs)
         changed = remembered(state, "changed", -_NEVER, whole=True)
-        template = _template(instance, state["template"])
+        template, capacity = _template(instance, state["template"]), instance.nodes.capacity[:, 0]
         return self.rule(
             ScalingView(
-                period=looks,
-                since_change=looks - changed,
-                load=loads,
-                capacity=instance.nodes.capacity[:, 0],
-                leaving=instance.nodes.leaving,
-                may_leave=may_leave(instance),
+                period=looks, since_change=looks - changed, load=loads, capacity=capacity,
+                leaving=instance.nodes.leaving, may_leave=may_leave(instance),
                 load_distance=distance_of_loads(recorded, loads) or 0.0,
-                template_capacity=float(instance.nodes.capacity[template, 0]),
+                template_capacity=float(capacity[template]),
             )
-        )
+        )  # fmt: skip
 
     def _added(self, state: State, count: int, names: tuple[str, ...]) -> tuple[Added, ...]:
         """Return nodes to add; names are never used twice."""
@@ -165,7 +155,7 @@ def _names(state: State, name: str, instance: Instance) -> list[str]:
     return [entry for entry in value if entry in instance.nodes.ids]
 
 
-def _flagged(instance: Instance, marked: list[str], recalled: list[str]) -> Instance:
+def _flagged(instance: Instance, marked: Iterable[str], recalled: Iterable[str]) -> Instance:
     """Return the instance with nodes leaving that are marked, and staying that were recalled."""
     nodes, flags = instance.nodes, instance.nodes.leaving.copy()
     for names, leaving in ((marked, True), (recalled, False)):
@@ -188,11 +178,7 @@ def _released(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
     return left, tuple(instance.nodes.ids[n] for n in np.flatnonzero(empty).tolist())
 
 
-def _scaled(instance: Instance, scaling: ScalingDecision, add: tuple[Added, ...]) -> Instance:
-    flags = instance.nodes.leaving.copy()
-    flags[list(scaling.recall)] = False
-    flags[list(scaling.mark)] = True
-    instance = replace(instance, nodes=replace(instance.nodes, leaving=flags))
+def _grown(instance: Instance, add: tuple[Added, ...]) -> Instance:
     if not add:
         return instance
     like, table = instance.nodes.ids.index(add[0].like), instance.tasks
@@ -238,12 +224,6 @@ def _reason(
     recall: tuple[str, ...],
     release: tuple[str, ...],
 ) -> str:
-    parts = [
-        f"{what} {', '.join(names)}"
-        for what, names in (
-            ("add", [one.id for one in add]), ("mark", mark), ("recall", recall),
-            ("release", release),
-        )
-        if names
-    ]  # fmt: skip
+    names = {"add": [one.id for one in add], "mark": mark, "recall": recall, "release": release}
+    parts = [f"{what} {', '.join(some)}" for what, some in names.items() if some]
     return "; ".join([*parts, planned.note or planned.termination])

@@ -182,14 +182,8 @@ _BETWEEN = (
 def _scaling(given: Mapping[str, Any], seed: int, time_limit: float | None) -> Policy:
     if not given["least"] <= given["headroom"] <= given["most"]:
         reason = "is not between least and most"
-        raise InvalidInput(
-            Problem(
-                "--policy scale:headroom",
-                given["headroom"],
-                reason,
-                "give one between them: otherwise every look changes something",
-            )
-        )
+        remedy = "give one between them: otherwise every look changes something"
+        raise InvalidInput(Problem("--policy scale:headroom", given["headroom"], reason, remedy))
     return ScalePolicy(given["headroom"], seed, time_limit, given["least"], given["most"])
 
 

@@ -45,82 +45,48 @@ class Added:
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """What a planner wants deployed.
+    """What a planner wants deployed."""
 
-    Attributes
-    ----------
-    deployment
-        ``None`` when there is no plan; what runs then goes on.
-    termination, feasible
-        As in the result of a method; ``None`` where split key groups leave no placement to judge.
-    note
-        Why there is no plan, or what was ignored.
-    objective, bound
-        What the method's objective comes to on what it planned with, and a proven bound on it;
-        ``None`` where unknown.
-    plan
-        The method's own, where it made one: with slots, if it decides them.
-    aim
-        Name of the objective.
-    memory, otherwise
-        What the planner remembers where this is carried out, and where it is not; ``None``: what it
-        was given.
-    """
-
-    deployment: Deployment | None
+    deployment: Deployment | None  # ``None`` when there is no plan; what runs then goes on.
+    #: As in the result of a method; ``None`` where split key groups leave no placement to judge.
     termination: str
     feasible: bool | None
-    note: str = ""
+    note: str = ""  # Why there is no plan, or what was ignored.
+    #: What the method's objective comes to on what it planned with, and a proven bound on it;
+    #: ``None`` where unknown.
     objective: float | None = None
     bound: float | None = None
-    plan: Plan | None = None
-    aim: str | None = None
+    plan: Plan | None = None  # The method's own, where it made one: with slots, if it decides them.
+    aim: str | None = None  # Name of the objective.
+    #: What the planner remembers where this is carried out, and where it is not; ``None``: what it
+    #: was given.
     memory: Mapping[str, Any] = field(default_factory=dict)
     otherwise: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What is to change now, and why; nothing, where only `state` and `reason` are given.
+    """What is to change now, and why; nothing, where only `state` and `reason` are given."""
 
-    Attributes
-    ----------
-    state
-        What the policy is to be given the next time.
-    reason
-        In words.
-    plan
-        Where everything goes, all tasks of `instance`; ``None``: what runs goes on.
-    instance
-        What the plan is for: the instance that was decided on, with its changes of nodes and of
-        parallelism; ``None`` for the very instance, and for a plan that states the parallelism,
-        which makes an instance of its own.
-    add
-        Nodes to add.
-    mark, recall, release
-        Names of nodes to empty, to go on using, and to turn off, as they are empty.
-    parallelism
-        Operator to its new number of tasks; operators that keep theirs may be left out.
-    objective
-        Name of the figure that was optimised; ``None`` where none was.
-    planned
-        What the planner said of it, where one planned.
-    otherwise
-        What the policy is to be given in place of `state` where the change is not carried out;
-        ``None``: the state of before.
-    """
-
-    state: State
-    reason: str = ""
+    state: State  # What the policy is to be given the next time.
+    reason: str = ""  # In words.
+    #: Where everything goes, all tasks of `instance`; ``None``: what runs goes on.
     plan: Plan | None = None
+    #: What the plan is for: the instance that was decided on, with its changes of nodes and of
+    #: parallelism; ``None`` for the very instance, and for a plan that states the parallelism,
+    #: which makes an instance of its own.
     instance: Instance | None = None
-    add: tuple[Added, ...] = ()
+    add: tuple[Added, ...] = ()  # Nodes to add.
+    #: Names of nodes to empty, to go on using, and to turn off, as they are empty.
     mark: tuple[str, ...] = ()
     recall: tuple[str, ...] = ()
     release: tuple[str, ...] = ()
+    #: Operator to its new number of tasks; operators that keep theirs may be left out.
     parallelism: Mapping[str, int] = field(default_factory=dict)
-    objective: str | None = None
-    planned: Planned | None = None
+    objective: str | None = None  # Name of the figure that was optimised; ``None`` where none was.
+    planned: Planned | None = None  # What the planner said of it, where one planned.
+    #: What the policy is to be given in place of `state` where the change is not carried out;
+    #: ``None``: the state of before.
     otherwise: State | None = None
 
     @property
@@ -260,10 +226,8 @@ class Policy(Registered):
     def check(self, instance: Instance) -> None:
         """Refuse an instance that the policy cannot decide on, before anything starts.
 
-        Raises
-        ------
-        UnsuitableMethod, InvalidInput
-            It lacks what the policy, or a method that plans, cannot do without.
+        Raises `UnsuitableMethod, InvalidInput`: it lacks what the policy, or a method that plans,
+            cannot do without.
         """
         return
 
@@ -275,19 +239,11 @@ class Policy(Registered):
     def decide(self, state: State, instance: Instance, now: float) -> Decision:
         """Decide.
 
-        Parameters
-        ----------
-        state
-            What the last decision left; ``{}`` at first. It is not to be changed.
-        instance
-            What runs, with its measured loads: the current placement is `instance.tasks.node`.
-        now
-            Seconds, from any beginning.
-
-        Raises
-        ------
-        InvalidInput
-            The state is none of this policy, by path.
+        `state`: what the last decision left; ``{}`` at first. It is not to be changed.
+        `instance`: what runs, with its measured loads: the current placement is
+            `instance.tasks.node`.
+        `now`: seconds, from any beginning.
+        Raises `InvalidInput`: the state is none of this policy, by path.
         """
 
 
@@ -324,10 +280,7 @@ def remembered(
 def decide(policy: Policy, state: State, instance: Instance, now: float) -> Decision:
     """Ask a policy, and check what it says: whoever wrote it, nothing else is carried out.
 
-    Raises
-    ------
-    InvalidInput
-        It fails, or decides what cannot be: by name, with the reason.
+    Raises `InvalidInput`: it fails, or decides what cannot be: by name, with the reason.
     """
     try:
         decision = policy.decide(copy.deepcopy(state), instance, now)

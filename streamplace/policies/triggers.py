@@ -108,7 +108,10 @@ class RateTrigger(Trigger):
         def judge(fresh: Deployment) -> tuple[bool, str]:
             then = _sustained(instance, fresh.placement)
             worth = then >= carried * (1.0 + self.gain / 100.0) and then > carried
-            taken = worth and _is_no_worse(instance, running, fresh.placement)
+            # limits beside those that the rate measures are violated no more than now
+            binding, pair = SUSTAINABLE_RATE.binding(instance), (running, fresh.placement)
+            broken = [evaluate_indices(binding, node).violations for node in pair]
+            taken = worth and not worsened(*broken)
             what = ", the plan" if taken else "; the new plan carries"
             return taken, f"{short}{what} {then:.4g}"
 
@@ -128,13 +131,6 @@ def _sustained(instance: Instance, node: Ints) -> float:
         return 0.0
     rate = evaluate_indices(instance, node).sustainable_rate
     return np.inf if rate is None else rate
-
-
-def _is_no_worse(instance: Instance, old: Ints, new: Ints) -> bool:
-    """Whether a placement breaks no limit, beside those that the rate measures, more than now."""
-    binding = SUSTAINABLE_RATE.binding(instance)
-    now, then = (evaluate_indices(binding, each).violations for each in (old, new))
-    return not worsened(now, then)
 
 
 CHANGE_TRIGGER = triggering(

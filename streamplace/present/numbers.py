@@ -93,14 +93,9 @@ def is_bytes(unit: str | None) -> TypeGuard[str]:
 def quantity(value: float | None, unit: str = "", digits: int = 4) -> str:
     """Write a number with its unit, never a row of digits: bytes get the prefix that suits them.
 
-    Parameters
-    ----------
-    value
-        The number; ``–`` for unknown.
-    unit
-        As an instance states it; bytes may have a prefix (``kB``, ``MB/s``).
-    digits
-        Significant ones, about.
+    `value`: the number; ``–`` for unknown.
+    `unit`: as an instance states it; bytes may have a prefix (``kB``, ``MB/s``).
+    `digits`: significant ones, about.
 
     >>> quantity(123456789012.0, "bytes"), quantity(250000.0, "MB/s"), quantity(1250.8, "MB/s")
     ('123.5 GB', '250 GB/s', '1,251 MB/s')

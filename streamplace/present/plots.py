@@ -144,7 +144,14 @@ def legend(figure: Figure, axes: Axes, title: str = "") -> None:
 
 def tidy(figure: Figure) -> None:
     """Put legends that stand within axes beside them, once, and turn tick labels that touch."""
-    _legends_outside(figure)
+    named: dict[str, Any] = {}
+    for axes in figure.axes:
+        if (inside := axes.get_legend()) is not None:
+            handles, labels = axes.get_legend_handles_labels()
+            named = dict(zip(labels, handles, strict=True)) | named
+            inside.remove()
+    if named and not figure.legends:
+        figure.legend(list(named.values()), list(named), loc="outside right upper")
     figure.draw_without_rendering()
     for axes in figure.axes:
         boxes = [t.get_window_extent() for t in axes.get_xticklabels() if t.get_text()]
@@ -155,17 +162,6 @@ def tidy(figure: Figure) -> None:
             axes.set_xticks(axes.get_xticks(), names)
             axes.set_xlim(limits)
             axes.tick_params(axis="x", rotation=90)
-
-
-def _legends_outside(figure: Figure) -> None:
-    named: dict[str, Any] = {}
-    for axes in figure.axes:
-        if (inside := axes.get_legend()) is not None:
-            handles, labels = axes.get_legend_handles_labels()
-            named = dict(zip(labels, handles, strict=True)) | named
-            inside.remove()
-    if named and not figure.legends:
-        figure.legend(list(named.values()), list(named), loc="outside right upper")
 
 
 def to_svg(figure: Figure, title: str = "") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -231,10 +232,8 @@ def _csv_texts(values: Any) -> list[str]:
         # few names stand in many rows
         known: dict[str, str] = {}
         return [
-            known.get(value) or known.setdefault(value, _csv_text(value))
-            if isinstance(value, str)
-            else _csv_text(value)
-            for value in values
+            (known.get(x) or known.setdefault(x, _csv_text(x))) if type(x) is str else _csv_text(x)
+            for x in values
         ]
     import numpy as np
 
@@ -271,12 +270,8 @@ def markdown(
 ) -> str:
     r"""Return texts as a table of GitHub's Markdown; what is Markdown in them stays so.
 
-    Parameters
-    ----------
-    heads, rows
-        Headings, and a text a cell; ``None`` is empty.
-    right
-        Headings of columns that are aligned to the right; all but the first if not given.
+    `heads`, `rows`: headings, and a text a cell; ``None`` is empty.
+    `right`: headings of columns that are aligned to the right; all but the first if not given.
 
     >>> print(markdown(["task", "load"], [["a|b", 12], ["c", None]]), end="")
     | task | load |
@@ -442,16 +437,10 @@ def grid(table: Table, *, units: bool = True) -> Grid:
 
 def _heading(column: Column, *, units: bool = True) -> list[str]:
     """Return a heading in short lines."""
-    label = printable(column.label)
-    if units and column.kind in ("share", "gap"):
-        label += " %"
-    lines: list[str] = []
-    for word in label.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= 9:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines or [""]
+    words = printable(column.label).split()
+    words += ["%"] if units and column.kind in ("share", "gap") else []
+    told = " ".join(words)
+    return textwrap.wrap(told, 9, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _text(cell: Cell, column: Column) -> Text:

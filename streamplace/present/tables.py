@@ -450,8 +450,8 @@ def _by_operator(plan: Plan) -> Mapping[str, Counter[tuple[str, int]]]:
 
 
 def _task_table(instance: Instance, plan: Plan) -> Table:
-    rate = instance.units.get("rate", "tuples/s")
-    heading = rate if len(rate) <= 24 else "rate"
+    unit = instance.units.get("rate", "tuples/s")
+    heading = unit if len(unit) <= 24 else "rate"
     table = plain_table(
         ["task", "model", heading, "threads", "slots", "threads by slot"],
         right=[heading, "threads", "slots"],
@@ -461,14 +461,10 @@ def _task_table(instance: Instance, plan: Plan) -> Table:
         places = counts.get(operator, Counter())
         sizes = Counter(places.values())
         spread = ", ".join(f"{n} × {k}" for k, n in sorted(sizes.items(), reverse=True)[:4])
-        table.add_row(
-            name(operator),
-            name(instance.operators.model[o] or "–"),
-            number(float(instance.operators.tuple_rate[o])),
-            f"{(plan.threads or {}).get(operator, 0):,}",
-            f"{len(places):,}",
-            spread + (", …" if len(sizes) > 4 else ""),
-        )
+        spread += ", …" if len(sizes) > 4 else ""
+        rate, threads = instance.operators.tuple_rate[o], (plan.threads or {}).get(operator, 0)
+        told = (number(float(rate)), f"{threads:,}", f"{len(places):,}", spread)
+        table.add_row(name(operator), name(instance.operators.model[o] or "–"), *told)
     return table
 
 
@@ -478,14 +474,9 @@ def _machine_table(plan: Plan, evaluation: Evaluation) -> Table:
     for node in plan.nodes[:SHOWN_NODES]:
         use = shares.get(node.id, {})
         where = f"{node.vm_type} in {node.rack}" if node.rack else node.vm_type
-        table.add_row(
-            name(node.id),
-            name(where),
-            f"{node.slots}",
-            _bar_cell(use.get("cpu", 0.0)),
-            _bar_cell(use.get("memory", 0.0)),
-            f"{threads.get(node.id, 0):,}",
-        )
+        bars = (_bar_cell(use.get(resource, 0.0)) for resource in ("cpu", "memory"))
+        held = f"{threads.get(node.id, 0):,}"
+        table.add_row(name(node.id), name(where), f"{node.slots}", *bars, held)
     return table
 
 

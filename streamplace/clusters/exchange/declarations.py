@@ -36,27 +36,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Importer:
-    """A way from a foreign format to an instance.
+    """A way from a foreign format to an instance."""
 
-    Attributes
-    ----------
-    name, summary, sources
-        Its name, one line, and what it reads.
-    options
-        Typed, with defaults.
-    read
-        Makes the document of an instance; raises `InvalidInput` where a document or field that is
-        needed is missing, or not what it should be, by path or line.
-    follow
-        Moves tasks of that document (id of the task to id of the node) with all that hangs on where
-        they are; ``None`` where that is the node alone.
-    """
-
+    #: Its name, one line, and what it reads.
     name: str
     summary: str
     sources: str
-    options: tuple[Option, ...]
+    options: tuple[Option, ...]  # Typed, with defaults.
+    #: Makes the document of an instance; raises `InvalidInput` where a document or field that is
+    #: needed is missing, or not what it should be, by path or line.
     read: Callable[[Request, Ledger], dict[str, Any]]
+    #: Moves tasks of that document (id of the task to id of the node) with all that hangs on where
+    #: they are; ``None`` where that is the node alone.
     follow: (
         Callable[[dict[str, Any], Mapping[str, str], Mapping[str, Any], Ledger], None] | None
     ) = None
@@ -73,38 +64,25 @@ class Importer:
 
 @dataclass(frozen=True)
 class Exporter:
-    """A way from a plan to a foreign format.
+    """A way from a plan to a foreign format."""
 
-    Attributes
-    ----------
-    name, summary
-        Its name and one line.
-    options
-        Typed, with defaults.
-    write
-        Gives the texts to write: the ending after the chosen file's stem to its content; the
-        empty ending is the file itself. Raises `InvalidInput` where the format or the system
-        cannot take the plan.
-    needs_plan
-        Whether there is anything to write without a plan.
-    read_back
-        Reads where tasks are out of a file that `write` made; raises `InvalidInput` where it is
-        none, or is of other tasks and nodes. ``None`` where nothing in the file says it.
-    rescale
-        Gives the texts that bring operators to the numbers of tasks of a plan that chooses them, by
-        operator id; ``None`` where the format says nothing of them.
-    next_step
-        How the files are put to use, with ``{0}``, ``{1}``, … for their names; empty for nothing
-        to say.
-    """
-
+    #: Its name and one line.
     name: str
     summary: str
-    options: tuple[Option, ...]
+    options: tuple[Option, ...]  # Typed, with defaults.
+    #: Gives the texts to write: the ending after the chosen file's stem to its content; the empty
+    #: ending is the file itself. Raises `InvalidInput` where the format or the system cannot take
+    #: the plan.
     write: Callable[[Instance, Places, Mapping[str, Any], Ledger], dict[str, str]]
-    needs_plan: bool = True
+    needs_plan: bool = True  # Whether there is anything to write without a plan.
+    #: Reads where tasks are out of a file that `write` made; raises `InvalidInput` where it is
+    #: none, or is of other tasks and nodes. ``None`` where nothing in the file says it.
     read_back: Callable[[str, Instance], Places] | None = None
+    #: How the files are put to use, with ``{0}``, ``{1}``, … for their names; empty for nothing to
+    #: say.
     next_step: str = ""
+    #: Gives the texts that bring operators to the numbers of tasks of a plan that chooses them, by
+    #: operator id; ``None`` where the format says nothing of them.
     rescale: Callable[[Instance, Mapping[str, int], Ledger], dict[str, str]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,17 +107,11 @@ EXPORTERS: Plugins[Exporter] = Plugins(
 class Ledger:
     """Collects notes, ignored fields and problems while sources are read.
 
-    Attributes
-    ----------
-    readings
-        What was inferred and not read; stands in the instance's ``origin`` too.
-    warnings
-        What the user should look at.
-    ignored
-        Unknown field name to the number of times it was met.
-    next_step
-        How what was exported is put to use, where that is not as the exporter declares it, or is
-        reported though there are warnings.
+    `readings`: what was inferred and not read; stands in the instance's ``origin`` too.
+    `warnings`: what the user should look at.
+    `ignored`: unknown field name to the number of times it was met.
+    `next_step`: how what was exported is put to use, where that is not as the exporter declares it,
+        or is reported though there are warnings.
     """
 
     def __init__(self) -> None:

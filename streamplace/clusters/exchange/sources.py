@@ -406,27 +406,14 @@ def import_instance(
 ) -> Imported:
     """Make an instance.
 
-    Parameters
-    ----------
-    format_name, options
-        One of `IMPORTERS`, and its options as texts.
-    sources
-        Files, folders or an address, as the format takes them.
-    placement
-        A file that says where tasks are, in place of what the sources say.
-    name
-        Of the instance, in place of one made from the source.
-    limits
-        What a plan must keep, as texts, such as ``max_migrations`` and ``10``.
-    timeout
-        Seconds that an answer over the net may take.
-    ledger
-        Takes what is noticed, so that it is known where the import fails, too.
-
-    Raises
-    ------
-    InvalidInput
-        Anything that cannot be taken, by path.
+    `format_name`, `options`: one of `IMPORTERS`, and its options as texts.
+    `sources`: files, folders or an address, as the format takes them.
+    `placement`: a file that says where tasks are, in place of what the sources say.
+    `name`: of the instance, in place of one made from the source.
+    `limits`: what a plan must keep, as texts, such as ``max_migrations`` and ``10``.
+    `timeout`: seconds that an answer over the net may take.
+    `ledger`: takes what is noticed, so that it is known where the import fails, too.
+    Raises `InvalidInput`: anything that cannot be taken, by path.
     """
     importer = IMPORTERS.get(format_name)
     typed = read_options(importer.name, importer.options, options)
@@ -548,19 +535,10 @@ def export_plan(
 ) -> Exported:
     """Make a foreign system's files of a plan.
 
-    Parameters
-    ----------
-    format_name, options
-        One of `EXPORTERS`, and its options as texts.
-    plan
-        For this instance; ``None`` only where the format needs none.
-    ledger
-        Takes what is noticed, so that it is known where the export fails, too.
-
-    Raises
-    ------
-    InvalidInput
-        The plan does not fit the instance or the format, by name.
+    `format_name`, `options`: one of `EXPORTERS`, and its options as texts.
+    `plan`: for this instance; ``None`` only where the format needs none.
+    `ledger`: takes what is noticed, so that it is known where the export fails, too.
+    Raises `InvalidInput`: the plan does not fit the instance or the format, by name.
     """
     exporter = EXPORTERS.get(format_name)
     typed = read_options(exporter.name, exporter.options, options)

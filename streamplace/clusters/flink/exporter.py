@@ -244,9 +244,14 @@ def write(
         "counts of subtasks by task manager are preserved; which index goes where is Flink's"
     )
     _warn_of_unequal(instance, ledger)
+    blocks = []
+    for manager in sheet.task_managers:
+        settings = sheet.configuration(manager).items()
+        lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings]
+        blocks.append(f"# task manager {' '.join(manager.split())}\n" + "".join(lines))
     return {
         "": json.dumps(sheet.to_dict(), ensure_ascii=False, indent=1) + "\n",
-        ".taskmanagers.yaml": "---\n".join(_block(sheet, name) for name in sheet.task_managers),
+        ".taskmanagers.yaml": "---\n".join(blocks),
         ".md": _how_to(sheet),
     }
 
@@ -264,12 +269,6 @@ def _warn_of_unequal(instance: Instance, ledger: Ledger) -> None:
             f"tasks of {listed(names, _NAMED)} have unequal loads: the plan's figures "
             "hold if each runs where it is planned, and Flink knows only how many run where"
         )
-
-
-def _block(sheet: Sheet, manager: str) -> str:
-    settings = sheet.configuration(manager).items()
-    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings]
-    return f"# task manager {' '.join(manager.split())}\n" + "".join(lines)
 
 
 def _how_to(sheet: Sheet) -> str:

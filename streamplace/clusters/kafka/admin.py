@@ -155,13 +155,10 @@ class KafkaAdmin:
         with self._asking():
             told = self._client.describe_cluster()["brokers"]
             return {
-                one["broker_id"]: Broker(
-                    one["broker_id"],
-                    one.get("rack"),
-                    not one.get("is_fenced"),
-                    host=one.get("host") or "",
+                b["broker_id"]: Broker(
+                    b["broker_id"], b.get("rack"), not b.get("is_fenced"), host=b.get("host") or ""
                 )
-                for one in sorted(told, key=lambda one: one["broker_id"])
+                for b in sorted(told, key=lambda b: b["broker_id"])
             }
 
     def partitions(self, ledger: Ledger | None = None) -> dict[Key, Partition]:

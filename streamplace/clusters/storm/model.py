@@ -525,11 +525,6 @@ class Edge:
         weights: dict[str, Any] = {} if even else {"sender_weights": self.near.tolist()}
         return {"pattern": "local_first", **weights}
 
-    def add_near(self, rate: float, senders: Floats) -> None:
-        """Note what each sender sends of a subscription that goes to who is near."""
-        part: Floats = np.asarray(rate * senders, dtype=np.float64)
-        self.near = part if self.near is None else self.near + part
-
     def add(self, rate: float, senders: Floats, receivers: Floats) -> None:
         """Add a subscription's rate, spread over senders' and receivers' shares."""
         part = rate * np.outer(senders, receivers)
@@ -561,7 +556,8 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
         receivers = _receiver_shares(target, (sender, stream), grouping)
         follows = _follows(topology, grouping, ledger)
         if follows and len(senders):
-            edge.add_near(rate, senders)
+            part: Floats = np.asarray(rate * senders, dtype=np.float64)
+            edge.near = part if edge.near is None else edge.near + part
         else:
             edge.others += rate
         # all subscriptions of an edge share one (a, b) matrix, which is counted once

@@ -449,17 +449,14 @@ def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Top
         if executor.name in seen:
             ledger.problem(f"{path}.executorStats[{i}].id", executor.name, "stands twice")
         seen.add(executor.name)
-    part.executors = sorted(page.executorStats, key=lambda one: _first_task(one.name))
+    # in order of their first tasks: [FIRST-LAST]
+    first = {name: int(m[1]) if (m := re.match(r"\[(\d{1,12})-", name)) else 0 for name in seen}
+    part.executors = sorted(page.executorStats, key=lambda one: (first[one.name], one.name))
     for source in page.inputStats:
         key = (source.component, source.stream or "default")
         # what is not known is not 0: then the sender's count is taken
         if source.executed is not None:
             part.inputs[key] = part.inputs.get(key, 0.0) + source.executed
-
-
-def _first_task(name: str) -> tuple[int, str]:
-    found = re.match(r"\[(\d{1,12})-", name)
-    return (int(found[1]) if found else 0, name)
 
 
 def take_visualization(page: dict[str, Pictured], topology: Topology) -> None:
