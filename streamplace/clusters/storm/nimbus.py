@@ -630,23 +630,29 @@ class Worker:
     given: list[Rows] = field(default_factory=list)
     sent: dict[Place, Rows] = field(default_factory=dict)
 
-    def window(self, span: float = SPAN) -> tuple[int, int, int] | None:
-        """Return the first and last report that count, and the period; ``None``: fewer than two.
+    def times(self) -> list[int]:
+        """Return the reports that count: of the worker that runs now, without the first.
 
-        Of a worker that started again the reports before are another's.
+        What executors count at first, one after the other, is not what they count later.
         """
         if not self.started:
-            return None
+            return []
         # startTimeSecs is the time of the start, the same in all reports of one process
-        last = max(self.started)
-        since = self.started[last]
-        times = sorted(t for t in self.started if t > since and t >= last - span)
-        return (times[0], last, times[-1] - times[-2]) if len(times) > 1 else None
+        since = self.started[max(self.started)]
+        return sorted(t for t in self.started if t > since)[1:]
+
+    def window(self, span: float = SPAN) -> tuple[int, int, int] | None:
+        """Return the first and last report that count, and the period; ``None``: fewer than two."""
+        times = self.times()
+        if len(times) < 2:
+            return None
+        last = times[-1]
+        first = next(t for t in times if t >= last - span)
+        return (first, last, last - times[-2]) if first < last else None
 
     def nearest(self, first: int, last: int) -> tuple[int, int]:
         """Return its reports nearest to two times: of the worker that runs now, and never one."""
-        newest = max(self.started)
-        times = sorted(t for t in self.started if t > self.started[newest])
+        times = self.times()
         begin = min(times[:-1], key=lambda t: abs(t - first))
         return begin, min((t for t in times if t > begin), key=lambda t: abs(t - last))
 
@@ -765,7 +771,9 @@ def crossing(
     late = [p for p, (_, w) in reported.items() if newest - w[1] > _LATE_REPORT * max(w[2], 1)]
     missing = [f"{host}:{port}" for host, port in sorted({*late, *(node_of.keys() - reported)})]
     if missing:
-        return f"{', '.join(missing[:3])} reported less than twice since started: verify later"
+        return (
+            f"{', '.join(missing[:3])} reported less than three times since started: verify later"
+        )
     if len({*node_of.values()}) > 1 and not any(worker.sent for worker, _ in reported.values()):
         return f"the workers of this Storm report no {_SENT}HOST:PORT"
     crossed = total = messages = 0.0
