@@ -55,7 +55,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     ``make test-all`` draws all. A family whose first seeds say too little is marked ``seeds(n)``;
     of one with further parameters, about twice as many members are drawn, and two seeds at least.
+
+    Modules that use Spark come first, and so all to one process: a session each costs seconds.
     """
+    using = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in using)
     if _PROFILE != "ci":
         return
     families: dict[str, list[pytest.Item]] = {}
