@@ -60,11 +60,6 @@ class Curve(NamedTuple):
     points: list[Point]  # The plans.
     knee: int | None  # Position of the point after which more brings least.
 
-    @property
-    def values(self) -> list[float]:
-        """The objective of each plan."""
-        return [np.nan if p.value.value is None else p.value.value for p in self.points]
-
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         names = ("moves", "switches", "cost")
@@ -465,7 +460,7 @@ def draw_curve(curve: Curve, objective: Figure, unit: str, file: str) -> None:
     from streamplace.present.plots import COLORS, INK, canvas, legend
 
     x = [getattr(p, curve.by) for p in curve.points]
-    y = curve.values
+    y = [np.nan if p.value.value is None else p.value.value for p in curve.points]
     with canvas(size=(7.6, 4.4)) as (drawn, axes):
         axes.step(x, y, where="post", color=COLORS[0])
         axes.plot(x, y, "o", markersize=3, color=COLORS[0])

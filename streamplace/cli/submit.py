@@ -104,6 +104,9 @@ def add_kafka(parser: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Submit to the system."""
+    if args.plan is None and args.system != "flink":
+        remedy = f"`streamplace export {args.system} INSTANCE PLAN -o FILE` writes it"
+        raise InvalidInput(Problem("FILE", None, "is missing", remedy))
     return {"storm": _storm, "kafka": _kafka}.get(args.system, submit_flink)(args)
 
 
@@ -117,9 +120,6 @@ def _kafka(args: argparse.Namespace) -> int:
     from streamplace.clusters.kafka import submit as kafka
     from streamplace.clusters.kafka.admin import KafkaAdmin
 
-    if args.plan is None:
-        remedy = "`streamplace export kafka INSTANCE PLAN -o FILE` writes it"
-        raise InvalidInput(Problem("FILE", None, "is missing", remedy))
     plan = kafka.load_reassignment(args.plan)
     with KafkaAdmin(args.url, args.timeout, args.command_config) as admin:
         checked = kafka.check(admin, plan)
@@ -155,12 +155,9 @@ def tell_kafka(
     lost = {str(key): reason for key, reason in given_up.items()}
     told = {**(work or {}), "given_up": lost}
     status = tell_verdict(args, None if outcome is None else outcome.verdict, told)
-    reasons = Counter(given_up.values())
-    for reason, number in [] if args.quiet else reasons.items():
-        what = plural(number, "partition")
-        sys.stderr.write(
-            f"given up, {what}: {reason}; import again with --option mode=dead-broker\n"
-        )
+    again = "import again with --option mode=dead-broker"
+    for reason, number in [] if args.quiet else Counter(given_up.values()).items():
+        sys.stderr.write(f"given up, {plural(number, 'partition')}: {reason}; {again}\n")
     return status
 
 
@@ -168,12 +165,8 @@ def _storm(args: argparse.Namespace) -> int:
     """Check that a placement fits the cluster, rebalance, and wait until it holds."""
     from streamplace.clusters.storm import submit as storm
     from streamplace.clusters.storm.nimbus import Nimbus
-    from streamplace.clusters.storm.submit import load_placement
 
-    if args.plan is None:
-        remedy = "`streamplace export storm INSTANCE PLAN -o FILE` writes it"
-        raise InvalidInput(Problem("FILE", None, "is missing", remedy))
-    placement = load_placement(args.plan)
+    placement = storm.load_placement(args.plan)
     with Nimbus(args.url, args.timeout) as nimbus:
         checked = storm.check(nimbus, placement)
         if not args.quiet:

@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
     from streamplace.clusters.kafka.admin import KafkaAdmin
     from streamplace.clusters.kafka.cluster import Key
-WHOLE_PLACEMENT = frozenset({"storm"})
-"""Systems that get the whole placement each time."""
-ONE_STEP = frozenset({"flink"})
-"""Systems that change in one step: a job is stopped and started again."""
 SYSTEMS = ("flink", "kafka", "moves", "storm")
 
 
@@ -165,9 +161,9 @@ def batch_files(
     if system == "moves":
         batches = [{"moves": [m.model_dump(by_alias=True) for m in b]} for b in document.batches]
         return [{"": json.dumps(x, ensure_ascii=False, indent=1) + "\n"} for x in batches]
-    if system in ONE_STEP:
+    if system == "flink":  # one step: a job is stopped and started again
         return [_written(system, instance, states[-1], ledger)] if document.batches else []
-    if system in WHOLE_PLACEMENT:
+    if system == "storm":  # the whole placement each time
         return [_written(system, instance, state, ledger) for state in states[1:]]
     pairs = pairwise(states)
     return [reassignment(instance, *pair, ledger, back=document.back) for pair in pairs]

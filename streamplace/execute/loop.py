@@ -155,10 +155,9 @@ class Storm(System):
         from streamplace.clusters.storm.submit import load_placement, submit
 
         with Nimbus(self.url, self.timeout) as nimbus:
-            verdict = submit(nimbus, load_placement(str(file)), self._wait(60.0))
-        if verdict.holds:
-            return None
-        return f"{verdict.as_planned} of {verdict.planned} executors run as planned"
+            found = submit(nimbus, load_placement(str(file)), self._wait(60.0))
+        told = f"{found.as_planned} of {found.planned} executors run as planned"
+        return None if found.holds else told
 
 
 class Kafka(System):
@@ -180,10 +179,9 @@ class Kafka(System):
         config = dict(self.options).get("command_config")
         settings = Settings(self.throttle, wait=self._wait(float("inf")))
         with KafkaAdmin(self.url, self.timeout, config) as admin:
-            verdict = submit(admin, load_reassignment(str(file)), settings).verdict
-        if verdict.holds:
-            return None
-        return f"{verdict.as_planned} of {verdict.planned} partitions are as planned"
+            found = submit(admin, load_reassignment(str(file)), settings).verdict
+        told = f"{found.as_planned} of {found.planned} partitions are as planned"
+        return None if found.holds else told
 
 
 SYSTEMS: dict[str, type[System]] = {one.name: one for one in (Flink, Storm, Kafka)}

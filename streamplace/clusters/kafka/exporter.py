@@ -64,12 +64,6 @@ class Change(NamedTuple):
         return self.before.replicas != self.after.replicas
 
     @property
-    def is_reordered(self) -> bool:
-        """Whether the same brokers go on, under the same leader."""
-        same = sorted(self.before.replicas) == sorted(self.after.replicas)
-        return same and self.before.leader == self.after.leader is not None
-
-    @property
     def copied_to(self) -> list[int]:
         """Brokers that copy it."""
         return [b for b in self.after.replicas if b not in self.before.replicas]
@@ -218,7 +212,9 @@ def write(
             f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
             f"{', '.join(map(str, sorted(gone)))} is dead"
         )
-    if kept := sum(c.is_listed and not c.copied_to and c.is_reordered for c in found):
+    # the same brokers go on under the same leader, in another order
+    same = (c for c in moved if sorted(c.before.replicas) == sorted(c.after.replicas))
+    if kept := sum(c.before.leader == c.after.leader is not None for c in same):
         ledger.reading(
             f"{kept:,} of the lists only put the present leader first, so that it goes on leading"
         )
