@@ -531,12 +531,12 @@ class Crossings:
         if self.products is not None and len(nodes) == 1:
             both = _on_node(instance, source, target, self.products, int(nodes[0]))
         else:
-            made = add_inside(
+            added = add_inside(
                 self.model, "inside", self.column, inside, (source, target), {"link": i},
                 whole=self.whole,
             )  # fmt: skip
-            self.inside.append(made)
-            both = made.column
+            self.inside.append(added)
+            both = added.column
         some = np.flatnonzero(both >= 0)
         cols, values = [], []
         # 1 and 2 count one direction only, 0 both
@@ -657,7 +657,7 @@ def add_rule_rows(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> 
         each node and group of tasks that a count of nodes is of.
     `rules`, `where`: what binds, and how the model says where tasks are.
     """
-    made = RuleRows(rules)
+    added = RuleRows(rules)
     if rules.bounds_inflow:
         _add_inflow(model, rules, where)
     if rules.num_sets:
@@ -669,9 +669,9 @@ def add_rule_rows(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> 
             elif kind == TOGETHER:
                 _add_together(model, rules, entries, i)
             else:
-                made.spread.append((i, _add_spread(model, rules, entries, i)))
-    _add_counts(model, rules, where, made)
-    return made
+                added.spread.append((i, _add_spread(model, rules, entries, i)))
+    _add_counts(model, rules, where, added)
+    return added
 
 
 class _ByTask:
@@ -699,7 +699,7 @@ class _ByTask:
         return rows, self.where.column[entries], self.where.value[entries], constant.astype(float)
 
 
-def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, made: RuleRows) -> None:
+def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, added: RuleRows) -> None:
     """Σ_n u[n] ≤ limit where u[n] ≥ x[t, n] for the tasks t of a group."""
     # of two groups u[n] ≥ u'[n] + u''[n] − 1; with a limit of 0 these are u'[n] + u''[n] ≤ 1
     n, known = len(rules.most_in), {}
@@ -709,7 +709,7 @@ def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, made:
         for tasks in count.groups:
             if tasks.tobytes() not in known:
                 known[tasks.tobytes()] = block = _add_used(model, where, tasks, n)
-                made.counted.append((tasks, block))
+                added.counted.append((tasks, block))
             used.append(known[tasks.tobytes()].indices)
         if len(used) > 1 and count.limit <= 0:
             model.add_sum(f"count_{c}", -np.inf, 1.0, n, *((every, some, 1.0) for some in used))
@@ -718,7 +718,7 @@ def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, made:
         if len(used) > 1:
             block = model.add_variables(f"both_{c}", n, upper=1.0, integer=True)
             both = block.indices
-            made.shared.append((count.groups, block))
+            added.shared.append((count.groups, block))
             terms = ((every, some, 1.0) for some in used)
             model.add_sum(f"both_if_{c}", -np.inf, 1.0, n, *terms, (every, both, -1.0))
         model.add_rows(f"count_{c}", -np.inf, float(count.limit), 0, both, 1.0, num_rows=1)

@@ -134,7 +134,7 @@ def test_an_objective_is_measured_with_all_traffic_or_refused(
 
 def test_a_model_that_forgets_local_first_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(made: AllocationModel) -> tuple[Any, Any]:
-        return np.arange(len(made.task), len(made.task) + len(made.u)), made.rate
+        return np.arange(len(made.task), len(made.task) + len(made.rate)), made.rate
 
     monkeypatch.setattr(AllocationModel, "traffic", forgetful)
     with pytest.raises(AssertionError):

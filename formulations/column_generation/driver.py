@@ -216,8 +216,8 @@ class Survivors:
         totals = weights @ problem.sizes + 1
         if float(problem.num_nodes + 1) * float(totals[0]) * float(totals[1]) > MOST_CELLS:
             return None
-        made = Functional(problem, self.pool, weights)
-        return made if made.work <= most_work else None
+        functional = Functional(problem, self.pool, weights)
+        return functional if functional.work <= most_work else None
 
     def take(self, found: FunctionalBound) -> None:
         """Let a bound on the survivors count."""

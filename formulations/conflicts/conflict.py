@@ -50,7 +50,7 @@ class Clash:
         return {**vars(self), "ids": list(self.ids)}
 
 
-def told(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
+def clashes_of(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
     """Report a conflict, one entry a sort of rule."""
     found = []
     few = fewest_nodes(atoms.keep(core.tolist()))

@@ -130,21 +130,21 @@ class Judge:
             return Answer(None)
         return self._by_whole_model(build(normal, kept), instance, kept)
 
-    def _by_whole_model(self, made: RuleModel, instance: Instance, kept: Ids) -> Answer:
-        core, point = relaxed(made, self.left())
+    def _by_whole_model(self, rule_model: RuleModel, instance: Instance, kept: Ids) -> Answer:
+        core, point = relaxed(rule_model, self.left())
         if core is not None:
             return Answer(False, core=core)
         if point is not None:
-            found = self._mended(kept, made.place(point))
+            found = self._mended(kept, rule_model.place(point))
             if found is not None:
                 return self._take(found)
         if self.left() <= 0:
             return Answer(None)
-        answer = solve_small_milp(made.model, time_limit=self.left())
+        answer = solve_small_milp(rule_model.model, time_limit=self.left())
         if answer.termination is LinearTermination.INFEASIBLE:
             return Answer(False, core=kept)
         if answer.x is not None:
-            found = made.place(answer.x)
+            found = rule_model.place(answer.x)
             if not broken(Placement(instance, found)):
                 return self._take(found)
         return Answer(None)
@@ -172,11 +172,11 @@ class Judge:
         return Answer(True, node)
 
 
-def searched(made: RuleModel, seconds: float) -> tuple[bool, Floats | None]:
+def searched(rule_model: RuleModel, seconds: float) -> tuple[bool, Floats | None]:
     """Return whether no point with whole numbers keeps all rows, and else one that does."""
     if seconds <= 0:
         return False, None
-    arrays, unit = in_shares(made.model.freeze())
+    arrays, unit = in_shares(rule_model.model.freeze())
     answer = solve_small_milp(arrays, time_limit=seconds)
     x = None if answer.x is None else answer.x * unit
     return answer.termination is LinearTermination.INFEASIBLE, x
@@ -191,20 +191,20 @@ def in_shares(arrays: LinearArrays) -> tuple[LinearArrays, Floats]:
     large = ~arrays.integrality & (arrays.upper > 0) & np.isfinite(arrays.upper)
     unit = np.ones(arrays.num_variables)
     unit[large] = np.exp2(np.round(np.log2(arrays.upper[large])))
-    made = replace(
+    scaled = replace(
         arrays, cost=arrays.cost * unit, lower=arrays.lower / unit, upper=arrays.upper / unit,
         matrix=csr_array(arrays.matrix.multiply(unit[None, :])),
     )  # fmt: skip
-    return made, unit
+    return scaled, unit
 
 
-def relaxed(made: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]:
+def relaxed(rule_model: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]:
     """Solve the linear relaxation with an excess for each row of a rule.
 
     Returns rule instances that clash, where the duals prove that all excess cannot be 0; else a
         point without excess. Both ``None`` where neither came out.
     """
-    program = elastic(made)
+    program = elastic(rule_model)
     answer = solve_lp(**program, time_limit=max(seconds, 0.1))
     if answer.termination is not LinearTermination.OPTIMAL:
         return None, None
@@ -212,20 +212,20 @@ def relaxed(made: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]
     assert answer.row_duals is not None
     if dual_bound(**program, row_duals=answer.row_duals) <= _PROVED:
         return None, answer.x
-    return _named(made, program, answer.row_duals), None
+    return _named(rule_model, program, answer.row_duals), None
 
 
-def elastic(made: RuleModel) -> dict[str, Any]:
+def elastic(rule_model: RuleModel) -> dict[str, Any]:
     """Return the relaxation in which rows of rules may be exceeded, to minimise by how much.
 
     An excess is counted in mean coefficients of its row, which is about in tasks; so is what finds
     no place at all.
     """
-    arrays = made.model.freeze()
+    arrays = rule_model.model.freeze()
     # placing may fall short, too: so the excess measures what fits nowhere
-    placing = [b for b in made.model.row_blocks if b.name in ("assign", "all")]
+    placing = [b for b in rule_model.model.row_blocks if b.name in ("assign", "all")]
     placed = [np.arange(block.start, block.stop) for block in placing]
-    rows = np.unique(np.concatenate([joined(made.owners)[0], *placed]))
+    rows = np.unique(np.concatenate([joined(rule_model.owners)[0], *placed]))
     matrix = csr_array(arrays.matrix)
     count = np.maximum(np.diff(matrix.indptr), 1)
     mean = np.asarray(abs(matrix).sum(axis=1)).ravel() / count
@@ -247,11 +247,11 @@ def elastic(made: RuleModel) -> dict[str, Any]:
     }
 
 
-def _named(made: RuleModel, program: dict[str, Any], duals: Floats) -> Ids:
+def _named(rule_model: RuleModel, program: dict[str, Any], duals: Floats) -> Ids:
     """Return the rule instances on which a proof by duals leans."""
     # of several that close a column one is enough: that which closes most
-    rows, ids, _ = joined(made.owners)
-    columns, shut_by, _ = joined(made.shut)
+    rows, ids, _ = joined(rule_model.owners)
+    columns, shut_by, _ = joined(rule_model.shut)
     active = np.abs(duals) > _ACTIVE
     rest = -(program["matrix"].T @ np.where(active, duals, 0.0))
     wanted = rest[columns] < -_ACTIVE
@@ -358,7 +358,7 @@ def _exchanged(judge: Judge, rest: Ids, atom: int, needed: dict[int, Ints]) -> I
     node = needed[alike[-1]]
     swapped = np.where(node == here, there, np.where(node == there, here, node)).astype(np.int32)
     gathered = np.where(node == there, here, node).astype(np.int32)
-    return next((made for made in (swapped, gathered) if judge.keeps(rest, made)), None)
+    return next((moved for moved in (swapped, gathered) if judge.keeps(rest, moved)), None)
 
 
 # The rules on groups of like tasks: a small model that any placement keeps to: a quick proof.
@@ -389,8 +389,8 @@ def aggregate(atoms: Atoms, kept: Ids) -> RuleModel | None:
     writer.budgets()
     writer.sets()
     writer.slots()
-    writer.made.deal = writer.deal
-    return writer.made
+    writer.rule_model.deal = writer.deal
+    return writer.rule_model
 
 
 class _Writer(RowWriter):
@@ -500,13 +500,13 @@ class _Writer(RowWriter):
     def _shut(self, come: Ids, stay: Ids, away: NDArray[np.bool_]) -> None:
         group, node = np.nonzero(~self.allowed)
         counts = float(not self.come[1:])
-        self.made.close(come[group, node], self.list_of[group], counts)
+        self.rule_model.close(come[group, node], self.list_of[group], counts)
         if self.closed.any():
-            self.made.close(come[self.closed], self.held("leaving")[0], counts)
-        self.made.close(stay[away], self.list_of[self.pair_group[away]], counts)
+            self.rule_model.close(come[self.closed], self.held("leaving")[0], counts)
+        self.rule_model.close(stay[away], self.list_of[self.pair_group[away]], counts)
         for g in np.flatnonzero(self.misfit).tolist():
             at, ids = self.misfits[self.misfit[g]]
-            self.made.close(come[g, at], ids, 0.0)
+            self.rule_model.close(come[g, at], ids, 0.0)
 
     def _couple(self, q: int, of_pair: Ids) -> None:
         """A number of tasks has no less than the smallest loads, and no more than the largest."""
@@ -572,7 +572,7 @@ class _Writer(RowWriter):
             block = self.model.add_rows(
                 budget.name, least, np.inf, 0, self.stay[q], 1.0, num_rows=1
             )
-            self.made.own(block, self.held_budget(budget))
+            self.rule_model.own(block, self.held_budget(budget))
         ids, at = self.held_of(Form.INFLOW)
         moving, limits = np.unique(self.pair_group), inflow_limits(self.instance)
         if len(ids) and len(moving) and limits is not None:
@@ -580,7 +580,7 @@ class _Writer(RowWriter):
             rows = np.tile(np.arange(len(at)), len(moving))
             columns = self.come[0][np.ix_(moving, at)].ravel()
             block = self.model.add_rows("inflow", -np.inf, most, rows, columns, 1.0, len(at))
-            self.made.own(block, ids)
+            self.rule_model.own(block, ids)
 
     def sets(self) -> None:
         """Sets, by the shared rows; tasks that are to be together are groups of one."""

@@ -85,11 +85,11 @@ def least_excess(
                 paid[atom], most[atom] = _price(instance, weight, LIMITS[name], r), raised
     if not paid:
         return None, 0.0
-    made = build(atoms, np.arange(len(atoms)))
+    rule_model = build(atoms, np.arange(len(atoms)))
     size = max(paid.values()) or 1.0
     paid = {atom: price / size for atom, price in paid.items()}
     whole = {atom for atom in paid if is_whole(atoms.rule_of(atom))}
-    arrays, _ = with_raises(made, paid, whole, most)
+    arrays, _ = with_raises(rule_model, paid, whole, most)
     best, least, known, stalled = None, np.inf, 0.0, 0
     unknown = np.inf  # least of what was cut off though it may have less
     presolve = True
@@ -105,7 +105,7 @@ def least_excess(
         elif answer.bound is not None:
             known = max(known, size * answer.bound * (1 - 1e-9))
         if answer.x is not None:
-            node = made.place(answer.x)
+            node = rule_model.place(answer.x)
             excess, if_slots_fit = judged(node)
             if if_slots_fit < excess:
                 unknown = min(unknown, if_slots_fit)
@@ -161,13 +161,13 @@ def least_raise(
     """
     instance = atoms.instance
     if instance.num_tasks * instance.num_nodes <= _WHOLE_CELLS:
-        made: RuleModel | None = build(atoms.normal, kept)
+        rule_model: RuleModel | None = build(atoms.normal, kept)
     else:
-        made = aggregate(atoms.normal, kept)
-    if made is None:
+        rule_model = aggregate(atoms.normal, kept)
+    if rule_model is None:
         return None
     whole = {atom for atom in weight if is_whole(atoms.rule_of(atom))}
-    arrays, columns = with_raises(made, weight, whole)
+    arrays, columns = with_raises(rule_model, weight, whole)
     answer = solve_small_milp(arrays, time_limit=max(seconds, 0.1), gap=1e-4)
     if answer.x is None:
         return None
@@ -182,7 +182,7 @@ def least_raise(
 
 
 def with_raises(
-    made: RuleModel,
+    rule_model: RuleModel,
     weight: Mapping[int, float],
     wholes: set[int],
     most: Mapping[int, float] | None = None,
@@ -192,8 +192,8 @@ def with_raises(
     `weight`, `wholes`, `most`: what a unit of a raise costs, which are whole numbers, and how large
         each may be at most.
     """
-    arrays = made.model.freeze()
-    rows, ids, factor = joined(made.owners)
+    arrays = rule_model.model.freeze()
+    rows, ids, factor = joined(rule_model.owners)
     may = np.isin(ids, list(weight))
     rows, ids, factor = rows[may], ids[may], factor[may]
     raised = np.unique(ids)
@@ -219,7 +219,7 @@ def with_raises(
         hstack([matrix, body, none]), hstack([csr_array((number, first)), links])
     ], format="csr")  # fmt: skip
     upper, cost = arrays.upper.copy(), np.zeros(first)
-    found = _opened(made, weight, upper, cost)
+    found = _opened(rule_model, weight, upper, cost)
     limits = np.array([(most or {}).get(a, _FAR) for a in raised.tolist()])
     integral = [atom in wholes for atom in raised.tolist()]
     more = LinearArrays(
@@ -240,16 +240,16 @@ def with_raises(
 
 
 def _opened(
-    made: RuleModel, weight: Mapping[int, float], upper: Floats, cost: Floats
+    rule_model: RuleModel, weight: Mapping[int, float], upper: Floats, cost: Floats
 ) -> list[tuple[int, int]]:
     """Open the columns that masks close, where these may give way; return those that count."""
-    columns, ids, counts = joined(made.shut)
+    columns, ids, counts = joined(rule_model.shut)
     may = np.isin(ids, list(weight))
     shut = np.setdiff1d(columns[may], columns[~may])
     found = []
     for column, atom, counted in zip(columns, ids, counts, strict=True):
         if atom in weight and np.isin(column, shut):
-            upper[column] = made.instance.num_tasks if counted else _FAR
+            upper[column] = rule_model.instance.num_tasks if counted else _FAR
             cost[column] += weight[int(atom)] * counted
             if counted:
                 found.append((int(atom), int(column)))
@@ -261,19 +261,19 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
 
     Lists of allowed nodes, and sets that are to be together, fall where they give way.
     """
-    made, rules = atoms.instance, np.array([kind.rule for kind in atoms.kinds])
+    loose, rules = atoms.instance, np.array([kind.rule for kind in atoms.kinds])
     for limit in LIMITS.values():
         some = [a for a in by if rules[atoms.kind[a]] == limit.name and not atoms.has_no_limit(a)]
         if some:
-            sign, value = limit.sign(made), limit.value(made)
+            sign, value = limit.sign(loose), limit.value(loose)
             more = np.zeros(value.shape, int if limit.whole else float)
             for atom in some:
                 r = atoms.kinds[atoms.kind[atom]].resource
                 more[cells_of(atoms.index[atom], r)] += by[atom]
             higher = np.maximum(value + sign * more, limit.lowest)
-            made = limit.written(made, np.where(more > 0, higher, value))
+            loose = limit.written(loose, np.where(more > 0, higher, value))
     given_up = [a for a in by if atoms.rule_of(a) not in LIMITS or atoms.has_no_limit(a)]
     if given_up:
         kept = np.setdiff1d(np.arange(len(atoms)), given_up)
-        made = replace(atoms, instance=made).keep(kept.tolist())
-    return made
+        loose = replace(atoms, instance=loose).keep(kept.tolist())
+    return loose

@@ -115,9 +115,9 @@ class RowWriter(ABC):
     `loads`: the measures that are loads, with their resources; measure 0 is the number of tasks.
     """
 
-    def __init__(self, made: RuleModel, atoms: Atoms, kept: Ids) -> None:
-        self.made, self.atoms = made, atoms
-        self.instance, self.model = made.instance, made.model
+    def __init__(self, rule_model: RuleModel, atoms: Atoms, kept: Ids) -> None:
+        self.rule_model, self.atoms = rule_model, atoms
+        self.instance, self.model = rule_model.instance, rule_model.model
         self.kept = np.zeros(len(atoms), np.bool_)
         self.kept[kept] = True
         self.loads: list[tuple[int, int]] = []
@@ -154,7 +154,7 @@ class RowWriter(ABC):
         block = self.model.add_rows(
             name, lower, upper, rows[there], found.column[there], found.value[there], len(at)
         )
-        self.made.own(block, ids, factor)
+        self.rule_model.own(block, ids, factor)
 
     def nodes(self) -> None:
         """Bounds of each node: capacity, least load, number of tasks, load distance."""
@@ -196,13 +196,13 @@ class RowWriter(ABC):
         for block in blocks:
             kind, _, number = block.name.rpartition("_")
             if block.name == "inflow":
-                self.made.own(block, inflow)
+                self.rule_model.own(block, inflow)
             elif kind in ("apart", "together", "spread"):
-                self.made.own(block, ids[int(number)])
+                self.rule_model.own(block, ids[int(number)])
             elif kind == "count":
                 count = counts[int(number)]
                 some, at = self.held(count.rule)
-                self.made.own(block, some[at == count.entry])
+                self.rule_model.own(block, some[at == count.entry])
 
     def slots(self) -> None:
         """What all slots of a node hold together; slots shared out among topologies."""
@@ -216,7 +216,7 @@ class RowWriter(ABC):
         self.on_nodes("no slots", 0, at[none], -np.inf, 0.0, ids[none], every)
         if len(each) and most is not None:
             self.on_nodes("slots × tasks", 0, at, -np.inf, number * most, ids, most)
-            self.made.own(self.model.row_blocks[-1], each, number)
+            self.rule_model.own(self.model.row_blocks[-1], each, number)
         for q, r in self.loads:
             own, node = self.held("slot_capacity", r)
             bound = self._slot_bound(r)
@@ -224,7 +224,7 @@ class RowWriter(ABC):
             other = own[np.searchsorted(node, at[both])]
             room = number[both] * bound[at[both]]
             self.on_nodes("slot capacity", q, at[both], -np.inf, room, ids[both], bound[at[both]])
-            self.made.own(self.model.row_blocks[-1], other, number[both])
+            self.rule_model.own(self.model.row_blocks[-1], other, number[both])
         self._topologies(ids, at, number)
 
     def _slot_bound(self, r: int) -> Floats:
@@ -257,15 +257,15 @@ class RowWriter(ABC):
         each, _ = self.held("max_tasks_per_slot")
         if len(each) and instance.limits.max_tasks_per_slot is not None:
             most = float(instance.limits.max_tasks_per_slot)
-            self.made.own(shared("tasks a slot", 0, -np.inf, -most), each, np.repeat(size, n))
+            self.rule_model.own(shared("tasks a slot", 0, -np.inf, -most), each, np.repeat(size, n))
         for q, r in self.loads:
             own, _ = self.held("slot_capacity", r)
             if len(own) == n:
                 block = shared("load a slot", q, -np.inf, -np.tile(self._slot_bound(r), len(used)))
-                self.made.own(block, np.tile(own, len(used)), np.repeat(size, n))
+                self.rule_model.own(block, np.tile(own, len(used)), np.repeat(size, n))
         where = np.repeat(np.arange(len(at)), len(used))
         columns = s[:, at].T.ravel()
-        self.made.own(
+        self.rule_model.own(
             model.add_rows("slots of nodes", -np.inf, number, where, columns, 1.0, len(at)), ids
         )
         there = np.isin(which, used)
@@ -275,7 +275,7 @@ class RowWriter(ABC):
         block = model.add_rows(
             "workers", wanted, wanted, where, s[rows_of].ravel(), 1.0, len(rows_of)
         )
-        self.made.own(block, workers[there])
+        self.rule_model.own(block, workers[there])
 
 
 # The model with a column for each task and node.
@@ -292,13 +292,13 @@ def build(atoms: Atoms, kept: Ids) -> RuleModel:
     model = LinearModel("rules")
     upper = (allowed & enterable).astype(float)
     x = model.add_variables("place", (t, n), upper=upper, integer=True).indices
-    made = RuleModel(instance, model)
+    rule_model = RuleModel(instance, model)
     task, node = np.nonzero(~allowed)
-    made.close(x[task, node], atoms.list_of[task])
+    rule_model.close(x[task, node], atoms.list_of[task])
     if not enterable.all():
-        made.close(x[~enterable], atoms.of("leaving"))
+        rule_model.close(x[~enterable], atoms.of("leaving"))
     model.add_rows("assign", 1.0, 1.0, np.repeat(np.arange(t), n), x.ravel(), 1.0, num_rows=t)
-    writer = _Writer(made, atoms, kept, x)
+    writer = _Writer(rule_model, atoms, kept, x)
     writer.nodes()
     writer.too_large()
     writer.slots()
@@ -306,14 +306,14 @@ def build(atoms: Atoms, kept: Ids) -> RuleModel:
     writer.restarts()
     writer.sets()
     writer.links()
-    return made
+    return rule_model
 
 
 class _Writer(RowWriter):
     """Writes rows on a column for each task and node."""
 
-    def __init__(self, made: RuleModel, atoms: Atoms, kept: Ids, x: Ids) -> None:
-        super().__init__(made, atoms, kept)
+    def __init__(self, rule_model: RuleModel, atoms: Atoms, kept: Ids, x: Ids) -> None:
+        super().__init__(rule_model, atoms, kept)
         self.x = x
         self.loads = [(r + 1, r) for r in range(self.instance.num_resources)]
         self.topology = np.asarray(SLOTS.task_key(self.instance))
@@ -335,7 +335,7 @@ class _Writer(RowWriter):
             for atom, n in zip(*self.held("slot_capacity", r), strict=True):
                 columns = self.x[load > bound[n], n]
                 if len(columns):
-                    self.made.own(
+                    self.rule_model.own(
                         self.model.add_rows("too large", -np.inf, 0.0, 0, columns, 1.0, 1), atom
                     )
 
@@ -353,7 +353,7 @@ class _Writer(RowWriter):
                 block = self.model.add_rows(
                     budget.name, -np.inf, bound, 0, self.x.ravel()[pays], paid, num_rows=1
                 )
-                self.made.own(block, ids)
+                self.rule_model.own(block, ids)
 
     def restarts(self) -> None:
         """Slots that change: those whose tasks are not all on their node any more do, and one of
@@ -383,7 +383,7 @@ class _Writer(RowWriter):
         )  # fmt: skip
         bound = float(most - len(running))
         block = self.model.add_sum("restarts", -np.inf, bound, 1, (0, kept, -1.0), (0, new, 1.0))
-        self.made.own(block, ids)
+        self.rule_model.own(block, ids)
 
     def sets(self) -> None:
         """Sets and inflow, by the shared rows."""
@@ -407,15 +407,15 @@ class _Writer(RowWriter):
         before = len(self.model.row_blocks)
         add_rule_rows(self.model, nodes, where)
         for block in self.model.row_blocks[before:]:
-            self.made.own(block, ids[joined[int(block.name.rpartition("_")[2])]])
+            self.rule_model.own(block, ids[joined[int(block.name.rpartition("_")[2])]])
         for i in np.flatnonzero(table.rule == APART).tolist() if len(at) else ():
             columns, limit = self.x[table.tasks_of(i)][:, at], float(table.limit[i])
             rows = np.tile(np.arange(len(at)), len(columns))
             block = self.model.add_rows(
                 "apart in slots", -np.inf, slots[at] * limit, rows, columns.ravel(), 1.0, len(at)
             )
-            self.made.own(block, of_nodes, limit)
-            self.made.own(block, np.full(len(at), ids[i]))
+            self.rule_model.own(block, of_nodes, limit)
+            self.rule_model.own(block, np.full(len(at), ids[i]))
 
     def links(self) -> None:
         """Traffic that crosses each link, where that is not too much to write."""
@@ -427,4 +427,4 @@ class _Writer(RowWriter):
         add_links(Crossings(self.model, self.instance, self.x, None, whole=False))
         blocks = [b for b in self.model.row_blocks[before:] if b.name == "link"]
         for block, atom in zip(blocks, ids, strict=True):
-            self.made.own(block, atom)
+            self.rule_model.own(block, atom)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.conflicts.conflict import Clash, available, is_least, place_of, places, told
+from formulations.conflicts.conflict import Clash, available, clashes_of, is_least, place_of, places
 from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.excess import is_whole, least_raise, raised
 from formulations.conflicts.rule_instances import atoms_of
@@ -309,7 +309,9 @@ def find_conflicts(instance: Instance, seconds: float) -> Why:
     judge = Judge(atoms_of(instance), _DECIDING * seconds)
     feasible, cores = conflicts(judge)
     limit = min(_MOST_FIGURES, _FIGURES * seconds)
-    return Why(judge, feasible, cores, [tuple(told(judge.atoms, core, limit)) for core in cores])
+    return Why(
+        judge, feasible, cores, [tuple(clashes_of(judge.atoms, core, limit)) for core in cores]
+    )
 
 
 def reasons(instance: Instance, seconds: float) -> tuple[Violation, ...]:

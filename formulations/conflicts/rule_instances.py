@@ -117,24 +117,24 @@ class Atoms:
             some = self.of(rule, resource)
             return self.index[some[mask[some]]]
 
-        made = self._masks(self.instance, held("allowed"))
+        part = self._masks(self.instance, held("allowed"))
         for limit in LIMITS.values():
             gone = limit.is_set(self.instance)
             for r in resources_of(limit, self.instance):
                 gone[cells_of(held(limit.name, r), r)] = False
             if gone.any():
-                made = limit.written(made, np.where(gone, limit.unset, limit.value(self.instance)))
+                part = limit.written(part, np.where(gone, limit.unset, limit.value(self.instance)))
         if not len(held("leaving")):
-            return LEAVING.dropped(made)
+            return LEAVING.dropped(part)
         # what may only be on leaving nodes is free to be there, whether its list applies or not:
         # with fewer rules nothing else may be forbidden
-        vars(made)["has_open_node"] = self.instance.has_open_node
-        return made
+        vars(part)["has_open_node"] = self.instance.has_open_node
+        return part
 
-    def _masks(self, made: Instance, held: Ids) -> Instance:
+    def _masks(self, part: Instance, held: Ids) -> Instance:
         """Keep the lists of allowed nodes of some tasks."""
-        tasks = made.tasks
-        wanted = np.zeros(made.num_tasks, np.bool_)
+        tasks = part.tasks
+        wanted = np.zeros(part.num_tasks, np.bool_)
         for i in held.tolist():
             wanted[self.lists[i]] = True
         rows = wanted[tasks.restricted]
@@ -142,7 +142,7 @@ class Atoms:
         entries = np.repeat(rows, counts)
         starts = np.concatenate([[0], np.cumsum(counts[rows])]).astype(np.int32)
         return replace(
-            made,
+            part,
             tasks=replace(
                 tasks,
                 restricted=tasks.restricted[rows],
@@ -207,11 +207,11 @@ def _lists(instance: Instance) -> tuple[Ids, ...]:
 
     kinds, sets = restriction_kinds(instance)
     room, load = placing_room(instance), instance.tasks.load
-    made: dict[tuple[int, ...], list[int]] = {}
+    by_key: dict[tuple[int, ...], list[int]] = {}
     for task in instance.tasks.restricted.tolist():
         places = sets[kinds[task] - 1]
         fits = bool((load[task] <= room[places]).all(axis=1).any())
         # a task that fits none of its nodes clashes by itself, not with its operator
         key = (int(kinds[task]), int(instance.tasks.operator[task]), -1 if fits else task)
-        made.setdefault(key, []).append(task)
-    return tuple(np.array(tasks, np.int64) for tasks in made.values())
+        by_key.setdefault(key, []).append(task)
+    return tuple(np.array(tasks, np.int64) for tasks in by_key.values())

@@ -89,7 +89,7 @@ class PatternForm:
                 level.solve_whole(incumbent)  # the relaxation found nothing out
         except KeyboardInterrupt:
             interrupted = True
-        incumbent.answer.termination = incumbent.told(interrupted=interrupted)
+        incumbent.answer.termination = incumbent.termination_of_level(interrupted=interrupted)
         return incumbent.answer
 
 
@@ -181,7 +181,7 @@ class LevelIncumbent(Incumbent):
         room = 4 * self._rounding(value) + self.gap * max(abs(value), abs(bound))
         return value - bound <= room
 
-    def told(self, *, interrupted: bool) -> str:
+    def termination_of_level(self, *, interrupted: bool) -> str:
         """Say why the level is over."""
         if interrupted or self.stopped == "interrupted":
             return "interrupted"

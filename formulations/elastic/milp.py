@@ -95,7 +95,7 @@ def run(instance: Instance, request: Request, counted: Bools | None = None) -> O
         answer = form.solve(goal, caps, starts)
         answers.append(answer)
         if len(answers) == 1:
-            _tell(request, answer)
+            _report(request, answer)
         if answer.place is None or answer.termination == "interrupted" or settings.over():
             break
         starts = [answer.place]
@@ -114,9 +114,9 @@ def pose(instance: Instance, request: Request) -> PosedModel:
     problem, ordered = _problem(instance), request.options["break_symmetry"]
     form = ProductForm(problem, Settings(request, request.solver or "highs", ordered))
     goal = LEVELS[request.objective or METHOD.objective][0]
-    made, unit = form.build(goal)
+    product_model, unit = form.build(goal)
     ids = {"resource": problem.instance.resources}
-    return PosedModel(made.allocation.model, FIGURES[goal], -unit, ids)
+    return PosedModel(product_model.allocation.model, FIGURES[goal], -unit, ids)
 
 
 def _among_all(instance: Instance, request: Request) -> Outcome | None:
@@ -137,7 +137,7 @@ def _problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
     return eoa_problem(lowered(instance, METHOD.honours - {"sets", "max_load_distance"}), counted)
 
 
-def _tell(request: Request, answer: LevelAnswer) -> None:
+def _report(request: Request, answer: LevelAnswer) -> None:
     """Note what the first level found, in the trace and to whoever listens."""
     value, bound = in_figure(answer.goal, answer.value), in_figure(answer.goal, answer.bound)
     seconds = request.elapsed()
@@ -375,19 +375,19 @@ def build(
         alike=problem.node_keys,
         whole_products=whole,
         products="network" in goals or bool(np.isfinite(link_room(problem.instance)).any()),
-        stars=True,
+        star_rows=True,
     )
-    made = _Builder(problem, placement)
+    builder = _Builder(problem, placement)
     if "capacity" in goals:
-        made.add_used()
+        builder.add_used()
     if "absolute" in goals:
-        made.add_sides()
-    cols, values, constant = made.terms(goal)
-    made.model.set_objective(cols, -values / unit, -constant / unit)
+        builder.add_sides()
+    cols, values, constant = builder.terms(goal)
+    builder.model.set_objective(cols, -values / unit, -constant / unit)
     for name, most in caps:
-        cols, values, constant = made.terms(name)
-        made.model.add_rows(f"level_{name}", -np.inf, most - constant, 0, cols, values, 1)
-    return ProductModel(placement, made.used, made.sides)
+        cols, values, constant = builder.terms(name)
+        builder.model.add_rows(f"level_{name}", -np.inf, most - constant, 0, cols, values, 1)
+    return ProductModel(placement, builder.used, builder.sides)
 
 
 # Solving one level in the compact form, until a placement keeps the rules exactly.
@@ -427,8 +427,8 @@ class ProductForm:
         # earlier levels may lose what a solver's tolerance is, or their own plan would be cut off
         slack = [(name, most + 1e-7 * scale_of(problem, name)) for name, most in caps]
         ordered = settings.break_symmetry
-        made = build(problem, goal, slack, unit, whole=settings.whole, break_symmetry=ordered)
-        return made, unit
+        builder = build(problem, goal, slack, unit, whole=settings.whole, break_symmetry=ordered)
+        return builder, unit
 
     def solve(
         self, goal: Goal, caps: Sequence[tuple[Goal, float]], starts: Sequence[Ints]
@@ -443,16 +443,16 @@ class ProductForm:
         problem, settings, answer = self.problem, self.settings, LevelAnswer(goal)
         for start in starts:
             answer.offer(problem, start)
-        made, unit = self.build(goal, caps)
+        product_model, unit = self.build(goal, caps)
         vector = None
         if answer.place is not None:
             node = problem.placement(answer.place)
             if settings.break_symmetry:
                 node = relabelled(node, node_classes(problem.instance, problem.node_keys))
-            vector = made.vector(problem, node)
+            vector = product_model.vector(problem, node)
         solution, _ = solve_exactly(
-            problem.instance, made.allocation, _KEPT, settings.request,
-            lambda: settings.solve(made.allocation.model, vector),
+            problem.instance, product_model.allocation, _KEPT, settings.request,
+            lambda: settings.solve(product_model.allocation.model, vector),
         )  # fmt: skip
         answer.solver, answer.build = solution.solver, solution.build_seconds
         answer.termination = str(solution.termination)
@@ -461,7 +461,7 @@ class ProductForm:
         if solution.message:
             answer.notes.append(solution.message)
         if solution.x is not None:
-            node = made.allocation.place(solution.x)
+            node = product_model.allocation.place(solution.x)
             if answer.offer(problem, node[problem.free]):
                 settings.request.offer(node)
         if solution.bound is not None:

@@ -205,19 +205,19 @@ def _check(
     instance: Instance, models: Sequence[PerformanceModel], rates: Floats, name: str
 ) -> None:
     problems = []
-    told: set[str] = set()
+    reported: set[str] = set()
     for operator, model, rate in zip(instance.operators.ids, models, rates.tolist(), strict=True):
         path = f"models.{model.name}"
-        if model.name in told:
+        if model.name in reported:
             continue
         if name == "lsa" and not model.has_single:
-            told.add(model.name)
+            reported.add(model.name)
             reason = f"has no point for 1 thread, which lsa scales (operator {operator})"
             problems.append(Problem(path, None, reason, "measure 1 thread, or use mba"))
             continue
         peak = float(model.rate(1)) if name == "lsa" else float(model.rates[model.best])
         if rate > 0 and peak <= 0:
-            told.add(model.name)
+            reported.add(model.name)
             reason = (
                 f"supports no tuples at any thread count, and {operator} receives {rate:g} tuples/s"
                 if model.rates.max() <= 0

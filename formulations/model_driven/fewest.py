@@ -149,7 +149,7 @@ def _generate(known: Fewest, kinds: _Kinds, contents: SlotContents, calls: Solve
         if alone + float(kinds.count @ price) > float(known.items.count @ known.price):
             known.price[kinds.classes] = price[kinds.kind]
         known.prove(alone + float(kinds.count @ price))
-        calls.tell(known.num_slots, known.bound, "bound")
+        calls.report(known.num_slots, known.bound, "bound")
         if not len(priced.contents):
             if priced.highest <= 1.0 + 2 * _NOTHING or steps >= _MOST_STEPS:
                 break
@@ -214,11 +214,11 @@ def _close(
         return
     while not known.closed and not calls.over():
         shared = known.items.only(~known.items.exclusive)
-        made = build_counts(shared, [known.bound - alone], None, pooled=pooled)
-        answer = calls.solve(made.model)
+        counts = build_counts(shared, [known.bound - alone], None, pooled=pooled)
+        answer = calls.solve(counts.model)
         if answer.x is not None:
             if not pooled:
-                slots = made.machines(answer.x)[0]
+                slots = counts.machines(answer.x)[0]
                 known.offer(_renumbered(slots, kinds.classes) + slots_alone(known.items))
             return
         if answer.termination != "infeasible":
@@ -333,8 +333,8 @@ def streams_between(instance: Instance) -> list[tuple[int, int, float]]:
 
 def _carrying(instance: Instance) -> list[tuple[int, int, float]]:
     rates = instance.operators.tuple_rate
-    told = [(s.source, s.target, float(rates[s.source] * s.selectivity)) for s in instance.streams]
-    return [stream for stream in told if stream[2] > 0]
+    flows = [(s.source, s.target, float(rates[s.source] * s.selectivity)) for s in instance.streams]
+    return [stream for stream in flows if stream[2] > 0]
 
 
 def rates_of_pairs(items: Items, instance: Instance) -> Floats:
@@ -455,28 +455,28 @@ def build_counts(
         of={"item": shared[:, None], "slot": np.arange(len(machine))},
     ).indices  # fmt: skip
     used = model.add_variables("used", len(machine), upper=1.0, integer=True).indices
-    made = CountsModel(model, items, count, held, used, machine)
+    counts = CountsModel(model, items, count, held, used, machine)
     rows = np.repeat(np.arange(len(most)), len(lent))
     of = {"item": np.arange(len(most))}
     model.add_rows("all_items", most, most, rows, count.ravel(), 1.0, num_rows=len(most), of=of)
-    _add_slots(made, lent, items.sizes(pooled=pooled))
+    _add_slots(counts, lent, items.sizes(pooled=pooled))
     if cores is not None:
         v = np.tile(np.arange(len(lent)), len(most))
         model.add_rows(
             "cores", -np.inf, FULL * np.array(cores, dtype=float) + ROUNDING, v, count.ravel(),
             np.repeat(items.cpu, len(lent)), num_rows=len(lent),
         )  # fmt: skip
-    _add_order(made, lent)
-    return made
+    _add_order(counts, lent)
+    return counts
 
 
-def _add_slots(made: CountsModel, lent: NDArray[Any], size: NDArray[Any]) -> None:
+def _add_slots(counts: CountsModel, lent: NDArray[Any], size: NDArray[Any]) -> None:
     """Slots hold what stands in them; a machine has so many, some of them for full bundles."""
-    model, count, held, used = made.model, made.count, made.held, made.used
-    alone = np.flatnonzero(made.items.exclusive)
-    shared = np.flatnonzero(~made.items.exclusive)
+    model, count, held, used = counts.model, counts.count, counts.held, counts.used
+    alone = np.flatnonzero(counts.items.exclusive)
+    shared = np.flatnonzero(~counts.items.exclusive)
     machines = np.tile(np.arange(len(lent)), len(alone))
-    shares, full = (made.machine, used, 1.0), (machines, count[alone].ravel(), 1.0)
+    shares, full = (counts.machine, used, 1.0), (machines, count[alone].ravel(), 1.0)
     model.add_sum("slots", -np.inf, lent.astype(float), len(lent), shares, full)
     slots = np.tile(np.arange(len(used)), len(shared))
     names = ("cpu", "memory")[-size.shape[1] :]
@@ -487,11 +487,11 @@ def _add_slots(made: CountsModel, lent: NDArray[Any], size: NDArray[Any]) -> Non
     row = np.arange(len(shared) * len(lent)).reshape(len(shared), len(lent))
     model.add_sum(
         "on_machine", 0.0, 0.0, row.size, (row, count[shared], 1.0),
-        (row[:, made.machine], held, -1.0),
+        (row[:, counts.machine], held, -1.0),
         of={"item": np.repeat(shared, len(lent)), "machine": np.arange(row.size) % len(lent)},
     )  # fmt: skip
     if len(used) > 1:  # a machine's slots are used in their order
-        same = np.flatnonzero(made.machine[1:] == made.machine[:-1])
+        same = np.flatnonzero(counts.machine[1:] == counts.machine[:-1])
         rows = np.arange(len(same))
         following = rows, used[same + 1], -1.0
         model.add_sum("in_order", 0.0, np.inf, len(same), (rows, used[same], 1.0), following)
@@ -502,22 +502,22 @@ def leading_class(items: Items) -> int:
     return int(np.argmax(items.count))
 
 
-def _add_order(made: CountsModel, lent: NDArray[Any]) -> None:
+def _add_order(counts: CountsModel, lent: NDArray[Any]) -> None:
     """Of equal machines the earlier one holds no fewer items of the leading class."""
-    leader = leading_class(made.items)
+    leader = leading_class(counts.items)
     pairs = [(a, b) for a, b in pairwise(range(len(lent))) if lent[a] == lent[b]]
     for row, (a, b) in enumerate(pairs):
-        both = made.count[leader, [a, b]]
-        made.model.add_rows(f"order_{row}", 0.0, np.inf, 0, both, [1.0, -1.0], num_rows=1)
+        both = counts.count[leader, [a, b]]
+        counts.model.add_rows(f"order_{row}", 0.0, np.inf, 0, both, [1.0, -1.0], num_rows=1)
 
 
-def add_traffic(made: CountsModel, instance: Instance, *, whole: bool, most: int) -> bool:
+def add_traffic(counts: CountsModel, instance: Instance, *, whole: bool, most: int) -> bool:
     """Minimise the traffic between machines; ``False`` when there would be too many products.
 
     `whole`: declare the products integer, which a solver without continuous variables needs.
     `most`: products beyond which nothing is added.
     """
-    items, machines = made.items, made.count.shape[1]
+    items, machines = counts.items, counts.count.shape[1]
     streams = streams_between(instance)
     if not streams:
         return True
@@ -530,25 +530,25 @@ def add_traffic(made: CountsModel, instance: Instance, *, whole: bool, most: int
     )
     if needed > most:
         return False
-    made.model.set_objective([], [], offset=TOTAL)
+    counts.model.set_objective([], [], offset=TOTAL)
     for a, b, rate in streams:
         if digits[of[b]].sum() < digits[of[a]].sum():
             a, b = b, a
         weight = rate / float(total_threads[a]) / float(total_threads[b])
         for v in range(machines):
-            _add_products(made, of[a], of[b], b, v, weight, int(total_threads[b]), whole=whole)
+            _add_products(counts, of[a], of[b], b, v, weight, int(total_threads[b]), whole=whole)
     return True
 
 
 def _add_products(
-    made: CountsModel, of_a: Any, of_b: Any, b: int, v: int, weight: float, most: int,
+    counts: CountsModel, of_a: Any, of_b: Any, b: int, v: int, weight: float, most: int,
     *, whole: bool,
 ) -> None:  # fmt: skip
     """Products of the digits of a task's items on machine v with task b's threads there."""
-    model, items = made.model, made.items
-    cols_b, threads_b = made.count[of_b, v], items.threads[of_b].astype(float)
+    model, items = counts.model, counts.items
+    cols_b, threads_b = counts.count[of_b, v], items.threads[of_b].astype(float)
     for c in of_a.tolist():
-        digits = _digits(made, c, v)
+        digits = _digits(counts, c, v)
         power = 2.0 ** np.arange(len(digits))
         gain = weight * power * float(items.threads[c])
         z = model.add_variables(
@@ -560,20 +560,20 @@ def _add_products(
         model.add_sum(f"with digit {pair}", -np.inf, 0.0, len(z), own, (rows, digits, -float(most)))
         threads = rows[:, None], cols_b, -threads_b
         model.add_sum(f"with threads {pair}", -np.inf, 0.0, len(z), own, threads)
-        made.products += [_Digit(c, v, d, b, int(z[d])) for d in range(len(digits))]
+        counts.products += [_Digit(c, v, d, b, int(z[d])) for d in range(len(digits))]
 
 
-def _digits(made: CountsModel, c: int, v: int) -> NDArray[Any]:
+def _digits(counts: CountsModel, c: int, v: int) -> NDArray[Any]:
     """Columns of the binary digits of n_cv, made on first use."""
-    if (c, v) not in made.bits:
-        length = int(made.items.count[c]).bit_length()
-        columns = made.model.add_variables(
+    if (c, v) not in counts.bits:
+        length = int(counts.items.count[c]).bit_length()
+        columns = counts.model.add_variables(
             f"digit {c} {v}", length, upper=1.0, integer=True
         ).indices
-        digits, whole = (0, columns, 2.0 ** np.arange(length)), (0, made.count[c, v], -1.0)
-        made.model.add_sum(f"digits {c} {v}", 0.0, 0.0, 1, digits, whole)
-        made.bits[c, v] = columns
-    return made.bits[c, v]
+        digits, whole = (0, columns, 2.0 ** np.arange(length)), (0, counts.count[c, v], -1.0)
+        counts.model.add_sum(f"digits {c} {v}", 0.0, 0.0, 1, digits, whole)
+        counts.bits[c, v] = columns
+    return counts.bits[c, v]
 
 
 # The clock of a run of `slots-milp`, its calls of the solver, and what it reports meanwhile.
@@ -622,7 +622,7 @@ class SolverCalls:
         left = self.left()
         return wanted if left is None else max(1, min(wanted, int(left * _STEPS_PER_SECOND)))
 
-    def tell(self, slots: int, bound: int, phase: str) -> None:
+    def report(self, slots: int, bound: int, phase: str) -> None:
         """Report slots and bound."""
         self.recorder.note(float(slots), float(bound), phase)
 

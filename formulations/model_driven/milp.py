@@ -438,7 +438,7 @@ class _Run:
             self.failed = True
             self.notes.append(f"{phase} failed and left what was known: {error!r}")
         self._hand_over()
-        calls.tell(self.packed.num_slots, self.fewest.bound, phase)
+        calls.report(self.packed.num_slots, self.fewest.bound, phase)
 
     def offer(self, machines: Machines, nodes: tuple[AcquiredNode, ...]) -> None:
         """Take a packing if it is better, and let the first level know."""
@@ -486,14 +486,14 @@ class _Run:
         fewest = self.fewest
         while not fewest.closed and not self.calls.over():
             nodes = acquire(self.instance, fewest.bound)
-            made = self._counts(nodes)
-            answer = self.calls.solve(made.model)
+            counts = self._counts(nodes)
+            answer = self.calls.solve(counts.model)
             if answer.x is not None:
-                self.offer(made.machines(answer.x), nodes)
+                self.offer(counts.machines(answer.x), nodes)
             if answer.termination != "infeasible":
                 return
             fewest.bound += 1
-            self.calls.tell(self.packed.num_slots, fewest.bound, "machines")
+            self.calls.report(self.packed.num_slots, fewest.bound, "machines")
 
     def least_traffic(self) -> None:
         """Second level, on the machines of the first, by patterns.
@@ -531,9 +531,9 @@ class _Run:
     def traffic_by_counts(self) -> None:
         """Second level by the plain model, where the patterns ended without a proof."""
         nodes, request = self.packed.nodes, self.calls.request
-        made = self._counts(nodes)
+        counts = self._counts(nodes)
         whole = request.solver == "cp-sat"
-        if not add_traffic(made, self.instance, whole=whole, most=MOST_PRODUCTS):
+        if not add_traffic(counts, self.instance, whole=whole, most=MOST_PRODUCTS):
             self.closed = True
             self.notes.append(
                 f"the traffic between machines would take more than {MOST_PRODUCTS:,} products: "
@@ -544,10 +544,10 @@ class _Run:
         leader = leading_class(self.items)
         held = [sum(slot.get(leader, 0) for slot in slots) for slots in self.packed.machines]
         order = sorted(range(len(nodes)), key=lambda v: (-nodes[v].slots, -held[v], v))
-        start = made.vector([self.packed.machines[v] for v in order])
-        answer = self.calls.solve(made.model, start)
+        start = counts.vector([self.packed.machines[v] for v in order])
+        answer = self.calls.solve(counts.model, start)
         if answer.x is not None:
-            self.offer(made.machines(answer.x), nodes)
+            self.offer(counts.machines(answer.x), nodes)
         if answer.bound is not None:
             self._prove_traffic(answer.bound)
         self.closed = answer.termination in ("optimal", "gap_reached")
@@ -584,12 +584,12 @@ class _Run:
 
     def _of_packing(self) -> Outcome:
         """Say what is known of the packing."""
-        packed, calls, made = self.packed, self.calls, self.allocation
-        cpu, memory = made.totals
+        packed, calls, allocation = self.packed, self.calls, self.allocation
+        cpu, memory = allocation.totals
         notes = [
-            f"{self.options['items']} of {made.name}: {len(self.items.count)} kinds, "
+            f"{self.options['items']} of {allocation.name}: {len(self.items.count)} kinds, "
             f"{int(self.items.count.sum()):,} items, {cpu:,.2f} % CPU, {memory:,.2f} % memory of "
-            f"a slot, which asks for {made.slots} slots"
+            f"a slot, which asks for {allocation.slots} slots"
         ]
         calls.recorder.finish()
         return Outcome(
@@ -601,7 +601,7 @@ class _Run:
             notes=notes + self.notes + list(dict.fromkeys(calls.messages)),
             trace=calls.recorder.trace,
             solver=calls.solver,
-            threads=packed.placement(made),
+            threads=packed.placement(allocation),
         )
 
     def _bound_on_traffic(self) -> float | None:
@@ -638,13 +638,13 @@ def pose(instance: Instance, request: Request) -> PosedModel:
         reason = "has no one model: which machines there are depends on how many slots are taken"
         raise UnsuitableMethod(Problem("--option cpu", "vm", reason, "use --option cpu=slot"))
     items = make_items(instance, _allocation(instance, request), request.options["items"])
-    made = build_counts(items, [len(first_fit(items))], None, pooled=False)
-    alone = made.count[items.exclusive].ravel()
-    for columns in (made.used, alone):
-        made.model.set_objective(columns, np.ones(len(columns)))
+    counts = build_counts(items, [len(first_fit(items))], None, pooled=False)
+    alone = counts.count[items.exclusive].ravel()
+    for columns in (counts.used, alone):
+        counts.model.set_objective(columns, np.ones(len(columns)))
     of = zip(items.operator.tolist(), items.threads.tolist(), strict=True)
     ids = {"item": [f"{instance.operators.ids[o]},{threads}" for o, threads in of]}
-    return PosedModel(made.model, "slots", ids={**ids, "machine": ["all"]})
+    return PosedModel(counts.model, "slots", ids={**ids, "machine": ["all"]})
 
 
 def _allocation(instance: Instance, request: Request) -> Allocation:

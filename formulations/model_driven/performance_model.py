@@ -115,7 +115,7 @@ def performance_models(instance: Instance) -> list[PerformanceModel]:
 
     Raises `InvalidInput`: an operator has none.
     """
-    made = {name: PerformanceModel(name, points) for name, points in instance.models.items()}
+    models = {name: PerformanceModel(name, points) for name, points in instance.models.items()}
     problems = [
         Problem(f"operators[{o}].model", None, f"is missing ({name} has none)", "give it a model")
         for o, (name, model) in enumerate(
@@ -125,7 +125,7 @@ def performance_models(instance: Instance) -> list[PerformanceModel]:
     ]
     if problems:
         raise InvalidInput(problems)
-    return [made[model] for model in instance.operators.model if model is not None]
+    return [models[model] for model in instance.operators.model if model is not None]
 
 
 # Threads counted by slot: what they reach and use under a grouping, and where a job ends.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.problem import Watch, to_take_off
+from formulations.rebalancing.problem import Watch, drainable
 from optim.figures.measures import node_loads, slack
 from optim.format.tables import APART
 from optim.util.compiled import helper, kernel
@@ -697,7 +697,7 @@ def least_of_node(
 def cannot_be_emptied(problem: BalanceProblem) -> bool:
     """Whether the budgets do not allow leaving nodes to be emptied; false says nothing."""
     must = problem.must_move.copy()
-    must[to_take_off(problem)] = True
+    must[drainable(problem)] = True
     must &= ~problem.has_copy
     return _beyond_budgets(problem, problem.price[must].sum(axis=0))
 

@@ -693,7 +693,7 @@ class Watch:
         return max(0.0, self.deadline - time.perf_counter())
 
 
-def to_take_off(problem: BalanceProblem) -> Ints:
+def drainable(problem: BalanceProblem) -> Ints:
     """Return the key groups on leaving nodes that may go to one that stays."""
     there = np.flatnonzero(problem.leaving[problem.home])
     places = problem.may_be_rows(there) & ~problem.leaving
@@ -702,17 +702,17 @@ def to_take_off(problem: BalanceProblem) -> Ints:
 
 def emptied(problem: BalanceProblem) -> BalanceProblem:
     """Return the problem of plans that leave nothing on leaving nodes which may go elsewhere."""
-    return kept_off(replace(problem, into_leaving=False), to_take_off(problem))
+    return confined_to_staying(replace(problem, into_leaving=False), drainable(problem))
 
 
-def kept_off(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:
+def confined_to_staying(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:
     """Return the problem in which some key groups may be on staying nodes only."""
     places = problem.may_be_rows(tasks) & ~problem.leaving
     rows = {task: np.flatnonzero(row) for task, row in zip(tasks.tolist(), places, strict=True)}
     return problem.allowing(problem.allowed | rows)
 
 
-def none_within(problem: BalanceProblem) -> str:
+def note_infeasible(problem: BalanceProblem) -> str:
     """Say that no placement exists, and what limit to drop to learn which one it hangs on."""
     set_ones = [f"--ignore {budget.name}" for budget in problem.budgets]
     note = "no placement within the budget keeps every limit" if set_ones else ""
@@ -724,7 +724,7 @@ def none_within(problem: BalanceProblem) -> str:
     return note
 
 
-def not_emptied(problem: BalanceProblem) -> str:
+def note_not_drained(problem: BalanceProblem) -> str:
     """Say what would help where leaving nodes cannot be emptied within the limits."""
     drops = [f"--ignore {budget.name}" for budget in problem.budgets]
     more = f"; {' or '.join(drops)} says what it takes" if drops else ""

@@ -125,7 +125,7 @@ class _Search:
         self._rest = list(steps)
         self._advance(self._start, self._rest)
 
-    def _advance(self, made: list[Step], rest: list[Step]) -> None:
+    def _advance(self, done: list[Step], rest: list[Step]) -> None:
         """Make what is safe, as long as anything is."""
         room = self.room
         coming: dict[int, Any] = defaultdict(float)
@@ -141,7 +141,7 @@ class _Search:
                 into, out = coming[move.target], going[move.source]
                 if room.fits(step) and room.safe(step, into, out):
                     room.make(step)
-                    made.append(step)
+                    done.append(step)
                     coming[move.target] = into - room.load_of(move.task)
                     going[move.source] = out - room.load_of(move.task)
                 else:
@@ -354,25 +354,25 @@ class Steps:
             reason = f"is not between 0 and the {len(self.batches)} batches"
             raise InvalidInput(Problem("--rollback", done, reason))
         back = tuple(map(taken_back, self.batches[:done][::-1]))
-        made = set(itertools.chain(*self.batches[:done]))
-        exchanged = tuple(taken_back(step) for step in self.exchanged if step[0] in made)
+        carried_out = set(itertools.chain(*self.batches[:done]))
+        exchanged = tuple(taken_back(step) for step in self.exchanged if step[0] in carried_out)
         seconds = self.seconds[:done][::-1]
         return replace(self, batches=back, exchanged=exchanged, seconds=seconds, back=True)
 
     def _repr_html_(self) -> str:
         from optim.format.html import figure, page
 
-        told, unknown = self.to_dict(), [None] * len(self.batches)
+        data, unknown = self.to_dict(), [None] * len(self.batches)
         words = f"{self.num_moves} moves in {len(self.batches)} batches"
         if not self.found:
             words = "proven: no order without parking" if self.proven else "no order found"
         rows = [
             [k, move["task"], move["from"] or "nowhere", move["to"] or "nowhere", figure(seconds)]
             for k, (batch, seconds) in enumerate(
-                zip(told["batches"], self.seconds or unknown, strict=True), 1
+                zip(data["batches"], self.seconds or unknown, strict=True), 1
             )
             for move in batch
-        ] or [["–", m["task"], m["from"] or "nowhere", m["to"], m["rule"]] for m in told["blocked"]]
+        ] or [["–", m["task"], m["from"] or "nowhere", m["to"], m["rule"]] for m in data["blocked"]]
         head = ["batch", "task", "from", "to", "seconds" if self.found else "breaks"]
         return page(f"steps of {self.instance.name}", words, head if rows else [], rows)
 

@@ -80,7 +80,7 @@ def _none() -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class WorkerModel:
-    """The model and its columns."""
+    """The model and its columns; y, v, z and k are those of the formulas above."""
 
     allocation: AllocationModel  # Executors on nodes, and products: the first columns.
     workers: Integers  # (P, N) columns of w.
@@ -186,18 +186,18 @@ def build_workers(
     Raises `UnsuitableMethod`: too many products.
     """
     allocation = build(
-        instance, alike=slot_keys(instance, jobs), whole_products=whole_products, stars=True
+        instance, alike=slot_keys(instance, jobs), whole_products=whole_products, star_rows=True
     )
     of_jobs = Workers(jobs.job, jobs.fewest, jobs.workers, jobs.slots)
-    made = WorkerModel(allocation, add_workers(instance, allocation, of_jobs, whole=True))
+    form = WorkerModel(allocation, add_workers(instance, allocation, of_jobs, whole=True))
     if with_slots:
-        made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
+        form = _add_slots(instance, jobs, form, whole_products, least_gain is not None)
     z, rate = allocation.traffic()
     total = instance.total_traffic
     if math.isfinite(between):
         total, rate = _hold_together(instance, allocation, between)
         allocation = replace(allocation, scale=total / SCALED_TOTAL)
-        made = replace(made, allocation=allocation)
+        form = replace(form, allocation=allocation)
     scale = allocation.scale
     # max Σ r z / scale − total / scale = − (traffic between nodes) / scale
     if least_gain is None:
@@ -207,7 +207,7 @@ def build_workers(
         allocation.model.add_rows("first_level", least, np.inf, 0 * z, z, rate / scale, 1)
     # less the total: the figure is what does not stay together, and gaps are parts of that
     allocation.model.set_objective([], [], offset=-total / scale)
-    return made
+    return form
 
 
 def lighter(instance: Instance, between: float) -> float:
@@ -244,11 +244,11 @@ def _hold_together(
 
 
 def _add_slots(
-    instance: Instance, jobs: StormJobs, made: WorkerModel, whole: bool, objective: bool
+    instance: Instance, jobs: StormJobs, form: WorkerModel, whole: bool, objective: bool
 ) -> WorkerModel:
     """Add y and v and, where the second level is sought, products inside slots."""
-    model = made.allocation.model
-    task, node = made.allocation.task, made.allocation.node
+    model = form.allocation.model
+    task, node = form.allocation.task, form.allocation.node
     p = jobs.num_jobs
     running = _running(instance, jobs)
     now = np.bincount([w.node for w in running], minlength=instance.num_nodes)
@@ -292,7 +292,7 @@ def _add_slots(
     model.add_sum(
         "counted", 0.0, 0.0, p * n,
         (cells // len(places) * n + places[column, 0], v.ravel(), 1.0),
-        (each_node, made.workers.ravel(), -1.0),
+        (each_node, form.workers.ravel(), -1.0),
         of={"topology": each_node // n, "node": each_node % n},
     )  # fmt: skip
     _slot_limits(instance, model, slot_task, slot_place, y, places)
@@ -304,14 +304,14 @@ def _add_slots(
     z, z_u, z_v = _none(), _none(), _none()
     near = None
     if objective:
-        z, z_u, z_v = _slot_products(instance, jobs, made.allocation, of_slot, places, whole)
+        z, z_u, z_v = _slot_products(instance, jobs, form.allocation, of_slot, places, whole)
         if instance.flows.local:
             task, place = np.nonzero(of_slot >= 0)
             placing = Placing.by_columns(of_slot[task, place], task, place, of_slot.shape)
             near = add_staying(model, instance.flows.local, placing, whole=whole, slots=places)
-            model.set_objective(near.stays, near.rate / made.allocation.scale)
+            model.set_objective(near.stays, near.rate / form.allocation.scale)
     return WorkerModel(
-        made.allocation, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, near, sets,
+        form.allocation, form.workers, slot_task, slot_place, y, v, z, z_u, z_v, places, near, sets,
         running, goes_on,
     )  # fmt: skip
 
@@ -421,7 +421,10 @@ def _within_nodes(
     t, n = instance.num_tasks, instance.num_nodes
     known, wanted = (
         (first.astype(np.int64) * t + second) * n + at
-        for first, second, at in ((allocation.u, allocation.v, allocation.at), (u, v, node))
+        for first, second, at in (
+            (allocation.pair_task, allocation.pair_other, allocation.pair_node),
+            (u, v, node),
+        )
     )
     cell, row = np.unique(wanted, return_inverse=True)
     product = len(allocation.task) + np.searchsorted(known, cell)

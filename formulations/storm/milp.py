@@ -96,12 +96,12 @@ def pose(instance: Instance, request: Request) -> PosedModel:
     _check_places(instance)
     instance = lowered(instance, METHOD.honours - {"sets"})
     jobs = storm_jobs(instance, METHOD.name)
-    made = build_workers(
+    worker_model = build_workers(
         instance, jobs, with_slots=distinguishes_slots(instance, jobs),
         whole_products=request.solver == "cp-sat",
     ).allocation  # fmt: skip
     ids = {"topology": jobs.names, "resource": instance.resources}
-    return PosedModel(made.model, "internode_traffic", -made.scale, ids)
+    return PosedModel(worker_model.model, "internode_traffic", -worker_model.scale, ids)
 
 
 def _check_places(instance: Instance) -> None:
@@ -132,8 +132,8 @@ def _why_not_patterns(
 
     form = request.options["form"]
     # without the numbers, which are in the solver's units
-    told = limits_set(instance).items()
-    beyond = [words.partition(" = ")[0] for name, words in told if name in _WORKERS_ONLY]
+    limits = limits_set(instance).items()
+    beyond = [words.partition(" = ")[0] for name, words in limits if name in _WORKERS_ONLY]
     why = None
     if form == "workers":
         return "asked for"
@@ -218,7 +218,7 @@ def _by_patterns(
     gain_bound, of = incumbent.bound * inner.scale, total
     if outcome.termination is Termination.OPTIMAL:
         gain_bound, of = _sharpened(instance, jobs, request, outcome, gain_bound)
-    _tell_levels(instance, outcome, gain_bound, inside, of)
+    _report_levels(instance, outcome, gain_bound, inside, of)
     return outcome
 
 
@@ -264,11 +264,11 @@ def _by_workers(
     if left is None and outcome.termination not in (Termination.OPTIMAL, Termination.INTERRUPTED):
         known = density_bound(instance, problem, np.inf)
     bounds = [bound for bound in (direct.bound, known) if bound is not None]
-    _tell_levels(instance, outcome, min(bounds, default=None), direct.slot_bound, direct.of)
+    _report_levels(instance, outcome, min(bounds, default=None), direct.slot_bound, direct.of)
     return outcome
 
 
-def _tell_levels(
+def _report_levels(
     instance: Instance,
     outcome: Outcome,
     gain_bound: float | None,

@@ -77,15 +77,15 @@ _TOLERANCE = 1e-6
 """By how much, of a thousand, a solver's tolerances may keep its bound from what a plan has."""
 
 
-def run(name: str, instance: Instance, request: Request, *, empties: bool = True) -> Outcome:
+def run(name: str, instance: Instance, request: Request, *, drain: bool = True) -> Outcome:
     """Build the model, hand it to the solver level by level, read the placement back.
 
-    `empties`: whether what is on leaving nodes must leave them.
+    `drain`: whether what is on leaving nodes must leave them.
     Raises `UnsuitableMethod`: the model would be too large, or the solver takes integers only and a
         figure is continuous.
     """
     request.start()  # an incumbent, should Ctrl-C come while the model is built
-    solve = _Solve(name, instance, request, empties=empties)
+    solve = _Solve(name, instance, request, drain=drain)
     starts = solve.starts()
     solve.outcome.times["build"] = request.elapsed()
     for start in starts:
@@ -106,7 +106,7 @@ def pose(name: str, instance: Instance, request: Request) -> PosedModel:
         reason = f"would leave out slots, which {name} keeps by cuts while it solves"
         raise UnsuitableMethod(Problem("--write-model", request.model, reason, "use storm-milp"))
     ids = {"resource": solve.binding.resources}
-    return PosedModel(solve.made.model, level.name, sign * unit, ids)
+    return PosedModel(solve.allocation.model, level.name, sign * unit, ids)
 
 
 class _Solve:
@@ -117,7 +117,7 @@ class _Solve:
     """
 
     def __init__(
-        self, name: str, instance: Instance, request: Request, *, empties: bool = True
+        self, name: str, instance: Instance, request: Request, *, drain: bool = True
     ) -> None:
         asked = find_objective(request.objective or METHOD.objective)
         self.instance, self.request = instance, request
@@ -139,18 +139,18 @@ class _Solve:
             own = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
             keys = own if keys is None else np.column_stack([keys, own])
         others = OTHERS if name == "imc-milp" else "use plan-search"
-        self.made = build(
+        self.allocation = build(
             self.binding, break_symmetry=self.ordered, alike=keys,
             whole_products=self.solver == "cp-sat", products=products,
-            stars=name == METHOD.name, empties=empties, method=name, others=others,
+            star_rows=name == METHOD.name, drain=drain, method=name, others=others,
         )  # fmt: skip
         self.slots: SlotRows | None = None
         if not self.exact:
-            self.slots = SlotRows(instance, self.made, whole_only=self.solver == "cp-sat")
-        self.figures = FigureRows(instance, self.made, place_rules(instance))
+            self.slots = SlotRows(instance, self.allocation, whole_only=self.solver == "cp-sat")
+        self.figures = FigureRows(instance, self.allocation, place_rules(instance))
         if most is not None:
             columns = self.figures.of(find_objective("load_distance")).column
-            self.made.model.add_rows("distance", -np.inf, most, 0, columns, 1.0, num_rows=1)
+            self.allocation.model.add_rows("distance", -np.inf, most, 0, columns, 1.0, num_rows=1)
         self.aimed: tuple[Any, Floats, float] | None = None
         self.outcome = Outcome(Termination.TIME_LIMIT)
         self.node: Ints | None = None
@@ -159,7 +159,7 @@ class _Solve:
 
     def starts(self) -> list[Ints]:
         """Return the starts that are feasible, identical nodes numbered as the model wants."""
-        classes, request = self.made.classes, self.request
+        classes, request = self.allocation.classes, self.request
         starts = feasible_starts(self.instance, request, classes)
         found = request.start()
         starts += [] if found is None else feasible_among(self.instance, [found.node], classes)
@@ -199,7 +199,7 @@ class _Solve:
                 self._hold(levels[k - 1])
             bounds.append(self._level(k, level))
         outcome.node = self.node
-        if self.made.unknown:
+        if self.allocation.unknown:
             outcome.notes.append(UNDECIDED)
         if self.node is None:
             return
@@ -216,7 +216,7 @@ class _Solve:
 
     def _level(self, k: int, level: Figure) -> float | None:
         """Solve one level; return its bound, in the figure's unit."""
-        request, outcome, made = self.request, self.outcome, self.made
+        request, outcome, allocation = self.request, self.outcome, self.allocation
         began, unit = request.elapsed(), self.aim_at(level)
         sign = unit if level.sense == "max" else -unit
         share = _SHARE if k + 1 < len(self.objective.levels) else 1.0
@@ -226,7 +226,7 @@ class _Solve:
             if asked["gap"] is None and len(self.objective.levels) > 1:
                 asked["gap"] = 0.0
             return solve_linear(
-                made.model, self.solver, **asked,
+                allocation.model, self.solver, **asked,
                 warm_start=None if self.node is None else self.vector(self.node),
                 progress=_scaled_progress(request, sign, began) if k == 0 else None,
             )  # fmt: skip
@@ -234,7 +234,7 @@ class _Solve:
         def worse(node: Ints) -> bool:
             return self._values(node)[:k] > self.values[:k]
 
-        answer, cuts = solve_exactly(self.instance, made, self.kept, request, solve, worse)
+        answer, cuts = solve_exactly(self.instance, allocation, self.kept, request, solve, worse)
         if cuts:
             outcome.notes.append(
                 f"{cuts} placements that {answer.solver} took for feasible within its tolerance "
@@ -249,10 +249,10 @@ class _Solve:
             if str(answer.termination) == "interrupted":
                 outcome.termination = Termination.INTERRUPTED
         if answer.x is not None:
-            node = made.place(answer.x)
+            node = allocation.place(answer.x)
             if k == 0 and answer.objective is not None:
                 # a stopped run may hold a placement whose products are not all switched on yet
-                claimed = max(made.model.objective_of(self.vector(node)), answer.objective)
+                claimed = max(allocation.model.objective_of(self.vector(node)), answer.objective)
             if self.take(node):
                 request.offer(node)
                 # of a sum the solver's value is as blurred as its bound
@@ -289,7 +289,7 @@ class _Solve:
 
     def _unknown(self, level: Figure) -> float | None:
         """Return the best value of what was cut off though it may fit the slots."""
-        found = (level.measured(Placement(self.instance, n)).value for n in self.made.unknown)
+        found = (level.measured(Placement(self.instance, n)).value for n in self.allocation.unknown)
         values = [value for value in found if value is not None]
         return (max if level.sense == "max" else min)(values, default=None)
 
@@ -305,7 +305,7 @@ class _Solve:
 
     def aim_at(self, level: Figure) -> float:
         """Make a level the objective, better is more; return the unit it is counted in."""
-        expression, model = self.figures.of(level), self.made.model
+        expression, model = self.figures.of(level), self.allocation.model
         if self.aimed is not None:
             column, value, constant = self.aimed
             model.set_objective(column, -value, -constant)
@@ -326,14 +326,14 @@ class _Solve:
         now = level.measured(Placement(self.instance, self.node)).value
         assert now is not None
         least = (now if level.sense == "max" else -now) / self.figures.of(level).unit
-        self.made.model.add_rows(
+        self.allocation.model.add_rows(
             "level", least - constant - _HELD * SCALED_TOTAL, np.inf,
             0, column, value, num_rows=1, of={"": [level.name]},
         )  # fmt: skip
 
     def vector(self, node: Ints) -> Floats:
         """Write a placement as a full column vector."""
-        vector = self.made.vector(node)
+        vector = self.allocation.vector(node)
         self.figures.complete(vector, node)
         if self.slots is not None:
             self.slots.complete(vector, node)
@@ -371,17 +371,19 @@ def find_plan(instance: Instance, request: Request) -> Ints | None:
     """
     if instance.num_tasks * instance.num_nodes > _PLAN_CELLS:
         return None
-    made = build(instance, products=False, empties=False)
+    allocation = build(instance, products=False, drain=False)
 
     def solve() -> LinearSolution:
         asked = {**request.solving(), "gap": None}
-        return solve_linear(made.model, "highs", options={"mip_max_nodes": _PLAN_NODES}, **asked)
+        return solve_linear(
+            allocation.model, "highs", options={"mip_max_nodes": _PLAN_NODES}, **asked
+        )
 
     try:
-        answer, _ = solve_exactly(instance, made, kept_by(_HONOURS), request, solve)
+        answer, _ = solve_exactly(instance, allocation, kept_by(_HONOURS), request, solve)
     except SolverError:
         return None
-    return None if answer.x is None else made.place(answer.x)
+    return None if answer.x is None else allocation.place(answer.x)
 
 
 def _scaled_progress(
@@ -413,7 +415,7 @@ METHOD = Method(
     objectives=LINEAR_FIGURES,
     combines=True,
     why_not=WHY_NOT_LINEAR,
-    run=emptied_or_any(partial(run, "plan-milp"), partial(run, "plan-milp", empties=False)),
+    run=emptied_or_any(partial(run, "plan-milp"), partial(run, "plan-milp", drain=False)),
     pose=partial(pose, "plan-milp"),
     summary="Any linear figure, weighted sum or list of levels, proven by one linear model",
     forms=KNOWN_FORMS

@@ -71,10 +71,10 @@ class AllocationModel:
 
     model: LinearModel  # To be maximised; without an objective.
     placing: Placing  # The placement variables, which are the first C columns.
-    #: (Z,) tasks and node of each product variable, which come next, and their traffic.
-    u: Ints
-    v: Ints
-    at: Ints
+    #: (Z,) u, v and n of each product z_uvn, which come next, and the traffic r_uv.
+    pair_task: Ints
+    pair_other: Ints
+    pair_node: Ints
     rate: Floats
     local: Staying | None  # Columns of `local_first` streams.
     crossings: Crossings  # What crosses links.
@@ -106,7 +106,8 @@ class AllocationModel:
         """Write (T,) node indices as a full column vector."""
         vector = np.zeros(self.model.num_variables)
         x = node[self.task] == self.node
-        z = (node[self.u] == self.at) & (node[self.v] == self.at)
+        on = self.pair_node
+        z = (node[self.pair_task] == on) & (node[self.pair_other] == on)
         vector[: len(x) + len(z)] = np.concatenate([x, z])
         if self.local is not None:
             self.local.complete(vector, node)
@@ -117,7 +118,7 @@ class AllocationModel:
 
     def traffic(self) -> tuple[NDArray[np.int64], Floats]:
         """Return columns and their traffic that are what is inside: Σ r_uv z_uvn + Σ r_i y_in."""
-        products = np.arange(len(self.task), len(self.task) + len(self.u))
+        products = np.arange(len(self.task), len(self.task) + len(self.rate))
         if self.local is None:
             return products, self.rate
         columns = np.concatenate([products, self.local.stays])
@@ -131,8 +132,8 @@ def build(
     alike: Any = None,
     whole_products: bool = False,
     products: bool = True,
-    empties: bool = True,
-    stars: bool = False,
+    drain: bool = True,
+    star_rows: bool = False,
     method: str = "imc-milp",
     others: str = OTHERS,
 ) -> AllocationModel:
@@ -143,8 +144,8 @@ def build(
     `whole_products`: declare the products integer, which a solver without continuous variables
         needs; they are 0 or 1 in every optimum anyway.
     `products`: without them it knows no traffic inside nodes.
-    `empties`: whether what is on leaving nodes must leave them.
-    `stars`: add their rows, which no placement breaks.
+    `drain`: whether what is on leaving nodes must leave them.
+    `star_rows`: add the rows of `add_stars`, which every placement satisfies.
     `method`, `others`: whose model it is, and what to use where that would be too large, for
         messages.
     Raises `UnsuitableMethod`: too many products.
@@ -154,7 +155,7 @@ def build(
     if products:
         check_products(method, instance, MOST_PRODUCTS, others)
     may = target[kind]
-    if not empties:
+    if not drain:
         home = instance.tasks.node
         there = np.flatnonzero((home >= 0) & instance.nodes.leaving[home])
         may[there] = allowed[kind[there]]
@@ -189,7 +190,7 @@ def build(
         loaded, load = with_crossing(model, instance, placing, z, of)
     add_capacity(model, loaded, load, placing_floor(instance), room)
     add_products(model, z, column[u, at], column[v, at], {"task": u, "other": v, "node": at})
-    for r in range(instance.num_resources if stars else 0):
+    for r in range(instance.num_resources if star_rows else 0):
         add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, placing, rules, budgets(instance))
     known = (pair, at, z) if products else None
@@ -197,10 +198,10 @@ def build(
     add_links(crossings)
     if break_symmetry:
         add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
-    made = add_rule_rows(model, rules, placing.where)
+    added = add_rule_rows(model, rules, placing.where)
     return AllocationModel(
         model, placing, u, v, at.astype(np.int32), pairs.rate[pair], local, crossings, loaded, load,
-        made, classes,
+        added, classes,
         scale,
     )  # fmt: skip
 
@@ -222,7 +223,7 @@ def _none_of(pairs: TaskPairs) -> TaskPairs:
 
 def solve_exactly(
     instance: Instance,
-    made: AllocationModel,
+    allocation: AllocationModel,
     kept: frozenset[str],
     request: Request,
     solve: Callable[[], LinearSolution],
@@ -236,18 +237,20 @@ def solve_exactly(
     """
 
     def refused(x: Floats) -> bool:
-        node = made.place(x)
-        if cut_off(instance, made, node, kept):
+        node = allocation.place(x)
+        if cut_off(instance, allocation, node, kept):
             return True
         if worse is None or not worse(node):
             return False
-        _add_row(made, node[made.task] == made.node, -np.inf, len(node) - 1)
+        _add_row(allocation, node[allocation.task] == allocation.node, -np.inf, len(node) - 1)
         return True
 
     return solve_kept(solve, refused, lambda: request.remaining() == 0)
 
 
-def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozenset[str]) -> bool:
+def cut_off(
+    instance: Instance, allocation: AllocationModel, node: Ints, kept: frozenset[str]
+) -> bool:
     """Add rows that a placement breaks, where it breaks a rule; return whether it does.
 
     `kept`: names of the violations that count.
@@ -257,7 +260,7 @@ def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozens
     if not found:
         return False
     if all(undecided(placement, violation) for violation in found):
-        made.unknown.append(node)
+        allocation.unknown.append(node)
     loads, bound = node_loads(instance, node), instance.nodes.capacity * _max_utilisation(instance)
     crosses = instance.crossing_cost.any(axis=0)
     crowded = np.argwhere(over(loads, bound) & ~crosses).tolist()
@@ -265,14 +268,19 @@ def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozens
         cover = _cover(instance, np.flatnonzero(node == n).astype(np.int32), n, r)
         room = instance.headroom[:, r] + slack(bound[:, r])
         for m in np.flatnonzero(room <= room[n]):
-            together = np.isin(made.task, cover) & (made.node == m)
-            _add_row(made, together, -np.inf, len(cover) - 1)
+            together = np.isin(allocation.task, cover) & (allocation.node == m)
+            _add_row(allocation, together, -np.inf, len(cover) - 1)
     undealt = [] if crowded or crosses.any() else list(_undealt(instance, node))
     for tasks, nodes in undealt:
         for m in nodes.tolist():
-            _add_row(made, np.isin(made.task, tasks) & (made.node == m), -np.inf, len(tasks) - 1)
+            _add_row(
+                allocation,
+                np.isin(allocation.task, tasks) & (allocation.node == m),
+                -np.inf,
+                len(tasks) - 1,
+            )
     if not crowded and not undealt:
-        _add_row(made, node[made.task] == made.node, -np.inf, len(node) - 1)
+        _add_row(allocation, node[allocation.task] == allocation.node, -np.inf, len(node) - 1)
     return True
 
 
@@ -325,9 +333,9 @@ def _max_utilisation(instance: Instance) -> Floats:
     return instance.limits.max_utilisation
 
 
-def _add_row(made: AllocationModel, chosen: Bools, least: float, most: float) -> None:
+def _add_row(allocation: AllocationModel, chosen: Bools, least: float, most: float) -> None:
     columns = np.flatnonzero(chosen)
-    made.model.add_rows("cut_off", least, most, 0, columns, 1.0, num_rows=1)
+    allocation.model.add_rows("cut_off", least, most, 0, columns, 1.0, num_rows=1)
 
 
 # Figures of plans as linear expressions of a model that says where tasks are, each written once.
@@ -406,8 +414,8 @@ class FigureRows:
     `rules`: which moves are migrations.
     """
 
-    def __init__(self, instance: Instance, made: AllocationModel, rules: PlaceRules) -> None:
-        self.instance, self.made, self.rules = instance, made, rules
+    def __init__(self, instance: Instance, allocation: AllocationModel, rules: PlaceRules) -> None:
+        self.instance, self.allocation, self.rules = instance, allocation, rules
         self._known: dict[str, Expression] = {}
         self._completed: list[tuple[NDArray[Any], Callable[[Placement], Any]]] = []
         self._used: NDArray[Any] | None = None
@@ -449,9 +457,9 @@ class FigureRows:
 
     def _traffic(self, name: str) -> Expression:
         """Σ_(u,v) Σ_n r_uv z_uvn; less that of the total; as a part of the total."""
-        z, rate = self.made.traffic()
+        z, rate = self.allocation.traffic()
         total = self.instance.total_traffic
-        inside = Expression(z, rate, 0.0, self.made.scale, total)
+        inside = Expression(z, rate, 0.0, self.allocation.scale, total)
         if name == "imc_gain":
             return inside
         if name == "internode_traffic":
@@ -460,7 +468,7 @@ class FigureRows:
 
     def _moves(self, *, counted: bool) -> Expression:
         """Σ_k mc_k (1 − x_cur(k),k), or how many move; a copy counts as home."""
-        placing, cost = self.made.placing, self.instance.tasks.migration_cost
+        placing, cost = self.allocation.placing, self.instance.tasks.migration_cost
         each = np.ones(len(cost)) if counted else cost
         pays = self.rules.pays(placing.task, placing.node)
         size = float(each[self.rules.home >= 0].sum())
@@ -470,12 +478,12 @@ class FigureRows:
         """Σ_n c_n y_n, where y_n ≥ x_tn."""
         n = self.instance.num_nodes
         if self._used is None:
-            model = self.made.model
+            model = self.allocation.model
             block = model.add_variables(
                 "used", n, upper=1.0, integer=True, of={"node": np.arange(n)}
             )
             self._used = block.indices
-            add_in_use(model, self.made.placing, self._used)
+            add_in_use(model, self.allocation.placing, self._used)
             self._completed.append((self._used, lambda placement: placement.used))
         if not by_capacity:
             return Expression(self._used, np.ones(n), 0.0, _unit(n), 1.0)
@@ -488,33 +496,33 @@ class FigureRows:
         if figure.name == "max_utilisation":
             rows = self._node_utilisations()
         size = self._mean_utilisation() if rows else float(self.instance.mean_load or 0.0)
-        column = self.made.model.add_variables(figure.name, 1).indices
+        column = self.allocation.model.add_variables(figure.name, 1).indices
         self._completed.append((column, lambda placement: figure.measured(placement).value))
         if figure.name == "load_distance":
             self._add_load_distance(int(column[0]))
         for row in rows:
             shared, greatest = (0, row.column, row.value), (0, column, -1.0)
             name = f"of_{figure.name}"
-            self.made.model.add_sum(name, -np.inf, -row.base, 1, shared, greatest, of=row.of)
+            self.allocation.model.add_sum(name, -np.inf, -row.base, 1, shared, greatest, of=row.of)
         return Expression(column, np.ones(1), 0.0, _unit(size), 0.0)
 
     def _add_load_distance(self, column: int) -> None:
         """|load_n − weight_n·mean| ≤ d; from above alone where nodes leave."""
-        instance, made, mean = self.instance, self.made, None
-        load, share = made.load[:, 0], instance.due - instance.nodes.background[:, 0]
+        instance, allocation, mean = self.instance, self.allocation, None
+        load, share = allocation.load[:, 0], instance.due - instance.nodes.background[:, 0]
         if instance.crossing_cost[:, 0].any():
             mean, share = self._mean(), -instance.nodes.background[:, 0]
         leaving, columns = instance.nodes.leaving, (column,)
-        add_load_distance(made.model, made.loaded, load, share, leaving, columns, mean)
+        add_load_distance(allocation.model, allocation.loaded, load, share, leaving, columns, mean)
 
     def _mean(self) -> tuple[int, Floats]:
         """Σ_n weight_n·mean over staying nodes = Σ_n load_n, which depends on what crosses."""
-        nodes, made = self.instance.nodes, self.made
+        nodes, allocation = self.instance.nodes, self.allocation
         weight = float(nodes.weight[self.instance.open_nodes].sum())
-        (mean,) = made.model.add_variables("mean_load", 1).indices
-        _, column, value, constant = made.loaded.sums(made.load[:, 0])
+        (mean,) = allocation.model.add_variables("mean_load", 1).indices
+        _, column, value, constant = allocation.loaded.sums(allocation.load[:, 0])
         base = float(nodes.background[:, 0].sum() + constant.sum())
-        made.model.add_sum("mean", -base, -base, 1, (0, column, value), (0, [mean], -weight))
+        allocation.model.add_sum("mean", -base, -base, 1, (0, column, value), (0, [mean], -weight))
         self._completed.append((np.array([mean]), lambda p: p.loads[:, 0].sum() / weight))
         return int(mean), nodes.weight
 
@@ -529,7 +537,7 @@ class FigureRows:
         """(background + load) / capacity of each node and resource that has one."""
         nodes, found = self.instance.nodes, []
         for r in range(self.instance.num_resources):
-            node, column, value, constant = self.made.loaded.sums(self.made.load[:, r])
+            node, column, value, constant = self.allocation.loaded.sums(self.allocation.load[:, r])
             for n in range(self.instance.num_nodes):
                 room = nodes.capacity[n, r]
                 if room > 0 and np.isfinite(room):
@@ -543,7 +551,7 @@ class FigureRows:
         """(background + what crosses) / capacity of each link that has one."""
         links, found = self.instance.links, []
         for i in np.flatnonzero((links.capacity > 0) & np.isfinite(links.capacity)).tolist():
-            column, value = self.made.crossings.of(i)
+            column, value = self.allocation.crossings.of(i)
             room = links.capacity[i]
             base = float(links.background[i] / room)
             found.append(_UtilisationTerms(column, value / room, base, {"link": i}))
@@ -562,9 +570,9 @@ class FigureRows:
         unit = float((of_one * (background + most))[counted].max(initial=0.0)) or 1.0
         base, of_one = (background * of_one)[counted] / unit, of_one[counted] / unit
         ids = [nodes.ids[n] for n in counted.tolist()]
-        made = self.made
+        allocation = self.allocation
         columns = add_deviation(
-            made.model, made.loaded, made.load[:, 0], base, of_one, ids, counted
+            allocation.model, allocation.loaded, allocation.load[:, 0], base, of_one, ids, counted
         )
 
         def values(placement: Placement) -> Floats:

@@ -44,7 +44,7 @@ def workers_of_slots(instance: Instance) -> Workers:
 
 
 def add_workers(
-    instance: Instance, made: AllocationModel, workers: Workers, *, whole: bool
+    instance: Instance, allocation: AllocationModel, workers: Workers, *, whole: bool
 ) -> NDArray[np.int64]:
     """Add w_kn, the slots of node n that topology k fills; return their (P, N) columns.
 
@@ -53,9 +53,9 @@ def add_workers(
 
     `whole`: whether w is declared whole.
     """
-    model, n, p = made.model, instance.num_nodes, len(workers.most)
-    x = np.flatnonzero(workers.job[made.task] >= 0)
-    task, node = made.task[x], made.node[x]
+    model, n, p = allocation.model, instance.num_nodes, len(workers.most)
+    x = np.flatnonzero(workers.job[allocation.task] >= 0)
+    task, node = allocation.task[x], allocation.node[x]
     job = workers.job[task]
     upper = np.minimum(workers.slots[None, :], workers.most[:, None]).astype(np.float64)
     at = {"topology": np.arange(p)[:, None], "node": np.arange(n)}
@@ -87,15 +87,15 @@ class SlotRows:
     """
 
     def __init__(
-        self, instance: Instance, made: AllocationModel, *, whole_only: bool = False
+        self, instance: Instance, allocation: AllocationModel, *, whole_only: bool = False
     ) -> None:
-        self.instance, self.made = instance, made
+        self.instance, self.allocation = instance, allocation
         self.work = workers_of_slots(instance)
         self.loose = self.work.job < 0
         sets, limit = instance.slot_sets, instance.limits.max_tasks_per_slot
         self.sized = np.isfinite(instance.nodes.slot_capacity)
         whole = whole_only or limit is not None or bool(sets.ids) or bool(self.sized.any())
-        self.filled = add_workers(instance, made, self.work, whole=whole)
+        self.filled = add_workers(instance, allocation, self.work, whole=whole)
         self.stands: list[tuple[Ints, NDArray[Any]]] = []  # members of a set, and (N,) columns
         self._add_sizes()
         for i, rule in enumerate(sets.rule.tolist()):
@@ -125,7 +125,7 @@ class SlotRows:
 
     def _add_sizes(self) -> None:
         """x_tn = 0 where l_t > c_n;  Σ_(t in k) l_t x_tn ≤ c_n w_kn, c_n a slot's capacity."""
-        model, task, node = self.made.model, self.made.task, self.made.node
+        model, task, node = self.allocation.model, self.allocation.task, self.allocation.node
         instance, job = self.instance, self.work.job
         load, room = instance.tasks.load, instance.nodes.slot_capacity
         too_large = over(load[task], room[node]).any(axis=1)
@@ -147,12 +147,12 @@ class SlotRows:
 
     def _on_nodes(self, members: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Node and column of all x_tn of some tasks."""
-        x = np.flatnonzero(np.isin(self.made.task, members))
-        return self.made.node[x], x
+        x = np.flatnonzero(np.isin(self.allocation.task, members))
+        return self.allocation.node[x], x
 
     def _add_apart(self, members: Ints, most: int) -> None:
         """Σ_(t in S and k) x_tn ≤ a w_kn;  Σ_(t in S) x_tn ≤ a S_n."""
-        model, n = self.made.model, self.instance.num_nodes
+        model, n = self.allocation.model, self.instance.num_nodes
         row = np.arange(n)
         at, x = self._on_nodes(members)
         if np.isfinite(self.work.slots).any():
@@ -170,11 +170,11 @@ class SlotRows:
         for t in members[1:].tolist():
             other = self._on_nodes(np.array([t]))
             of_first, of_other = (*first, 1.0), (*other, -1.0)
-            self.made.model.add_sum("in_one_slot", 0.0, 0.0, n, of_first, of_other)
+            self.allocation.model.add_sum("in_one_slot", 0.0, 0.0, n, of_first, of_other)
 
     def _add_spread(self, members: Ints, least: int, *, whole: bool) -> None:
         """v_n ≤ S_n, v_n ≤ Σ_(t in S) x_tn, v_n ≤ Σ_(k of S) w_kn, Σ_n v_n ≥ least."""
-        model, n = self.made.model, self.instance.num_nodes
+        model, n = self.allocation.model, self.instance.num_nodes
         row = np.arange(n)
         upper = np.minimum(self.work.slots, len(members)).astype(np.float64)
         v = model.add_variables(

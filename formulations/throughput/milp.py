@@ -130,9 +130,9 @@ class _Builder:
     ) -> NDArray[Any]:
         """Add a product for each pair: both are on these nodes. Exact ones are not 0 then."""
         ends = self.pairs.u, self.pairs.v
-        made = add_inside(self.model, name, self.column, inside, ends, of, exact=exact)
-        self.products.append(made)
-        return made.column
+        inside_columns = add_inside(self.model, name, self.column, inside, ends, of, exact=exact)
+        self.products.append(inside_columns)
+        return inside_columns.column
 
     def row(
         self,
@@ -216,8 +216,8 @@ def build(
     ])  # fmt: skip
     classes = node_classes(binding, also)
     add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
-    made = add_rule_rows(model, rules, placing.where)
-    return RateModel(model, placing, builder.products, made, highest, classes)
+    added = add_rule_rows(model, rules, placing.where)
+    return RateModel(model, placing, builder.products, added, highest, classes)
 
 
 def _add_nodes(
@@ -334,36 +334,39 @@ def _solved(
     # θ of an optimal plan lies between the bound by sums and the start's, each widened by what
     # solvers may violate
     low = min(low, high) if bounded else 0.0
-    made = build(
+    rate_model = build(
         binding, instance, measured=measured, low=low * (1 - _NEAR),
         high=high * (1 + _NEAR) if bounded else _top(instance),
     )  # fmt: skip
     return _placed(
-        binding, request, made, _start_vector(instance, made, start) if bounded else None
+        binding,
+        request,
+        rate_model,
+        _start_vector(instance, rate_model, start) if bounded else None,
     )
 
 
 def _placed(
-    binding: Instance, request: Request, made: RateModel, vector: Floats | None
+    binding: Instance, request: Request, rate_model: RateModel, vector: Floats | None
 ) -> tuple[LinearSolution, Ints | None]:
     """Solve a model until its placement keeps exactly what binds."""
 
     def solve() -> LinearSolution:
         asked = {**request.solving(), "gap": request.gap or 0.0}
-        told, solver = _told(request), request.solver or "highs"
-        return solve_linear(made.model, solver, warm_start=vector, progress=told, **asked)
+        report, solver = _rescaled_progress(request), request.solver or "highs"
+        return solve_linear(rate_model.model, solver, warm_start=vector, progress=report, **asked)
 
     def cut_off(x: Floats) -> bool:
-        node = made.place(x)
+        node = rate_model.place(x)
         if not broken(Placement(binding, node)):
             return False
-        made.forbid(node)
+        rate_model.forbid(node)
         return True
 
     answer, _ = solve_kept(solve, cut_off, lambda: request.remaining() == 0)
     if answer.x is None:
         return answer, None
-    node = made.place(answer.x)
+    node = rate_model.place(answer.x)
     request.offer(node)
     return answer, node
 
@@ -371,8 +374,8 @@ def _placed(
 def _fewest(instance: Instance, request: Request) -> Outcome:
     """Count moves or nodes instead: nothing is fuller than it may be."""
     objective = str(request.objective)
-    instance, made = _counting(instance, objective)
-    answer, node = _placed(instance, request, made, None)
+    instance, rate_model = _counting(instance, objective)
+    answer, node = _placed(instance, request, rate_model, None)
     outcome = Outcome(
         Termination(str(answer.termination)), node, objective=objective, solver=answer.solver,
         times={"build": answer.build_seconds}, notes=[answer.message] if answer.message else [],
@@ -402,16 +405,16 @@ def pose(instance: Instance, request: Request) -> PosedModel:
         instance = without_leaving(instance, may_stay=False)
     objective = request.objective or METHOD.objective
     if objective in (MOVES, NODES):
-        made, told = _counting(instance, objective)[1], objective
+        rate_model, objective_text = _counting(instance, objective)[1], objective
     else:
         binding = without_measured(instance)
-        told = "highest utilisation (sustainable_rate is 1 / it)"
-        made = build(binding, instance, measured=True, low=0.0, high=_top(instance))
+        objective_text = "highest utilisation (sustainable_rate is 1 / it)"
+        rate_model = build(binding, instance, measured=True, low=0.0, high=_top(instance))
     inside = [
         "&".join(instance.nodes.ids[n] for n in np.flatnonzero(some))
         for some in places_of(instance).inside
     ]
-    return PosedModel(made.model, told, ids={"place": inside})
+    return PosedModel(rate_model.model, objective_text, ids={"place": inside})
 
 
 def _top(instance: Instance) -> float:
@@ -428,23 +431,23 @@ def _top(instance: Instance) -> float:
     return max(top, float(instance.total_traffic / room.min()) if len(room) else 0.0)
 
 
-def _start_vector(instance: Instance, made: RateModel, start: Ints | None) -> Floats | None:
-    if start is None or (made.classes.node_class[start] < 0).any():
+def _start_vector(instance: Instance, rate_model: RateModel, start: Ints | None) -> Floats | None:
+    if start is None or (rate_model.classes.node_class[start] < 0).any():
         return None
-    return made.vector(instance, relabelled(start, made.classes))
+    return rate_model.vector(instance, relabelled(start, rate_model.classes))
 
 
-def _told(request: Request) -> Callable[[Progress], None] | None:
+def _rescaled_progress(request: Request) -> Callable[[Progress], None] | None:
     tell = request.progress
     if tell is None:
         return None
 
-    def told(now: Progress) -> None:
+    def report(now: Progress) -> None:
         value = None if now.incumbent is None else rate_at(now.incumbent)
         bound = None if not now.bound or now.bound <= 0 else rate_at(now.bound)
         tell(Progress(now.seconds, value, bound, now.phase))
 
-    return told
+    return report
 
 
 def _outcome(

@@ -253,12 +253,12 @@ class Grouped:
         """
         counts, kinds, values = [], [], []
         for k in range(self.classes.num_classes):
-            made = self._of_class(k, limit, most, budget)
-            if made is None:
+            listed = self._of_class(k, limit, most, budget)
+            if listed is None:
                 return None
-            counts.append(made[0])
-            values.append(made[1])
-            kinds.append(np.full(len(made[1]), k))
+            counts.append(listed[0])
+            values.append(listed[1])
+            kinds.append(np.full(len(listed[1]), k))
         value = np.maximum(np.concatenate(values), thread_load(self.instance))
         order = np.argsort(value, kind="stable")
         return Listed(np.concatenate(counts)[order], np.concatenate(kinds)[order], value[order])
@@ -356,14 +356,14 @@ def _unmoved(instance: Instance) -> Instance:
     return without_limits(instance, [rule.name for rule in MOVE_RULES])
 
 
-def _alike(instance: Instance, told: Any, method: str) -> tuple[TaskGroups, Floats]:
+def _alike(instance: Instance, keys: Any, method: str) -> tuple[TaskGroups, Floats]:
     """Group tasks that send and receive alike; each for itself where that fails and few do."""
     source, target, rate = instance.flows.directed()
     count = instance.num_tasks
     totals = np.column_stack([np.bincount(end, rate, count) for end in (source, target)])
     scale = max(float(totals.max(initial=0.0)), 1e-300)
     for also in (np.round(totals / scale, 12), np.arange(count)):
-        groups = task_groups(instance, also if told is None else np.column_stack([also, told]))
+        groups = task_groups(instance, also if keys is None else np.column_stack([also, keys]))
         found = _directed(groups, source, target, rate, _SAME * scale)
         if found is not None:
             return groups, found
@@ -522,10 +522,10 @@ def short_words(rate: float, bound: float | None) -> list[str]:
     """Say by how much the current input is missed, and whether that is proven."""
     if not over(1.0, rate):
         return []
-    told = f"the plan carries {rate:.4g} of the current input, {1 - rate:.1%} too little"
+    note = f"the plan carries {rate:.4g} of the current input, {1 - rate:.1%} too little"
     if bound is not None and bound < 1:
-        told += f"; no placement carries more than {bound:.4g}"
-    return [told]
+        note += f"; no placement carries more than {bound:.4g}"
+    return [note]
 
 
 # Leaving nodes: emptied where a plan that empties them carries the input, else not all of them.

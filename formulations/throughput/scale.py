@@ -289,25 +289,25 @@ class _Search:
     def _counts(self, further: int) -> tuple[Counts, list[str]]:
         """Return the counts on nodes that stay, the cheapest and largest first, and their names."""
         instance, added = self.pool(further)
-        made = counts_of(instance, self.rate, self.cost_of(instance))
+        counts = counts_of(instance, self.rate, self.cost_of(instance))
         home = self.instance.tasks.node[self.instance.tasks.node >= 0]
         used = np.bincount(home, minlength=instance.num_nodes) > 0
         fresh = np.array([name in added for name in instance.nodes.ids])
-        size = np.where(np.isfinite(made.room[:, 0]), made.room[:, 0], 1e300)
-        order = np.lexsort((np.arange(len(fresh)), fresh, ~used, -size, made.cost))
+        size = np.where(np.isfinite(counts.room[:, 0]), counts.room[:, 0], 1e300)
+        order = np.lexsort((np.arange(len(fresh)), fresh, ~used, -size, counts.cost))
         order = order[instance.open_nodes[order]]
-        made = replace(made.only(order), low=self.low, high=self.high)
-        return made, [instance.nodes.ids[n] for n in order.tolist()]
+        counts = replace(counts.only(order), low=self.low, high=self.high)
+        return counts, [instance.nodes.ids[n] for n in order.tolist()]
 
     def _by_all(self) -> tuple[Plan, Bounds] | None:
         """Try every parallelism, each exactly: no more nodes than tasks are of use."""
-        made, names = self._counts(min(self.most_nodes, int(self.high.sum())))
+        pool, names = self._counts(min(self.most_nodes, int(self.high.sum())))
         spans = [range(low, high + 1) for low, high in zip(self.low, self.high, strict=True)]
         best: Any = None
         unknown = False
         for one in sorted(itertools.product(*spans), key=lambda n: (sum(n), n)):
             n = np.array(one, dtype=np.int64)
-            found = self._exact(made, n)
+            found = self._exact(pool, n)
             unknown = unknown or found is False
             if found and (best is None or (found[0], sum(one), -found[1]) < best[0]):
                 best = ((found[0], sum(one), -found[1]), n, found[2])
@@ -315,15 +315,15 @@ class _Search:
             self.impossible = not unknown
             return None
         (cost, tasks, gain), n, counts = best
-        told = (None, None, None) if unknown else (cost, float(tasks), -gain)
-        return self._plan(made, n, counts, names), told
+        levels = (None, None, None) if unknown else (cost, float(tasks), -gain)
+        return self._plan(pool, n, counts, names), levels
 
-    def _exact(self, made: Counts, n: Any, work: int = _EACH_WORK) -> Any:
+    def _exact(self, counts: Counts, n: Any, work: int = _EACH_WORK) -> Any:
         """Place so many tasks of each operator exactly: as `Counts.best`, of kinds of tasks."""
-        left_out = len(made.cost) - self.most_nodes
-        if left_out > 0 and _alike(made):
-            made = made.only(np.arange(self.most_nodes))
-        kinds, sizes = made.exact(n)
+        left_out = len(counts.cost) - self.most_nodes
+        if left_out > 0 and _alike(counts):
+            counts = counts.only(np.arange(self.most_nodes))
+        kinds, sizes = counts.exact(n)
         found = kinds.best(sizes, work, self.most_nodes)
         if not found or len(found[2]) > self.most_nodes:
             return found
@@ -465,10 +465,10 @@ class _Search:
             if found.tasks is not None:
                 plan, _ = self._found(part, names, found, cost)
                 return plan, (cost, tasks, None)
-        told = self._exact(part, n)
-        if not told:
+        exact = self._exact(part, n)
+        if not exact:
             return self._plan(part, n, annealed, names, by_operator=True), (cost, tasks, None)
-        return self._plan(part, n, told[2], names), (cost, tasks, None)
+        return self._plan(part, n, exact[2], names), (cost, tasks, None)
 
     def _plan(
         self, part: Counts, n: Any, counts: Any, names: list[str], *, by_operator: bool = False
@@ -480,8 +480,8 @@ class _Search:
         groups: list[Any] = []
         for o, size in zip(self.operators, n.tolist(), strict=True):
             tasks = scaled.tasks_of(o)
-            told = shares(size, self.groups[self.operators.index(o)] or None)
-            groups += [tasks] if by_operator else [tasks[told == s] for s in np.unique(told)]
+            share = shares(size, self.groups[self.operators.index(o)] or None)
+            groups += [tasks] if by_operator else [tasks[share == s] for s in np.unique(share)]
         places = {name: v for v, name in enumerate(names)}
         home = np.array([
             places.get(self.instance.nodes.ids[v], -1) if v >= 0 else -1
@@ -669,8 +669,8 @@ def _by_models(instance: Instance, rate: float, seed: int) -> Scaling:
         none = result.termination is Termination.INFEASIBLE
         return Scaling(rate, {}, infeasible=none, notes=tuple(result.notes))
     plan = replace(result.plan, _instance=None, claimed_instance_sha256=more.sha256)
-    told = result.objective
-    levels = () if told is None or told.value is None else (
-        ScaleLevel(told.name, float(told.value), result.bound),
+    objective = result.objective
+    levels = () if objective is None or objective.value is None else (
+        ScaleLevel(objective.name, float(objective.value), result.bound),
     )  # fmt: skip
     return Scaling(rate, {}, plan, result.evaluation, levels, notes=tuple(result.notes))

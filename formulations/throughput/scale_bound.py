@@ -346,10 +346,10 @@ class PartsBound:
         for _ in range(_ROUNDS):
             # parts are generated until none is worth more than is paid for it; the prices bound all
             # parts
-            told = self._master(budget)
-            if told is None or told[1] <= _SLACK:
+            priced = self._master(budget)
+            if priced is None or priced[1] <= _SLACK:
                 return False
-            price, _, paid = told
+            price, _, paid = priced
             worth, grown = [], False
             for k, offer in enumerate(self.offers):
                 enough = float(price.sum()) * offer.cost / budget * (1 - 1e-6)
@@ -415,11 +415,11 @@ class PartsBound:
                 price = np.zeros(len(high))
                 price[o] = 1.0
                 try:
-                    told = self._relaxed(offer, price, np.zeros(len(high)), high)
+                    relaxed = self._relaxed(offer, price, np.zeros(len(high)), high)
                 except _Unsolved:
                     continue
-                if told is not None:
-                    high[o] = min(high[o], told[0] + 1e-9)
+                if relaxed is not None:
+                    high[o] = min(high[o], relaxed[0] + 1e-9)
             # a tighter box of one operator tightens the planes of the others; it ends where that
             # fades
             if (high > 0.98 * before).all():
@@ -491,11 +491,11 @@ class PartsBound:
         heap, number = [(-root[0], 0, np.zeros(len(high)), high, root)], 0
         best, found, further = paid * (1 + 1e-4) + _SLACK, None, _FURTHER
         while heap:
-            bound, _, low, high, told = heapq.heappop(heap)
+            bound, _, low, high, node = heapq.heappop(heap)
             further -= found is not None
             if -bound <= max(best, enough) or not further or self.programs > self.most:
                 return max(-bound, best), found
-            _, part, products = told
+            _, part, products = node
             # a relaxed product hides what crosses: a smaller part of the same mix may fit
             for scaled in (1.0, 0.999, 0.99, 0.97, 0.9, 0.75, 0.5, 0.25):
                 one = part * scaled

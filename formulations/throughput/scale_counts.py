@@ -78,11 +78,11 @@ class Counts:
             share += found.tolist()
             sizes += count.tolist()
         kind = np.array(operator)
-        made = replace(
+        scaled = replace(
             self, load=self.load[kind], each=self.each[kind], rate=self.rate[np.ix_(kind, kind)],
             shares=np.array(share),
         )  # fmt: skip
-        return made, np.array(sizes, dtype=np.int64)
+        return scaled, np.array(sizes, dtype=np.int64)
 
     def part(self, tasks: Counts64) -> Floats:
         """(O,) part of its operator that one task has, the fullest where key groups are uneven."""

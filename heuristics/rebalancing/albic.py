@@ -19,7 +19,7 @@ from formulations.rebalancing.balance.milp import PUBLISHED, solve_balance
 from formulations.rebalancing.balance.model import Settings
 from formulations.rebalancing.balance.search import best_start, prepare_balance, warm_up
 from formulations.rebalancing.bound import impossible
-from formulations.rebalancing.problem import balance_problem, none_within
+from formulations.rebalancing.problem import balance_problem, note_infeasible
 from heuristics.rebalancing.albic_sets import (
     PartLimits,
     Pins,
@@ -177,7 +177,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         proven = rounds[-1].proven_infeasible and rounds[-1].part_load == 0
         why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
         why = Termination.INTERRUPTED if solver.interrupted else why
-        notes = [none_within(problem)] if proven else []
+        notes = [note_infeasible(problem)] if proven else []
         return Outcome(why, notes=[*notes, *solver.notes], times=times)
     node = best.placement.astype(np.int32)
     return Outcome(

@@ -18,7 +18,7 @@ import numpy as np
 from formulations.model_rows import Whereabouts, add_rule_rows
 from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
-from formulations.rebalancing.balance.milp import least_changed, told_level
+from formulations.rebalancing.balance.milp import least_changed, reported_level
 from formulations.rebalancing.balance.model import BalanceAnswer, Settings
 from formulations.rebalancing.balance.search import (
     TRIES,
@@ -259,7 +259,7 @@ def _outcome(run: Run) -> Outcome:
     if problem.has_leaving:
         levels.append(Level("load_on_leaving_nodes", "min", reached.left, None, "resource"))
     sides = Level("sum_of_sides", "min", reached.over + reached.under, None, "resource")
-    levels += [told_level(level) for level in run.changes.levels] or [sides]
+    levels += [reported_level(level) for level in run.changes.levels] or [sides]
     run.recorder.settle(reached.distance, bound)
     return Outcome(
         why,

@@ -17,7 +17,7 @@ from formulations.rebalancing.joint import search as joint_search
 from formulations.rebalancing.joint.milp import METHOD as JOINT_MILP
 from formulations.rebalancing.joint.problem import collocation_bound, left_level, prepare
 from formulations.rebalancing.joint.search import Effort, find
-from formulations.rebalancing.problem import not_emptied
+from formulations.rebalancing.problem import note_not_drained
 from optim.figures.catalogue import find_objective
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Level, Termination
@@ -78,7 +78,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         share = SHARE * (request.remaining() or 0.0)
         effort = replace(effort, deadline=time.perf_counter() + share)
     known = find(
-        made.problem, made.starts, effort, go_on=limit is not None and not interrupted, told=told
+        made.problem, made.starts, effort, go_on=limit is not None and not interrupted, report=told
     )
     if walks and not (known.interrupted or known.infeasible or known.closed):
         effort = replace(effort, deadline=request.deadline)
@@ -93,7 +93,7 @@ def run(instance: Instance, request: Request) -> Outcome:
             return Outcome(Termination.INFEASIBLE, notes=made.notes, times=times, rank=made.rank())
         note = "the search found no placement that keeps every limit"
         if made.drain == "hard" and made.problem.balance.has_leaving:
-            note = not_emptied(made.problem.balance)
+            note = note_not_drained(made.problem.balance)
         return Outcome(
             why, notes=[*made.notes, note], times=times, warm_start_accepted=made.warm,
             rank=made.rank(),

@@ -344,8 +344,8 @@ def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
         )  # fmt: skip
         return _solve(loose, method, now)
 
-    empties = asked.options.get("drain") == "hard"
-    second = SecondLevel(start, least, run, asked.time_limit, empties=empties)
+    drain = asked.options.get("drain") == "hard"
+    second = SecondLevel(start, least, run, asked.time_limit, drain=drain)
     try:
         second.solve(exact=chosen.kind == "exact")
     except UnsuitableMethod:

@@ -269,7 +269,7 @@ class SecondLevel:
     `start`, `least`: what is broken today, and the first level.
     `run`: solves an instance with other limits: of instance, plan to start from, seconds, and
         whether heuristics before an exact method may be left out.
-    `empties`: whether only plans are asked for that take off leaving nodes all that may go
+    `drain`: whether only plans are asked for that take off leaving nodes all that may go
         elsewhere.
     """
 
@@ -280,9 +280,9 @@ class SecondLevel:
         run: Callable[[Instance, Ints | None, float | None, bool], Result],
         time_limit: float | None,
         *,
-        empties: bool = False,
+        drain: bool = False,
     ) -> None:
-        self.start, self.least, self.run, self.empties = start, least, run, empties
+        self.start, self.least, self.run, self.drain = start, least, run, drain
         self.ends = None if time_limit is None else time.perf_counter() + time_limit
         self.best: _Found | None = None
         self.bound: float | None = None
@@ -580,7 +580,7 @@ class SecondLevel:
         """Whether a plan that is not of the method itself leaves nothing on leaving nodes."""
         instance = self.start.instance
         stays = instance.nodes.leaving[node] & (node >= 0) & instance.has_open_node
-        return not (self.empties and stays.any())
+        return not (self.drain and stays.any())
 
     def _of_first_level(self) -> _Found:
         """Take the plan of the first level where the method has none."""

@@ -62,7 +62,7 @@ def model_of(instance: Instance, objective: str, *, whole: bool = False) -> Allo
     instance = view_of(get_method("imc-milp"), instance).instance  # its rules as linear rows
     soft = objective == "load_distance"  # what stays on leaving nodes counts in it
     made = build(
-        instance, break_symmetry=False, whole_products=whole, products=traffic, empties=not soft
+        instance, break_symmetry=False, whole_products=whole, products=traffic, drain=not soft
     )
     if traffic:
         z, rate = made.traffic()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.studies.timings.registry import spend
-from formulations.conflicts.conflict import told
+from formulations.conflicts.conflict import clashes_of
 from formulations.conflicts.decide import Judge, conflicts
 from formulations.conflicts.rule_instances import atoms_of
 from optim import Instance
@@ -293,7 +293,9 @@ def named(instance: Instance, seconds: float = SECONDS) -> tuple[bool | None, li
     """Return the verdict on an instance, and the conflicts found."""
     atoms = atoms_of(instance)
     verdict, cores = conflicts(Judge(atoms, seconds))
-    return verdict, [{(c.rule, frozenset(c.ids)) for c in told(atoms, core)} for core in cores]
+    return verdict, [
+        {(c.rule, frozenset(c.ids)) for c in clashes_of(atoms, core)} for core in cores
+    ]
 
 
 def run(seed: int, nodes: int, tasks: int) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def fill(fixed, begin, state, goal, rounds):
                 takers += 1
         if takers == 0 or givers == 0:
             return False
-        made = 0
+        moves = 0
         pairs, more = min(givers, takers), max(givers, takers)
         if 4 * pairs < more:  # a few nodes against many: they take part several times a round
             pairs = more
@@ -133,8 +133,8 @@ def fill(fixed, begin, state, goal, rounds):
                 return False
             i = order[n - 1 - pair % givers]
             j = lowest[pair % takers]
-            made += give(fixed, begin, state, i, j, goal)
-        if made == 0:
+            moves += give(fixed, begin, state, i, j, goal)
+        if moves == 0:
             return False
     return True
 

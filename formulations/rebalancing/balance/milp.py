@@ -45,8 +45,8 @@ from formulations.rebalancing.problem import (
     binding_names,
     emptied,
     lexicographically_less,
-    none_within,
-    not_emptied,
+    note_infeasible,
+    note_not_drained,
     ordered,
     plain_problem,
 )
@@ -100,7 +100,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         problem = emptied(problem)
     rank = _rank(problem, options)
     if none:
-        notes = [not_emptied(problem)] if hard else []
+        notes = [note_not_drained(problem)] if hard else []
         return Outcome(Termination.INFEASIBLE, notes=notes, rank=rank)
     classes = (_warm_up_classes,) if options["form"] in ("auto", "classes") else ()
     request, compiled = request.warmed(warm_up, *classes)
@@ -138,11 +138,11 @@ def run(instance: Instance, request: Request) -> Outcome:
     if settings.drain_first and problem.has_leaving:
         outcome.assumes = ("that leave as little as can be on leaving nodes",)
     if hard and outcome.termination is Termination.INFEASIBLE:
-        outcome.notes.append(not_emptied(problem))
+        outcome.notes.append(note_not_drained(problem))
     elif hard:
         outcome.assumes = ("that empty leaving nodes of all that may go elsewhere",)
         if outcome.node is None:
-            outcome.notes.append(not_emptied(problem))
+            outcome.notes.append(note_not_drained(problem))
     if request.warm_start is not None and outcome.warm_start_accepted is None:
         outcome.warm_start_accepted = problem.is_feasible(request.warm_start.astype(np.int64))
     return outcome
@@ -243,7 +243,7 @@ def _outcome(
         Termination(_termination(answer, main)),
         node=answer.placement,
         bound=_distance_bound(problem, main, settings),
-        levels=tuple(told_level(level) for level in answer.levels),
+        levels=tuple(reported_level(level) for level in answer.levels),
         notes=answer.notes,
         warm_start_accepted=answer.start_accepted,
         trace=answer.trace,
@@ -260,7 +260,7 @@ def _outcome(
             outcome.termination = Termination.HEURISTIC  # of the load distance, until it is met
             outcome.notes.append("optimal is the weighted sum; the bound is of load distance alone")
     elif outcome.termination is Termination.INFEASIBLE:
-        outcome.notes.append(none_within(problem))
+        outcome.notes.append(note_infeasible(problem))
     return outcome
 
 
@@ -297,7 +297,7 @@ def _distance_bound(problem: BalanceProblem, main: LevelAnswer, settings: Settin
     return max(0.0, bound - problem.same)
 
 
-def told_level(level: LevelAnswer) -> Level:
+def reported_level(level: LevelAnswer) -> Level:
     """Return a level as results report it."""
     value = None if level.value is None else level.value + 0.0
     bound = None

@@ -17,7 +17,7 @@ import numpy as np
 
 from formulations.rebalancing.balance.model import build_moves
 from formulations.rebalancing.bound import forced_moves_bound
-from formulations.rebalancing.problem import Watch, kept_off, writable
+from formulations.rebalancing.problem import Watch, confined_to_staying, writable
 from optim.format.tables import APART
 from optim.kernels.place_rules import make_guard, nodes_of_parts
 from optim.solvers.inprocess import solve_small_milp
@@ -636,5 +636,5 @@ def drained_start(problem: BalanceProblem, settings: Settings, tries: int) -> In
     gone = np.flatnonzero(problem.leaving[problem.home] & ~problem.leaving[emptied])
     if len(gone) * len(problem.staying) > MAX_ENTRIES:
         return emptied if problem.is_feasible(emptied) else None
-    drained = kept_off(problem, gone)
+    drained = confined_to_staying(problem, gone)
     return best_start(drained, prepare_balance(drained, settings, [emptied], tries).starts)

@@ -29,7 +29,12 @@ from formulations.rebalancing.joint.problem import (
     prepare,
 )
 from formulations.rebalancing.joint.search import KERNELS, Effort, find
-from formulations.rebalancing.problem import Solving, binding_names, none_within, not_emptied
+from formulations.rebalancing.problem import (
+    Solving,
+    binding_names,
+    note_infeasible,
+    note_not_drained,
+)
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Level, Termination
@@ -75,27 +80,27 @@ def run(instance: Instance, request: Request) -> Outcome:
         if outcome is not None:
             return outcome
     request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
-    made = prepare(instance, request, "joint-milp")
-    if made.impossible:
-        return _impossible(made)
-    if not any(map(made.problem.is_feasible, made.starts)):
+    prepared = prepare(instance, request, "joint-milp")
+    if prepared.impossible:
+        return _impossible(prepared)
+    if not any(map(prepared.problem.is_feasible, prepared.starts)):
         held = request.start()
-        made.starts += [] if held is None else [held.node.astype(np.int64)]
+        prepared.starts += [] if held is None else [held.node.astype(np.int64)]
     settings = settings_of(request)
     drained: Answer | None = None
     weighted = request.options["weighted"]
-    if made.problem.balance.has_leaving and made.drain == "first":
-        drained = _solve(made, settings, request, "left")
+    if prepared.problem.balance.has_leaving and prepared.drain == "first":
+        drained = _solve(prepared, settings, request, "left")
         if drained.placement is not None:
-            made.starts.insert(0, drained.placement)
-            made.problem = made.problem.with_left(-drained.value)
+            prepared.starts.insert(0, drained.placement)
+            prepared.problem = prepared.problem.with_left(-drained.value)
     answer = drained
     if drained is None or (drained.placement is not None and not drained.interrupted):
-        answer = _solve(made, settings, request, "weighted" if weighted else "traffic")
+        answer = _solve(prepared, settings, request, "weighted" if weighted else "traffic")
     assert answer is not None
-    outcome = _outcome(instance, made, answer, drained, request)
-    if made.drain != "first" and not weighted and not answer.interrupted:
-        _drain_last(made, settings, request, answer, outcome)
+    outcome = _outcome(instance, prepared, answer, drained, request)
+    if prepared.drain != "first" and not weighted and not answer.interrupted:
+        _drain_last(prepared, settings, request, answer, outcome)
     # what is not reported here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": outcome.times.get("build", 0.0)}
     return outcome
@@ -103,19 +108,19 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 def pose(instance: Instance, request: Request) -> PosedModel:
     """Return the model of the first level over all places."""
-    made = prepare(instance, request, METHOD.name, searching=False)
-    settings, problem = settings_of(request), made.problem
+    prepared = prepare(instance, request, METHOD.name, searching=False)
+    settings, problem = settings_of(request), prepared.problem
     goal: JointGoal = "weighted" if request.options["weighted"] else "traffic"
-    if made.drain == "first" and problem.balance.has_leaving:
+    if prepared.drain == "first" and problem.balance.has_leaving:
         goal = "left"
     columns = columns_of(problem, all_places(problem.balance))
     model = build_joint(problem, columns, JointAim(goal, settings.weights)).model
-    told = {"traffic": "imc_gain", "left": "load_on_leaving_nodes", "weighted": "weighted"}[goal]
-    return PosedModel(model, told, -1.0 if goal == "left" else 1.0, binding_names(instance))
+    figure = {"traffic": "imc_gain", "left": "load_on_leaving_nodes", "weighted": "weighted"}[goal]
+    return PosedModel(model, figure, -1.0 if goal == "left" else 1.0, binding_names(instance))
 
 
-def _impossible(made: Prepared) -> Outcome:
-    return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
+def _impossible(prepared: Prepared) -> Outcome:
+    return Outcome(Termination.INFEASIBLE, notes=prepared.notes, rank=prepared.rank())
 
 
 def _is_tiny(instance: Instance, request: Request) -> bool:
@@ -132,30 +137,30 @@ def _by_model(instance: Instance, request: Request) -> Outcome | None:
     """Solve the model alone, by a bounded amount of work; ``None`` where that proves nothing."""
     # no kernel is loaded or compiled. Where nodes are leaving, emptying them is a level of its own,
     # before or after, as the option says
-    made = prepare(instance, request, METHOD.name, searching=False)
-    if made.impossible:
-        return _impossible(made)
+    prepared = prepare(instance, request, METHOD.name, searching=False)
+    if prepared.impossible:
+        return _impossible(prepared)
     settings = replace(settings_of(request), time_share=TINY_SHARE)
-    leaving, first = made.problem.balance.has_leaving, made.drain == "first"
+    leaving, first = prepared.problem.balance.has_leaving, prepared.drain == "first"
     drained: Answer | None = None
     if leaving and first:
         drained = solve_joint(
-            made.problem, replace(settings, goal="left"), None, made.starts, work=True
+            prepared.problem, replace(settings, goal="left"), None, prepared.starts, work=True
         )
         if drained.termination != "optimal":
             return None
         assert drained.placement is not None
-        made.starts.insert(0, drained.placement)
-        made.problem = made.problem.with_left(-drained.value)
-    answer = solve_joint(made.problem, settings, None, made.starts, work=True)
+        prepared.starts.insert(0, drained.placement)
+        prepared.problem = prepared.problem.with_left(-drained.value)
+    answer = solve_joint(prepared.problem, settings, None, prepared.starts, work=True)
     if answer.termination not in ("optimal", "gap_reached", "infeasible", "interrupted"):
         return None
     # why, and what may be done, follows from the other way
     if answer.placement is None and leaving:
         return None
-    outcome = _outcome(instance, made, answer, drained, request)
+    outcome = _outcome(instance, prepared, answer, drained, request)
     if not first and not answer.interrupted:
-        _drain_last(made, settings, request, answer, outcome)
+        _drain_last(prepared, settings, request, answer, outcome)
     outcome.times = {"build": outcome.times.get("build", 0.0)}
     return outcome
 
@@ -166,49 +171,51 @@ def settings_of(request: Request) -> JointSettings:
     return JointSettings.of(request, weights=(float(options["w1"]), float(options["w2"])))
 
 
-def _solve(made: Prepared, settings: JointSettings, request: Request, goal: JointGoal) -> Answer:
+def _solve(
+    prepared: Prepared, settings: JointSettings, request: Request, goal: JointGoal
+) -> Answer:
     """Search first, then branch and bound."""
     left = goal == "left"
 
-    def told(value: float | None, bound: float | None) -> None:
+    def report(value: float | None, bound: float | None) -> None:
         if request.progress is not None and goal == "traffic":
             request.progress(Progress(request.elapsed(), value, bound, "solve"))
 
     time_left = request.remaining()
     deadline = None if time_left is None else time.perf_counter() + SEARCH_SHARE * time_left
     effort = Effort.of(request, kernels=(*KERNELS, PROVING), deadline=deadline)
-    known: Known = find(made.problem, made.starts, effort, for_left=left, told=told)
-    settings = replace(settings, goal=goal, told=told)
-    return solve_joint(made.problem, settings, known, made.starts)
+    known: Known = find(prepared.problem, prepared.starts, effort, for_left=left, report=report)
+    settings = replace(settings, goal=goal, report=report)
+    return solve_joint(prepared.problem, settings, known, prepared.starts)
 
 
 def _outcome(
-    instance: Instance, made: Prepared, answer: Answer, drained: Answer | None, request: Request
+    instance: Instance, prepared: Prepared, answer: Answer, drained: Answer | None, request: Request
 ) -> Outcome:
     """Write down plan, bounds and what they are bounds of."""
-    problem, notes = made.problem, [*made.notes, *answer.notes]
-    everywhere = collocation_bound(made.problem)
+    problem, notes = prepared.problem, [*prepared.notes, *answer.notes]
+    everywhere = collocation_bound(prepared.problem)
     within = min(answer.whole_bound, everywhere)
     weights = None
     if answer.weighted:
         weights = (float(request.options["w1"]), float(request.options["w2"]))
     if answer.placement is None:
-        infeasible = answer.termination == "infeasible" and not made.restricted
+        infeasible = answer.termination == "infeasible" and not prepared.restricted
         if answer.termination == "error":
             raise SolverError("; ".join(answer.notes) or "the solver failed")
-        if made.drain == "hard" and problem.balance.has_leaving:
-            notes.append(not_emptied(problem.balance))
+        if prepared.drain == "hard" and problem.balance.has_leaving:
+            notes.append(note_not_drained(problem.balance))
         elif infeasible:
-            notes.append(none_within(problem.balance))
+            notes.append(note_infeasible(problem.balance))
         why = Termination(answer.termination)
         if why is Termination.INFEASIBLE and not infeasible:
             why = Termination.ITERATION_LIMIT
         return Outcome(
             why, notes=notes, times=answer.times, solver=answer.solver,
-            warm_start_accepted=made.warm, rank=made.rank(weights),
+            warm_start_accepted=prepared.warm, rank=prepared.rank(weights),
         )  # fmt: skip
     value = problem.collocated(answer.placement)
-    conditions = made.conditions()
+    conditions = prepared.conditions()
     # what holds among all plans, whatever is asked of them by options
     whole = max(value, everywhere if conditions else within)
     bound = max(value, min(within, answer.bound if not answer.weighted else within))
@@ -223,11 +230,11 @@ def _outcome(
         assumes=tuple(conditions),
         levels=levels,
         notes=notes,
-        warm_start_accepted=made.warm,
+        warm_start_accepted=prepared.warm,
         trace=answer.trace,
         times=answer.times,
         solver=answer.solver,
-        rank=made.rank(weights),
+        rank=prepared.rank(weights),
     )
 
 
@@ -247,21 +254,21 @@ def _reported_levels(
 
 
 def _drain_last(
-    made: Prepared, settings: JointSettings, request: Request, answer: Answer, outcome: Outcome
+    prepared: Prepared, settings: JointSettings, request: Request, answer: Answer, outcome: Outcome
 ) -> None:
     """Emptying does not come first: least load on leaving nodes of plans that collocate as much."""
-    if answer.placement is None or not made.problem.balance.has_leaving:
+    if answer.placement is None or not prepared.problem.balance.has_leaving:
         return
     floor = answer.value - 1e-9 * max(1.0, answer.value)
-    made.starts.insert(0, answer.placement)
+    prepared.starts.insert(0, answer.placement)
     aimed = replace(settings, goal="left", min_traffic=floor)
-    last = solve_joint(made.problem, aimed, None, made.starts)
-    if last.placement is None or made.problem.collocated(last.placement) < floor:
+    last = solve_joint(prepared.problem, aimed, None, prepared.starts)
+    if last.placement is None or prepared.problem.collocated(last.placement) < floor:
         return
-    if -last.value < made.problem.left(answer.placement) - 1e-9:
+    if -last.value < prepared.problem.left(answer.placement) - 1e-9:
         outcome.node = last.placement
-        outcome.claimed = made.problem.collocated(last.placement)
-    outcome.levels += (left_level(-made.problem.left(np.asarray(outcome.node)), last.bound),)
+        outcome.claimed = prepared.problem.collocated(last.placement)
+    outcome.levels += (left_level(-prepared.problem.left(np.asarray(outcome.node)), last.bound),)
 
 
 METHOD = Method(
@@ -336,7 +343,7 @@ class JointSettings(Solving):
     weights: tuple[float, float] = (1.0, 1.0)
     min_traffic: float = -math.inf
     time_share: float = 1.0  # Share of the time left for one solve.
-    told: Callable[[float | None, float | None], None] | None = None  # Called with value and bound.
+    report: Callable[[float | None, float | None], None] | None = None  # Of value and bound.
 
     @property
     def weighted(self) -> bool:
@@ -528,9 +535,9 @@ def _run(
     start = None if answer.placement is None or root else built.write(answer.placement)
 
     def progress(now: Progress) -> None:
-        if settings.told is not None:
+        if settings.report is not None:
             bound = answer.bound if now.bound is None else min(now.bound, answer.bound)
-            settings.told(now.incumbent, bound)
+            settings.report(now.incumbent, bound)
 
     solution = solve_linear(
         built.model,
@@ -574,8 +581,8 @@ def _read(
     if solution.termination == "infeasible" and answer.placement is not None:
         start = built.write(answer.placement)
         if start is not None and built.model.violation(start) <= 1e-9:
-            told = f"{solution.solver} calls a problem infeasible that has a plan: not believed"
-            answer.notes.append(told)
+            note = f"{solution.solver} calls a problem infeasible that has a plan: not believed"
+            answer.notes.append(note)
             answer.termination = "iteration_limit"
             return
         answer.termination = "optimal"  # the plan uses the referee's tolerance, models do not

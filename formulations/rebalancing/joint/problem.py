@@ -36,7 +36,13 @@ from formulations.rebalancing.bound import (
     impossible,
     most_worth,
 )
-from formulations.rebalancing.problem import ROUNDING, Watch, balance_problem, emptied, not_emptied
+from formulations.rebalancing.problem import (
+    ROUNDING,
+    Watch,
+    balance_problem,
+    emptied,
+    note_not_drained,
+)
 from optim.errors import InvalidInput, Problem
 from optim.format.traffic import MAX_PAIRS
 from optim.kernels.place_rules import placing_slack
@@ -314,44 +320,44 @@ def prepare(
     problem = joint_problem(instance, method)
     balance = problem.balance
     own, asked = balance.max_distance, request.options["max_load_distance"]
-    made = Prepared(
+    prepared = Prepared(
         problem,
         impossible=impossible(instance, balance),
         drain=request.options["drain"],
         unit=request.scale.of("resource"),
     )
-    if made.drain == "hard" and balance.has_leaving:
-        made.impossible |= cannot_be_emptied(balance)
+    if prepared.drain == "hard" and balance.has_leaving:
+        prepared.impossible |= cannot_be_emptied(balance)
         balance = emptied(balance)
-        made.problem = problem = replace(problem, balance=balance)
-        made.notes += [not_emptied(balance)] if made.impossible else []
-    if made.impossible:
-        return made
+        prepared.problem = problem = replace(problem, balance=balance)
+        prepared.notes += [note_not_drained(balance)] if prepared.impossible else []
+    if prepared.impossible:
+        return prepared
     free = replace(balance, max_distance=None)
     least = forced_moves_bound(free)
     if own is not None and least > balance.within(own):
-        made.impossible = True
-        return made
+        prepared.impossible = True
+        return prepared
     caps = [cap for cap in (own, asked) if cap is not None]
     cap = min(caps) if caps else None
-    made.problem = problem.with_cap(cap)
-    made.tighter = cap != own
+    prepared.problem = problem.with_cap(cap)
+    prepared.tighter = cap != own
     if cap is None:
-        made.notes.append("no load distance is asked for: only capacities and budget bind")
+        prepared.notes.append("no load distance is asked for: only capacities and budget bind")
     given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
     for start in given:
-        made.warm = made.problem.is_feasible(start)
-        made.starts += [start] if made.warm else []
-        if not made.warm:
-            made.notes.append("the warm start breaks a limit and was not used")
-    if searching and (balance.must_move.any() or not made.problem.is_feasible(balance.home)):
-        _balance_first(made, free, given, cap, own, least, request)
-    made.starts.append(balance.home)
-    return made
+        prepared.warm = prepared.problem.is_feasible(start)
+        prepared.starts += [start] if prepared.warm else []
+        if not prepared.warm:
+            prepared.notes.append("the warm start breaks a limit and was not used")
+    if searching and (balance.must_move.any() or not prepared.problem.is_feasible(balance.home)):
+        _balance_first(prepared, free, given, cap, own, least, request)
+    prepared.starts.append(balance.home)
+    return prepared
 
 
 def _balance_first(
-    made: Prepared,
+    prepared: Prepared,
     free: BalanceProblem,
     given: tuple[Ints, ...],
     cap: float | None,
@@ -377,17 +383,17 @@ def _balance_first(
         again = search_balance(free, (found,), seed + more, least, watch=watch)
         found = found if again is None else again
         reached = free.levels(found).distance
-    made.starts.append(found)
+    prepared.starts.append(found)
     if cap is None or reached <= wanted or cap == own:
         return
     within = own is None or reached <= free.within(own)
     closest = reached if within or own is None else own
-    made.closest = True
-    made.problem = made.problem.with_cap(closest)
+    prepared.closest = True
+    prepared.problem = prepared.problem.with_cap(closest)
     proof = "cannot be reached" if least > free.within(cap) else "was not reached"
-    made.notes.append(
-        f"max_load_distance {cap * made.unit:g} {proof} within the budget: "
-        f"{closest * made.unit:.6g} takes its place"
+    prepared.notes.append(
+        f"max_load_distance {cap * prepared.unit:g} {proof} within the budget: "
+        f"{closest * prepared.unit:.6g} takes its place"
     )
 
 

@@ -320,16 +320,16 @@ def find(
     *,
     for_left: bool = False,
     go_on: bool = False,
-    told: Callable[[float | None, float | None], None] | None = None,
+    report: Callable[[float | None, float | None], None] | None = None,
 ) -> Known:
     """Find a good placement and a bound of the whole problem.
 
     `starts`: placements within budgets and allowed sets, whatever their loads.
     `for_left`: empty leaving nodes instead of collocating.
     `go_on`: whether to use all the time there is.
-    `told`: called with value and bound at every change.
+    `report`: called with value and bound at every change.
     """
-    finding = _Finding(problem, starts, effort, for_left, told)
+    finding = _Finding(problem, starts, effort, for_left, report)
     try:
         finding.go(go_on)
     except KeyboardInterrupt:
@@ -346,9 +346,9 @@ class _Finding:
         starts: list[Ints],
         effort: Effort,
         for_left: bool,
-        told: Callable[[float | None, float | None], None] | None,
+        report: Callable[[float | None, float | None], None] | None,
     ) -> None:
-        self.problem, self.starts, self.for_left, self.told = problem, starts, for_left, told
+        self.problem, self.starts, self.for_left, self.report = problem, starts, for_left, report
         self.backbone = backbone_of(problem)
         #: What models are built of, and annealing mostly works on.
         self.core = self.backbone.problem
@@ -551,8 +551,8 @@ class _Finding:
         known = self.known
         value = None if known.placement is None else known.value
         known.trace.append((time.perf_counter() - self.effort.started, value, known.bound))
-        if self.told is not None:
-            self.told(value, known.bound)
+        if self.report is not None:
+            self.report(value, known.bound)
 
 
 #: LP values are trusted to this much, relative; mostly what the duals prove is nearer.

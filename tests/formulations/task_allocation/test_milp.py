@@ -124,7 +124,7 @@ def test_what_does_not_fit_beside_a_task_is_never_inside() -> None:
         ],
         traffic=[["a", "b", 1], ["b", "c", 1], ["b", "d", 1]],
     )
-    arrays = build(made, stars=True).model
+    arrays = build(made, star_rows=True).model
     frozen = arrays.freeze()
     matrix = frozen.matrix.toarray()
     [star] = [matrix[b.start : b.stop] for b in arrays.row_blocks if b.name == "star"]

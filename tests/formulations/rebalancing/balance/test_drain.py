@@ -7,7 +7,7 @@ import pytest
 
 from formulations.rebalancing.balance.model import Settings
 from formulations.rebalancing.balance.search import drained_start
-from formulations.rebalancing.problem import kept_off, ordered
+from formulations.rebalancing.problem import confined_to_staying, ordered
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 from tests.formulations.rebalancing.make import make_problem
 
@@ -51,7 +51,7 @@ def test_kept_off_keeps_the_other_allowed_sets() -> None:
     problem = make_problem(
         [1.0] * 4, [0, 0, 1, 3], 4, leaving=[True, False, False, False], allowed=allowed
     )
-    kept = kept_off(problem, np.array([0, 1]))
+    kept = confined_to_staying(problem, np.array([0, 1]))
     assert kept.may_be_rows(np.arange(4)).tolist() == [
         [False, False, True, False],
         [False, True, True, True],
