@@ -619,8 +619,8 @@ def _below(path: str, key: str) -> str:
     return f"{path}.{shown}" if path else shown
 
 
-def _in_document(location: Sequence[str | int], document: Any) -> list[str | int]:
-    """Keep the parts of a location that stand in the document, or lack there.
+def _in_document(location: Sequence[str | int], document: Any, lacks: bool) -> list[str | int]:
+    """Keep the parts of a location that stand in the document, and a last one that lacks there.
 
     The others are names of types and validators, and places in what a validator made of a value.
     """
@@ -633,7 +633,7 @@ def _in_document(location: Sequence[str | int], document: Any) -> list[str | int
         if stands:
             document = document[part]
         # pydantic names branches of unions and validators in the location as well
-        elif part == "[key]" or number < len(location) or not isinstance(document, dict | list):
+        elif not lacks or part == "[key]" or number < len(location):
             continue
         kept.append(part)
     return kept
@@ -643,7 +643,7 @@ def _problems(
     detail: dict[str, Any], document: Any, at: str, known: KnownKeys, table: str
 ) -> Iterable[Problem]:
     kind, value, limits = detail["type"], detail.get("input"), detail.get("ctx", {})
-    location = _in_document(detail["loc"], document)
+    location = _in_document(detail["loc"], document, kind == "missing")
     path, remedy = path_of(location, at), _REMEDIES.get(kind, "")
     fault = limits.get("error")
     if isinstance(fault, Fault) and fault.problems:

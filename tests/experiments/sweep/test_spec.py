@@ -108,6 +108,7 @@ def test_load_share_needs_no_entry_in_vary() -> None:
         ({"method": ["a"], "time_limit": [float("nan")]}, "matrix.time_limit[0]", "finite"),
         ({"method": ["a"], "gap": [-0.1]}, "matrix.gap[0]", "must be at least 0"),
         ({"method": ["a"], "gap": ["wide"]}, "matrix.gap[0]", "must be a number"),
+        ({"method": ["a"], "gap": [[]]}, "matrix.gap[0]", "must be a number, not a list"),
         ({"method": ["a"], "repair": ["yes"]}, "matrix.repair[0]", "must be true or false"),
         ({"method": ["a"], "ignore": [["speed"]]}, "matrix.ignore[0][0]", "is no limit"),
         ({"method": ["a"], "start_broken": ["no"]}, "matrix.start_broken[0]", "must be 'mend' or"),
