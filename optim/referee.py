@@ -150,7 +150,7 @@ class Mending:
         if not self.still:
             return "mends all that is broken now"
         named = [
-            f"{v.rule} of {v.where} by {v.amount:.6g} (was {was:.6g})"
+            f"{v.rule} of {v.place} by {v.amount:.6g} (was {was:.6g})"
             for v, was in self.still[:_NAMED]
         ]
         rest = len(self.still) - _NAMED
@@ -372,7 +372,7 @@ def result_html(result: Result) -> str:
 def evaluation_html(evaluation: Evaluation) -> str:
     """Return whether the plan is feasible, what it breaks, and its figures of one value."""
     broken = [
-        [f"breaks {v.rule}", f"{v.where}: needs {figure(v.needed)}, has {figure(v.available)}"]
+        [f"breaks {v.rule}", f"{v.place}: needs {figure(v.needed)}, has {figure(v.available)}"]
         for v in evaluation.violations
     ]
     values = (

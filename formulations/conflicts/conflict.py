@@ -44,6 +44,12 @@ class Clash:
     needed: float | None
     available: float
     ids: tuple[str, ...]  # The nodes, links, sets, topologies or tasks they are of.
+    remark: str = ""  # Why what is there does not do; may be empty.
+
+    @property
+    def place(self) -> str:
+        """Where, with the remark in parentheses."""
+        return f"{self.where} ({self.remark})" if self.remark else self.where
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -60,7 +66,8 @@ def clashes_of(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash
         missing = None if by is None else sum(by.values())
         clash = _clash(atoms, some, missing, few)
         if len(some) == len(core) == atoms.instance.num_nodes > 1 and clash.rule == "capacity":
-            clash = replace(clash, where=clash.where + _whole_tasks(atoms, some))
+            whole = _whole_tasks(atoms, some)
+            clash = replace(clash, remark="; ".join(filter(None, (clash.remark, whole))))
         found.append(clash)
     return found
 
@@ -83,10 +90,10 @@ def _whole_tasks(atoms: Atoms, some: Ids) -> str:
             tasks = f"{j} tasks" if j == len(load) else f"the {j} largest tasks"
             equal = most.min() == most.max()
             taken = f"{most.max()} a node" if equal else f"{most.sum()} on these nodes"
-            return f" ({tasks}, at most {taken})"
+            return f"{tasks}, at most {taken}"
     if instance.crossing_cost.any():  # traffic between nodes may be what takes the room
         return ""
-    return " (all load is no more than that, but whole tasks leave room unused)"
+    return "all load is no more than that, but whole tasks leave room unused"
 
 
 def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None) -> Clash:
@@ -95,12 +102,13 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None
     rule, r = atoms.kinds[atoms.kind[some[0]]]
     index = atoms.index[some]
     resource = None if r < 0 else instance.resources[r]
-    where, ids = place_of(atoms, some)
+    (where, ids), remark = place_of(atoms, some), ""
     had = available(instance, rule, r, index)
     if few is not None and rule in ("capacity", "max_tasks", "slots") and few.limit < len(index):
         each = [available(instance, rule, r, index[[k]]) for k in range(len(index))]
         had = sum(sorted(each)[len(each) - few.limit :])
-        where = f"{few.limit} nodes ({few.rule})" + ("" if resource is None else f".{resource}")
+        where = f"{few.limit} nodes" + ("" if resource is None else f".{resource}")
+        remark = few.rule
     if missing is not None and not is_whole(rule) and had > 0:
         # the rows of the model are wider than the limits by the referee's tolerance
         missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.7g}")
@@ -110,7 +118,8 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None
         return Clash(rule, where, None, float(len(index)), float(len(index)) - 1, ids)
     if is_least(instance, rule):
         return Clash(rule, where, resource, had, had - (missing or 0.0), ids)
-    return Clash(rule, where, resource, None if missing is None else had + missing, had, ids)
+    needed = None if missing is None else had + missing
+    return Clash(rule, where, resource, needed, had, ids, remark)
 
 
 def _set(

@@ -327,7 +327,8 @@ def reasons(instance: Instance, seconds: float) -> tuple[Violation, ...]:
 
 def violation_of(clash: Clash) -> Violation:
     """Return a rule of a conflict as a reason: what the others need of it, and what it gives."""
-    where, needed = clash.where, clash.needed
+    needed, remark = clash.needed, clash.remark
     if needed is None:
-        where, needed = f"{where} (how much more was not found in time)", clash.available
-    return Violation(clash.rule, where, needed - clash.available, needed, clash.available)
+        needed, remark = clash.available, "how much more was not found in time"
+    amount = needed - clash.available
+    return Violation(clash.rule, clash.where, amount, needed, clash.available, remark)

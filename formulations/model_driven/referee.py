@@ -100,7 +100,7 @@ def checked_bundles(instance: Instance, plan: Plan, between: str = "linear") -> 
     check_names(instance, plan)
     bundles, violations = _count(instance, plan, between)
     if violations:
-        raise InvalidInput(Problem(v.where, None, f"breaks the rule {v.rule}") for v in violations)
+        raise InvalidInput(Problem(v.place, None, f"breaks the rule {v.rule}") for v in violations)
     return bundles
 
 

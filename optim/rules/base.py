@@ -31,12 +31,13 @@ class Violation:
     rule
         Name of the rule, as ``--ignore`` takes it where it can be dropped.
     where
-        The node, task, link, slot or limit; of loads as ``PLACE.RESOURCE``. A remark in parentheses
-        may follow.
+        The node, task, link, slot or limit; of loads as ``PLACE.RESOURCE``.
     amount
         By how much.
     needed, available
         The two figures whose difference is the amount.
+    remark
+        Why, or what of it; may be empty.
     """
 
     rule: str
@@ -44,21 +45,27 @@ class Violation:
     amount: float
     needed: float
     available: float
+    remark: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where, with the remark in parentheses."""
+        return f"{self.where} ({self.remark})" if self.remark else self.where
 
     def __str__(self) -> str:
         return (
-            f"{self.rule} at {self.where}: needs {self.needed:.6g}, has {self.available:.6g} "
+            f"{self.rule} at {self.place}: needs {self.needed:.6g}, has {self.available:.6g} "
             f"({self.amount:.6g} off)"
         )
 
     @property
     def key(self) -> tuple[str, str]:
-        """Rule and place; without the nodes of a count, which may be others in another plan."""
-        return self.rule, self.where.partition(" (on ")[0]
+        """Rule and place; a remark may be another of another plan."""
+        return self.rule, self.where
 
     def resource(self, resources: Sequence[str]) -> int | None:
         """Return the index of the resource that `where` ends with; ``None`` where it has none."""
-        named = [r for r in resources if f".{r} (" in f"{self.where} ("]
+        named = [r for r in resources if self.where.endswith(f".{r}")]
         return resources.index(max(named, key=len)) if named else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -263,10 +270,10 @@ def labelled(values: Iterable[Hashable]) -> NDArray[np.int64]:
     return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
 
 
-def violation(rule: str, where: str, needed: Any, available: Any) -> Violation:
+def violation(rule: str, where: str, needed: Any, available: Any, remark: str = "") -> Violation:
     """Write a violation with its figures; the amount is their difference."""
     needed, available = float(needed), float(available)
-    return Violation(rule, where, abs(needed - available), needed, available)
+    return Violation(rule, where, abs(needed - available), needed, available, remark)
 
 
 def node_violations(

@@ -389,8 +389,8 @@ def _exclusive_nodes_violations(placement: Placement) -> Iterator[Violation]:
         if len(found) > count.limit:
             names = [instance.nodes.ids[n] for n in found[:_NAMED].tolist()]
             more = ", …" if len(found) > _NAMED else ""
-            where = f"{count.name} (on {', '.join(names)}{more})"
-            yield violation("exclusive_nodes", where, len(found), count.limit)
+            remark = f"on {', '.join(names)}{more}"
+            yield violation("exclusive_nodes", count.name, len(found), count.limit, remark)
 
 
 def _exclusive_nodes_value(placement: Placement) -> Floats:

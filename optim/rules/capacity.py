@@ -69,7 +69,7 @@ def _available(instance: Instance) -> Floats:
 
 
 NO_NODE = "fits no node"
-"""In the place of a violation: it is of a task that is too large for each node alone."""
+"""In the remark of a violation: it is of a task that is too large for each node alone."""
 
 
 def proof_slack(bound: Any) -> Any:
@@ -91,9 +91,10 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
 def _background(instance: Instance) -> Iterator[Violation]:
     """A node whose background alone exceeds what may be used."""
     for n, r in np.argwhere(_most(instance) < 0):
-        where = f"{instance.nodes.ids[n]}.{instance.resources[r]} (background)"
+        where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
         needed = float(instance.nodes.background[n, r])
-        yield violation("capacity", where, needed, needed + float(instance.headroom[n, r]))
+        most = needed + float(instance.headroom[n, r])
+        yield violation("capacity", where, needed, most, "background")
 
 
 def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
@@ -144,9 +145,9 @@ def _nearest_miss(instance: Instance, task: int) -> Violation:
     lack = load - instance.headroom[nodes]
     nearest = int(np.argmin(lack.max(axis=1)))
     r = int(np.argmax(lack[nearest]))
-    nearby = f"{instance.nodes.ids[nodes[nearest]]}.{instance.resources[r]}"
-    where = f"{instance.tasks.ids[task]} {NO_NODE}; nearest {nearby}"
-    return violation("capacity", where, load[r], instance.headroom[nodes[nearest], r])
+    remark = f"{NO_NODE}; nearest {instance.nodes.ids[nodes[nearest]]}"
+    where = f"{instance.tasks.ids[task]}.{instance.resources[r]}"
+    return violation("capacity", where, load[r], instance.headroom[nodes[nearest], r], remark)
 
 
 def _total_demand(instance: Instance) -> Iterator[Violation]:
@@ -233,8 +234,8 @@ def _found(instance: Instance) -> Iterator[Violation]:
     """The task of each operator that is most above what it can use, and the remedy."""
     tasks = instance.tasks
     for t, r in above(instance):
-        where = f"{tasks.ids[t]}.{instance.resources[r]} ({_remedy(instance, t, r)})"
-        yield violation("max_load", where, tasks.load[t, r], tasks.max_load[t, r])
+        where, remark = f"{tasks.ids[t]}.{instance.resources[r]}", _remedy(instance, t, r)
+        yield violation("max_load", where, tasks.load[t, r], tasks.max_load[t, r], remark)
 
 
 def _limit(instance: Instance) -> Floats:
@@ -377,7 +378,7 @@ def _links_proofs(instance: Instance) -> Iterator[Violation]:
     room, background = _links_available(instance), instance.links.background
     least = background - proof_slack(room)
     for i in np.flatnonzero(least > room):
-        yield violation("links", f"{instance.links.ids[i]} (background)", background[i], room[i])
+        yield violation("links", instance.links.ids[i], background[i], room[i], "background")
 
 
 def _sent(instance: Instance) -> Floats:

@@ -74,7 +74,7 @@ def print_result(
             from streamplace.explain.explanation import print_conflicts  # only now: its models
 
             # conflicts add up the room of all nodes, of which such a task says nothing
-            for reason in (one for one in result.reasons if NO_NODE in one.where):
+            for reason in (one for one in result.reasons if NO_NODE in one.remark):
                 console.print(f"\n{printable(str(reason))}", soft_wrap=True)
             print_conflicts(console, instance, why)
         elif result.reasons:

@@ -65,6 +65,7 @@ class ViolationDocument(_Document):
     amount: Number = is_("by how much")
     needed: Number = is_("what the plan needs there")
     available: Number = is_("what is available; the difference is the amount")
+    remark: str = is_("why, or what of it; may be empty")
 
 
 class StillBrokenDocument(ViolationDocument):
@@ -175,6 +176,7 @@ class ClashDocument(_Document):
     needed: Number = is_("least that the other rules of the conflict ask; null: not found in time")
     available: Number = is_("what these rules give")
     ids: list[str] = is_("the nodes, links, sets, topologies or tasks they are of")
+    remark: str = is_("why what is available does not do; may be empty")
 
 
 class ConflictDocument(_Document):

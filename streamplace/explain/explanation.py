@@ -539,9 +539,9 @@ def clash_line(instance: Instance, rule: Clash) -> str:
     """Write a rule of a conflict: ``capacity on rack r2.memory: 412 GB needed, 384 …``."""
     if rule.rule == "allowed":
         more = "" if rule.needed is None else f": {number(rule.needed)} would have to go elsewhere"
-        return printable(f"allowed for {rule.where}{more}")
+        return printable(f"allowed for {rule.place}{more}")
     needed, available = clash_figures(instance, rule)
-    return printable(f"{rule.rule} on {rule.where}: {needed} needed, {available} available")
+    return printable(f"{rule.rule} on {rule.place}: {needed} needed, {available} available")
 
 
 def clash_figures(instance: Instance, rule: Clash) -> tuple[str, str]:

@@ -348,7 +348,7 @@ def print_violations(console: Console, violations: Sequence[Violation]) -> None:
     for violation in violations[:SHOWN_VIOLATIONS]:
         amounts = (violation.needed, violation.available, violation.amount)
         told = (quantity(amount, digits=6) for amount in amounts)
-        table.add_row(violation.rule, name(violation.where), *told)
+        table.add_row(violation.rule, name(violation.place), *told)
     console.print(table)
     print_rest(console, len(violations) - SHOWN_VIOLATIONS, "violation")
 

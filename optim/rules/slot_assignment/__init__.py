@@ -115,8 +115,8 @@ def _within_restarts(
 def _of_sets(violation: Violation) -> Violation:
     if violation.rule == "slot_sets":
         return violation
-    where = f"{violation.where} ({violation.rule}, as sets over slots part its tasks)"
-    return replace(violation, rule="slot_sets", where=where)
+    remark = f"{violation.rule}, as sets over slots part its tasks"
+    return replace(violation, rule="slot_sets", remark=remark)
 
 
 def _assigned(
@@ -172,7 +172,7 @@ def _not_known(least: Least, sets: list[ToSpread]) -> Iterator[Violation]:
     """Where the best packings known take more than there is, though it need not be so."""
     short = _spread(least, least.high).shortage
     for violation in short:
-        yield replace(violation, rule="slots", where=f"{violation.where} ({_WHY})")
+        yield replace(violation, rule="slots", remark=_WHY)
     for one in () if short else sets:
         violation = one.short(len(one.nodes))
-        yield replace(violation, where=f"{violation.where} ({_WHY})")
+        yield replace(violation, remark=_WHY)

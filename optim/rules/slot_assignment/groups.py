@@ -557,8 +557,8 @@ class Restarts:
     def shortage(self, *, proven: bool) -> Violation:
         """Say how many restart at least, as far as that is known without a search."""
         least = max(len(self.now) - len(self.whole), self.most + 1)
-        where = "limits" if proven else "limits (not known within the work limit)"
-        return violation(_NAME, where, least, self.most)
+        remark = "" if proven else "not known within the work limit"
+        return violation(_NAME, "limits", least, self.most, remark)
 
 
 def _spread(least: Ints, most: Ints, left: int, start: int) -> Iterator[Ints]:

@@ -374,7 +374,7 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
     if assigned.slot is None:
         for violation in assigned.shortage:
             reason = f"needs {violation.needed:g}, has {violation.available:g}: {violation.rule}"
-            ledger.problem(f"slots: {violation.where}", None, reason, _SLOTS)
+            ledger.problem(f"slots: {violation.place}", None, reason, _SLOTS)
         return places.node
     if _keeps_slots(instance, places, kept := _staying_slots(instance, places)):
         ledger.reading(

@@ -199,7 +199,8 @@ def test_infeasible_by_the_relaxation_is_explained() -> None:
     assert result.termination == "infeasible"
     assert result.exit_code == 3
     reason = result.reasons[0]  # three of 5 (15 in all), two nodes of 8: one more than fit
-    assert (reason.rule, reason.where) == ("capacity", "all nodes.cpu (3 tasks, at most 1 a node)")
+    assert (reason.rule, reason.where) == ("capacity", "all nodes.cpu")
+    assert reason.remark == "3 tasks, at most 1 a node"
     assert (reason.needed, reason.available) == (18.0, 16.0)
 
 

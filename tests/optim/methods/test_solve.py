@@ -296,7 +296,7 @@ def test_quick_proof_names_task_and_amount() -> None:
     made = instance(nodes=nodes(3, capacity={"cpu": 3}))
     result = solve(made, "top-down")
     assert result.exit_code == ExitCode.INFEASIBLE
-    assert "b/0 fits no node" in str(result.reasons[0])
+    assert "b/0.cpu (fits no node" in str(result.reasons[0])
     assert result.reasons[0].amount == pytest.approx(1)
     full = solve(instance(nodes=nodes(2, capacity={"cpu": 5.9})), "top-down")
     assert [(r.where, round(r.amount, 6)) for r in full.reasons] == [("all nodes.cpu", 0.2)]

@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_explained_by_it_and_by_how_much_to_raise_it() -> N
     lines = [clash_line(Instance.from_dict(made), clash) for clash in found.conflicts[0]]
     # two tasks have no room on two nodes of 6, of which 1 is taken: 3 more on each
     assert lines == [
-        "capacity on 2 nodes (max_nodes_used).cpu: 18 needed, 12 available",
+        "capacity on 2 nodes.cpu (max_nodes_used): 18 needed, 12 available",
         "max_nodes_used on limits: 4 needed, 2 available",
     ]
 

@@ -179,7 +179,7 @@ def test_a_search_finds_what_first_fit_does_not_and_says_so_without_work() -> No
     assert (untold.slot, untold.proven) == (None, False)
     [violation] = untold.shortage
     assert violation.rule == "slots"
-    assert violation.where.startswith("n1 (not known within the work limit")
+    assert violation.place.startswith("n1 (not known within the work limit")
     assert violation.needed > violation.available == 2
 
 

@@ -99,8 +99,9 @@ def test_a_task_that_fits_nowhere_is_exit_3_with_which_and_by_how_much(
     done = streamplace(*refused, "-o", "plan.json")
     assert done.returncode == ExitCode.INFEASIBLE
     assert done.stdout.startswith("infeasible: no plan\n")
-    assert "capacity at a/0 fits no node; nearest n1.cpu: needs 130, has 100 (30 off)" in " ".join(
-        done.stdout.split()
+    assert (
+        "capacity at a/0.cpu (fits no node; nearest n1): needs 130, has 100 (30 off)"
+        in " ".join(done.stdout.split())
     )
     assert "conflict: cannot hold" in done.stdout
     assert "none, so plan.json was not written" in done.stdout
@@ -111,7 +112,7 @@ def test_a_task_that_fits_nowhere_is_exit_3_with_which_and_by_how_much(
     done = streamplace("solve", "x.json", "--method", "top-down")  # it is there now
     assert done.returncode == ExitCode.NO_PLAN
     assert done.stdout.startswith("still broken: capacity of n1.cpu by ")
-    assert "no plan keeps every limit: capacity at a/0 fits no node" in done.stdout
+    assert "no plan keeps every limit: capacity at a/0.cpu (fits no node" in done.stdout
 
 
 def test_a_heuristic_that_overloads_by_design_is_exit_4(

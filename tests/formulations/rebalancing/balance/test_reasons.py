@@ -63,7 +63,7 @@ def test_what_only_the_solver_finds_names_what_is_broken_and_what_to_drop() -> N
         Instance.from_dict(document), "balance-milp", start_broken="refuse", explain=LONG
     )  # no two of them fit into 39
     assert result.termination is Termination.INFEASIBLE
-    assert [(r.rule, r.where, r.needed, r.available) for r in result.reasons] == [
+    assert [(r.rule, r.place, r.needed, r.available) for r in result.reasons] == [
         ("capacity", "all nodes.disk (6 tasks, at most 5 on these nodes)", 140.0, 139.0)
     ]
     assert "--ignore max_migrations says what it takes without" in " ".join(result.notes)
