@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import SharedVerdict
 from streamplace.clusters.storm.nimbus import (
+    REPORTERS,
     Crossing,
     crossing,
     folder_in,
@@ -141,6 +142,9 @@ def _crossing(
         up[running.at[executor]] = max(seconds, up.get(running.at[executor], 0))
     if lost := sorted(running.at.keys() - running.up):
         return f"executors [{listed(lost, _SHOWN)}] do not run yet: verify later"
+    workers = read_workers(reports, running.id)
+    if not workers:
+        return f"{reports} holds no report of {running.id} ({REPORTERS}: Storm 2.1 reads none)"
     ages = {w: up[node, w[1]] for w, node in node_of.items() if (node, w[1]) in up}
     return crossing(
         read_workers(reports, running.id), node_of, oldest=oldest_at_report(ages, settings)

@@ -222,6 +222,9 @@ def test_verify_says_the_share_or_why_not(
     plan.write_text(json.dumps(document))
     reports = tmp_path / "reports"
     reports.mkdir()
+    with Served(fake) as url:
+        assert main(["verify", "storm", url, str(plan), "--reports", str(reports)]) == 0
+        assert f"is not measured: words: {reports} holds no report of" in capsys.readouterr().out
     one, two, three = ("h1", 6700), ("h2", 6700), ("h2", 6701)
     report(reports, one, [100, 110], 50.0, {two: 20.0, three: 11.0})
     report(reports, two, [100, 110], 30.0, {one: 20.0, three: 5.0})
