@@ -160,7 +160,7 @@ class Plugins(Generic[T]):
                 return getattr(module, name)
         except Exception as error:  # whatever the module does when imported
             reason = f"cannot be loaded: {error}"
-            raise InvalidInput(Problem(self.where, text, reason, "mend that file")) from error
+            raise InvalidInput(Problem(self.where, text, reason, "correct that file")) from error
         wanted = resolve_name(self.declared)
         found = [key for key, thing in vars(module).items() if isinstance(thing, wanted)]
         if len(found) == 1:
@@ -193,7 +193,7 @@ class Plugins(Generic[T]):
         return found
 
     def _not_taken(self, entry: Entry, reason: str) -> InvalidInput:
-        remedy = f"it is {entry.point.value} of the package {entry.package}: mend or remove that"
+        remedy = f"it is {entry.point.value} of the package {entry.package}: correct or remove that"
         return InvalidInput(Problem(self.where, entry.point.name, reason, remedy))
 
     def _remedy(self, name: str) -> str:

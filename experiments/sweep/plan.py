@@ -265,7 +265,7 @@ class RegistryChecks:
         for path, entry in self.entries:
             card = self.cards.get(entry.method)
             if entry.settings.get("starts") == "none" and card is not None and not card.cold:
-                reason = f"is not for {entry.method}, which goes on from what it finds itself"
+                reason = f"is not supported by {entry.method}, which uses starts of its own"
                 self._problem(f"{path}.starts", "none", reason, "leave it out")
         twice = "is a factor, and a method sets it as well"
         for factor, values in self.spec.factors.items():
@@ -594,7 +594,7 @@ class _Planner:
             chosen["warm_start"] = None
         if not card.cold:
             starts = chosen.get("starts", self.spec.defaults.starts)
-            note = f"{entry.method} goes on from what it finds itself: starts = none is not for it"
+            note = f"{entry.method} uses starts of its own: starts = none is not supported"
             if starts == "none" and card.kind == "exact" and note not in self.again:
                 self.again.append(note)
             chosen["starts"] = "own"

@@ -1,4 +1,4 @@
-"""Exact placement through the contents a node may have: one driver of column generation.
+"""Column generation over the contents of nodes: one driver of all exact placement methods.
 
 A *pattern* says how many tasks of each class of interchangeable tasks sit on one node. The problem
 then becomes: choose one pattern a node so that every class is used up and what the patterns gain, a

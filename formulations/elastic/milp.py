@@ -167,9 +167,11 @@ def _form(
         if not adds_up:
             reason = "has nodes of unequal capacity, whose deviations do not add up over the nodes"
         if unknown is not None:
-            reason = f"does not know sets together on one rack, or spread over them, as {unknown}"
+            reason = (
+                f"does not support sets together on one rack, or spread over racks, as {unknown}"
+            )
         if follows:
-            reason = "does not know local_first streams, of whose traffic it adds up pairs"
+            reason = "does not support local_first streams: it adds up the traffic of pairs"
         remedy = "use form=products"
         raise UnsuitableMethod(Problem("--option form", "patterns", reason, remedy))
     return ProductForm(problem, settings)

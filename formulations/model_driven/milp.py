@@ -436,7 +436,7 @@ class _Run:
             calls.interrupted = True
         except Exception as error:  # nothing that fails in a solver may cost the incumbent
             self.failed = True
-            self.notes.append(f"{phase} failed and left what was known: {error!r}")
+            self.notes.append(f"{phase} failed, earlier results are used: {error!r}")
         self._hand_over()
         calls.report(self.packed.num_slots, self.fewest.bound, phase)
 
@@ -537,7 +537,7 @@ class _Run:
             self.closed = True
             self.notes.append(
                 f"the traffic between machines would take more than {MOST_PRODUCTS:,} products: "
-                "it is as low as was found, and not proven"
+                "best effort, not proven"
             )
             return
         # the model numbers equal machines by what they hold of this class; the start follows
@@ -706,7 +706,7 @@ METHOD = Method(
             "whether CPU is bound in each slot, as sam books it, or over a machine's slots, as rsm",
             choices=("slot", "vm"),
         ),
-        Option("traffic", "bool", True, "place for least traffic between machines as well"),
+        Option("traffic", "bool", True, "minimise the traffic between machines, too"),
     ),
     constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc", "cp-sat"),

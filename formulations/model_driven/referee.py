@@ -118,14 +118,16 @@ def check_names(instance: Instance, plan: Plan) -> None:
     for i, node in enumerate(plan.nodes):
         if node.vm_type not in types:
             reason = "is not a vm_type of the instance"
-            problems.append(Problem(f"nodes[{i}].vm_type", node.vm_type, reason))
+            remedy = f"use one of {', '.join(sorted(types)[:5])}"
+            problems.append(Problem(f"nodes[{i}].vm_type", node.vm_type, reason, remedy))
     for operator in threads:
         if operator not in instance.operators.index:
             reason = "is not an operator of the instance"
             problems.append(Problem(f"threads.{operator}", None, reason))
     for thread, place in plan.assignment.items():
         if place not in machines:
-            problems.append(Problem(f"assignment.{thread}", place, "is not an acquired machine"))
+            reason, remedy = "is not an acquired machine", "name one of nodes[].id of the plan"
+            problems.append(Problem(f"assignment.{thread}", place, reason, remedy))
         operator, _, number = thread.rpartition("/")
         known = number.isdecimal() and int(number) < threads.get(operator, 0)
         if not known or str(int(number)) != number:
@@ -286,7 +288,7 @@ def remarks(instance: Instance, plan: Plan, evaluation: Evaluation) -> Iterator[
     )
     capacity = evaluation.capacity_rate
     if capacity is not None and capacity < wanted * (1 - 1e-9):
-        yield f"by the models the slots could sustain {capacity:.4g} tuples/s whatever the grouping"
+        yield f"at most {capacity:.4g} tuples/s even if each slot received what it can process"
 
 
 THREADS = PlanKind("threads", evaluate_model_driven, remarks)

@@ -243,8 +243,8 @@ def _check_fit(instance: Instance, items: Items) -> None:
                     Problem(
                         f"operators[{o}]",
                         instance.operators.ids[o],
-                        f"needs {size:.6g} % of a slot's {name} for {threads} that must stand "
-                        "together; no slot holds that",
+                        f"needs {size:.6g} % of a slot's {name} for {threads} that must share "
+                        "a slot; a slot has 100 %",
                         "measure fewer threads, or use the other allocation",
                     )
                 )

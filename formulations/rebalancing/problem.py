@@ -503,7 +503,7 @@ def _check_leaving(instance: Instance, method: str) -> None:
             Problem(
                 f"tasks[{lost[0]}].allowed",
                 tasks.ids[int(lost[0])],
-                f"holds leaving nodes only, onto which {method} moves nothing",
+                f"lists leaving nodes only, and {method} moves no task onto these",
                 "allow a node that stays, or --ignore leaving",
             )
         )
@@ -617,7 +617,7 @@ def bottleneck_of(instance: Instance) -> str:
     capacity = instance.nodes.capacity[stays]
     known = np.isfinite(capacity).all(axis=0) & (capacity.sum(axis=0) > 0)
     if not known.any():
-        reason, remedy = "is given on every staying node for no resource", "give capacities"
+        reason, remedy = "has no resource that every staying node gives", "give capacities"
         raise InvalidInput(Problem("nodes[].capacity", instance.name, reason, remedy))
     load = instance.tasks.load.sum(axis=0) + instance.nodes.background[stays].sum(axis=0)
     used = np.full(len(known), -np.inf)
@@ -718,7 +718,7 @@ def note_infeasible(problem: BalanceProblem) -> str:
     note = "no placement within the budget keeps every limit" if set_ones else ""
     note = note or "no placement keeps every limit"
     if set_ones:
-        note += f"; {' '.join(set_ones)} says what it takes without"
+        note += f"; {' '.join(set_ones)} shows how much is needed"
     if problem.has_leaving and not problem.into_leaving:
         note += "; --ignore leaving lets key groups move onto leaving nodes"
     return note
@@ -727,7 +727,7 @@ def note_infeasible(problem: BalanceProblem) -> str:
 def note_not_drained(problem: BalanceProblem) -> str:
     """Say what would help where leaving nodes cannot be emptied within the limits."""
     drops = [f"--ignore {budget.name}" for budget in problem.budgets]
-    more = f"; {' or '.join(drops)} says what it takes" if drops else ""
+    more = f"; {' or '.join(drops)} shows how much is needed" if drops else ""
     return (
         "no plan that empties the leaving nodes: --option drain=first empties them as far as the "
         f"limits allow{more}"

@@ -1,4 +1,4 @@
-"""How much may come onto each node, and leave it, while moves run: updated move by move.
+"""Room of nodes and links while moves run, updated move by move.
 
 While a batch runs, each of its tasks counts on both of its nodes for what is limited upwards, and
 on neither for what is limited downwards: so every subset of the batch, done or under way, keeps the

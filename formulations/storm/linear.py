@@ -1,4 +1,4 @@
-"""The linearised form of Storm's problem, for what the patterns cannot list: a judge with a bound.
+"""The linear model of Storm's problem: for rules and sizes that patterns do not cover.
 
 A worker is a slot of a node, which is allocation A1 followed by A2. On the first level nodes alone
 matter: executor t is on node n (x_tn), topology i has w_in workers there,

@@ -85,7 +85,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome.times["compile"] = compiling
     if request.warm_start is not None and (start is None or not start.given):
         outcome.warm_start_accepted = False
-        outcome.notes.append("the warm start breaks a rule and was not used")
+        outcome.notes.append("the warm start violates a rule and was not used")
     return outcome
 
 
@@ -109,7 +109,7 @@ def _check_places(instance: Instance) -> None:
     if len(bound):
         task = instance.tasks.ids[int(bound[0])]
         reason = f"needs a staying node for every task, and {task} may go to none"
-        remedy = "add one to its allowed nodes, or take the mark off a node it may use"
+        remedy = "add one to its allowed nodes, or remove leaving from a node that it may use"
         raise UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
 
 
@@ -138,9 +138,9 @@ def _why_not_patterns(
     if form == "workers":
         return "asked for"
     if beyond:
-        why = f"patterns do not know {', '.join(beyond)}"
+        why = f"patterns cannot express {', '.join(beyond)}"
     elif instance.flows.local:
-        why = "patterns do not know local_first streams"
+        why = "patterns cannot express local_first streams"
     elif problem.num_states > MOST_PATTERNS:
         why = f"{problem.num_states:,} patterns are more than {MOST_PATTERNS:,}"
     elif len(problem.exact_jobs) > MAX_TOPOLOGIES:

@@ -314,14 +314,14 @@ JUDGED = tuple(name for name, figure in OBJECTIVES.items() if figure.value is no
 def best_by_figure(instance: Instance, request: Request, objective: str) -> Outcome:
     """Try all assignments to allowed nodes, of those that stay where a task has one.
 
-    Raises `UnsuitableMethod`: there are more than `MOST`, or the figure is unknown of plans for
+    Raises `UnsuitableMethod`: there are more than `MOST`, or the figure has no value for plans of
         this instance.
     """
     places = [_places(instance, task) for task in range(instance.num_tasks)]
     count = math.prod(map(len, places))
     if count > MOST:
-        reason = f"would judge {count:.3g} assignments by {objective}, more than {MOST:,}"
-        raise UnsuitableMethod(Problem("imc-brute", None, reason, "only small instances can be"))
+        reason = f"would evaluate {count:.3g} assignments by {objective}, more than {MOST:,}"
+        raise UnsuitableMethod(Problem("imc-brute", None, reason, "use plan-search"))
     return _best_of(instance, request, objective, places)
 
 
@@ -356,8 +356,8 @@ def _best_of(
         if fits is False:
             continue
         if None in values:
-            reason = "is unknown of this instance's plans, or of plans without slots"
-            raise UnsuitableMethod(Problem("--objective", objective, reason, "choose another"))
+            reason = "has no value for plans of this instance, or for plans without slots"
+            raise UnsuitableMethod(Problem("--objective", objective, reason, "use another figure"))
         if fits is None:
             if unknown is None or _better(figure, values, unknown):
                 unknown = values

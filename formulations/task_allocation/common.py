@@ -46,7 +46,7 @@ def check_known(instance: Instance, objective: Figure, node: Ints) -> None:
     placement = Placement(instance, node)
     for figure in objective.singles:
         if figure.measured(placement).value is None:
-            reason = f"is unknown of plans for {instance.name}"
+            reason = f"has no value for plans of {instance.name}"
             problem = Problem("--objective", figure.name, reason, "choose another figure")
             raise UnsuitableMethod(problem)
 

@@ -103,7 +103,7 @@ def pose(name: str, instance: Instance, request: Request) -> PosedModel:
     unit = solve.aim_at(level)
     sign = 1.0 if level.sense == "max" else -1.0
     if not solve.exact:
-        reason = f"would leave out slots, which {name} keeps by cuts while it solves"
+        reason = f"would lack the rows of slots, which {name} adds as cuts while it solves"
         raise UnsuitableMethod(Problem("--write-model", request.model, reason, "use storm-milp"))
     ids = {"resource": solve.binding.resources}
     return PosedModel(solve.allocation.model, level.name, sign * unit, ids)
@@ -130,7 +130,7 @@ class _Solve:
         if most is not None:  # else capacities say it
             names.add("load_distance")
         for figure in sorted(names.intersection(CONTINUOUS_FIGURES)):
-            refuse_continuous(self.solver, f"the model has {figure} as no integer")
+            refuse_continuous(self.solver, f"{figure} is continuous in the model")
         self.kept = kept_by(METHOD.honours if name == METHOD.name else _HONOURS)
         self.ordered = bool(request.options["break_symmetry"])
         keys = node_keys(instance, names)

@@ -1,4 +1,4 @@
-"""What saturates: the rate-driven resources of nodes, and the links of nodes or of several nodes.
+"""The throughput problem on arrays: needs and room of nodes and links, groups of tasks, starts.
 
 A *place* is a node, or the nodes of a link that are neither one node nor all but one. What leaves
 and what enters a place is all that its links and its crossing costs are reckoned from.
@@ -369,7 +369,7 @@ def _alike(instance: Instance, keys: Any, method: str) -> tuple[TaskGroups, Floa
             return groups, found
         if count > _FEW_TASKS:
             break
-    reason = "needs groups of tasks that send to, and receive from, the same tasks alike"
+    reason = "needs groups of tasks with equal traffic to and from the same tasks"
     raise UnsuitableMethod(
         Problem(method, None, reason, "use throughput-milp or throughput-search")
     )

@@ -151,7 +151,7 @@ def _full_without_tasks(instance: Instance) -> Iterator[str]:
     for rule in (CAPACITY, LINKS):
         for found in rule.violations(nowhere):
             needed, room = f"{found.needed:.6g}", f"{found.available:.6g}"
-            yield f"{found.where} has a background of {needed}, where {room} may be used"
+            yield f"{found.where} has a background of {needed}, above the {room} that may be used"
 
 
 def ranges_of(
@@ -662,7 +662,7 @@ def _by_models(instance: Instance, rate: float, seed: int) -> Scaling:
     """Scale operators with performance models: threads and machines by the model-driven methods."""
     if not instance.input_rate:
         reason = "is not given, or 0: no threads can be planned"
-        raise InvalidInput(Problem("input_rate", instance.input_rate, reason, "give it"))
+        raise InvalidInput(Problem("input_rate", instance.input_rate, reason, "set it above 0"))
     more = instance.replace(input_rate=instance.input_rate * rate)
     result = solve(more, seed=seed)
     if result.plan is None:

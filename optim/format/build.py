@@ -277,7 +277,10 @@ class _Builder:
         self.first = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
         grouped = int(self.first[-1])
         if grouped + len(entries) > MAX_TASKS:  # so that nothing further can be looked at
-            raise InvalidInput(Problem("operators", grouped, f"tasks are more than {MAX_TASKS}"))
+            reason = f"tasks are more than {MAX_TASKS}"
+            raise InvalidInput(
+                Problem("operators", grouped, reason, "merge tasks, or split the file")
+            )
         names = [f"{o.id}/{i}" for o, size in zip(operators, self.sizes, strict=True)
                  for i in range(size)]  # fmt: skip
         members = {name: t for t, name in enumerate(names)} if entries else {}
@@ -607,7 +610,7 @@ class _Builder:
             reason = f"is {len(weights)} numbers for the {senders} tasks of {entry.source}"
             remedy = "give one for each sending task, in their order"
         elif not max(weights, default=0.0) > 0:
-            reason, remedy = "says of no task that it sends", "leave it out where all send alike"
+            reason, remedy = "is 0 for every sending task", "leave it out where all send alike"
         if reason:
             self.refuse(f"{path}.sender_weights", weights[:5], reason, remedy)
 
@@ -744,7 +747,7 @@ class _Builder:
             ("at_least", entry.at_least, SPREAD, "spread"),
         ):
             if value is not None and rule != of:
-                reason = f"is of no use to {entry.rule}"
+                reason = f"has no meaning for the rule {entry.rule}"
                 self.refuse(f"{path}.{name}", value, reason, f"only {words} takes it")
         if entry.at_least is None and rule == SPREAD:
             reason = "is missing: over how many places to spread"

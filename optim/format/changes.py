@@ -1,4 +1,4 @@
-"""What if: an instance with a node more or less, more load, more input, another budget."""
+"""Changed instances of what-if questions: a node more or less, more load or input, a budget."""
 
 from __future__ import annotations
 
@@ -144,7 +144,9 @@ def _gone(instance: Instance, change: Change) -> tuple[str, list[str]]:
     gone = _known(instance, change, instance.nodes.ids)
     rest = [name for name in instance.nodes.ids if name != gone]
     if not rest:
-        raise InvalidInput(Problem(f"--{change.name}", gone, "is the only node"))
+        raise InvalidInput(
+            Problem(f"--{change.name}", gone, "is the only node", "add one: --add-node")
+        )
     return gone, rest
 
 

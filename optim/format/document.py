@@ -515,7 +515,9 @@ def check(
         count = error.error_count()
         details = error.errors(include_url=False) if count <= _MAX_PROBLEMS else []
         if not details and not (details := _first_errors(adapter, value, context, deep=True)):
-            problems.append(Problem(at or "$", None, f"has {count:,} problems", "mend its lists"))
+            problems.append(
+                Problem(at or "$", None, f"has {count:,} problems", "correct its lists")
+            )
     known = KnownKeys(adapter)
     for detail in details:
         problems += _problems(dict(detail), value, at, known, table)

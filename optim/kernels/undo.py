@@ -1,4 +1,4 @@
-"""Undoing moves of a plan: what it would be worth after each, the needless ones, the best few."""
+"""Undoing moves of a plan: its value without each, the moves without gain, the best few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method or solver claims of its plan, held against the referee; the result made of both."""
+"""Audit: claims of a method or solver compared with the referee's figures, and the result."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> 
     if outcome.termination is Termination.INFEASIBLE:
         outcome.termination, outcome.reasons = Termination.ITERATION_LIMIT, ()
         outcome.notes.append(
-            f"there is no plan among those {among}; {method.name} looks for no other"
+            f"there is no plan among those {among}; {method.name} considers no others"
         )
     elif outcome.bound is not None:
         outcome.notes.append(f"the bound holds among plans {among}")
@@ -164,7 +164,7 @@ def check_promise(method: Method, broken: Sequence[Violation]) -> None:
     """Refuse, by `RefereeRefused`, a plan that breaks rules which its method promises to keep."""
     if broken and method.promises_feasibility:
         problems = "; ".join(str(v) for v in broken[:_SHOWN])
-        raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {problems}")
+        raise RefereeRefused(f"{method.name} returned a plan that violates rules: {problems}")
 
 
 def termination_of(
@@ -383,7 +383,9 @@ def _plan_in_hand(
         mine = None if node is None or evaluation is None else rank(node, evaluation)
         if not own or mine is None or theirs < mine:
             if node is not None:
-                outcome.notes.append(f"{name} is better than what {method.name} ended with: taken")
+                outcome.notes.append(
+                    f"{name} is better than the plan of {method.name} and replaces it"
+                )
             outcome.slot, outcome.claimed = slot, None
             outcome.levels = tuple(
                 _measured(replace(level, bound=None), found)  # of another plan: nothing is proved

@@ -1,4 +1,4 @@
-"""Which methods suit an instance, and which of them `solve` takes when none is named.
+"""Which methods suit an instance, and which of them `solve` runs when none is named.
 
 A method suits when the instance has what it needs, it keeps the limits that are set, and it has the
 objective. Candidates stand in an order by what the instance holds; those that keep all its limits
@@ -209,7 +209,7 @@ def aim(
 def _not_for(method: Method, objective: Figure) -> tuple[str, str]:
     """Return why an objective is nothing for a method, and what to do."""
     verb = "maximise" if objective.sense == "max" else "minimise"
-    reason = f"is nothing for {method.name}, which does not {verb} {objective.name}"
+    reason = f"is not supported by {method.name}, which does not {verb} {objective.name}"
     unable = [one for one in objective.singles if not method.optimises(one.name)]
     if unable and method.combines:
         reasons = (method.why_not.get(one.name) for one in unable)
@@ -217,8 +217,8 @@ def _not_for(method: Method, objective: Figure) -> tuple[str, str]:
             f"{one.name} ({why})" if why else one.name
             for one, why in zip(unable, reasons, strict=True)
         ]
-        reason = f"is nothing for {method.name}, which takes no {', no '.join(words)}"
-    remedy = f"it can: {', '.join(method.objectives)}"
+        reason = f"is not supported by {method.name}, which takes no {', no '.join(words)}"
+    remedy = f"its objectives: {', '.join(method.objectives)}"
     if method.combines:
         remedy += ", weighted sums of these and lists of levels"
     others = [name for name in method_names() if get_method(name).optimises(objective.name)]

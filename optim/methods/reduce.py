@@ -1,4 +1,4 @@
-"""Instances written so that engines need know less: fewer kinds of rules, no outliers, one scale.
+"""An instance rewritten for a method: rules as capacities, bounded numbers, scaled units.
 
 *Counts as capacities.* ``max_tasks``, sets that are to be apart on nodes, and slots that only
 count tasks say that at most so many of some tasks are on a node. That is a capacity of a resource
@@ -665,7 +665,7 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
                 request.rewritten(change)
                 found = run(change(instance), request)
             if found is not None:
-                found.notes.append("no plan empties the leaving nodes: looked among all")
+                found.notes.append("no plan empties the leaving nodes: all plans were considered")
                 found.rank = partial(_by_value, figure) if figure else None
                 return found
         outcome.assumes += assumed
@@ -674,7 +674,7 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
     return both
 
 
-AS_FULL = "local_first streams are taken for full ones: the method knows pairs of tasks"
+AS_FULL = "local_first streams are treated as full ones: the method reads the traffic of pairs"
 
 
 def shuffled_evenly(run: Run) -> Run:

@@ -207,7 +207,7 @@ def _assign_slots_anew(instance: Instance, outcome: Outcome, objective: Figure) 
         return
     outcome.node, outcome.slot = part
     outcome.claimed = None
-    outcome.notes.append("only so many workers may restart: part of its plan")
+    outcome.notes.append("max_workers_restarted allows part of its plan only")
 
 
 def _written(method: Method, instance: Instance, request: Request) -> Request:
@@ -277,7 +277,8 @@ def _failed(method: Method, error: Exception) -> Outcome:
     if not isinstance(error, StreamplaceError):
         words = ": ".join(filter(None, (type(error).__name__, words)))
     return Outcome(
-        Termination.ERROR, notes=[f"{method.name} failed ({words}); the best plan before stands"]
+        Termination.ERROR,
+        notes=[f"{method.name} failed ({words}); the best plan found before is returned"],
     )
 
 
@@ -425,7 +426,7 @@ def finish(
         part = within_restarts(instance, mended.node, None, objective)
         if part is not None:
             outcome.node, outcome.slot, outcome.claimed = *part, None
-            outcome.notes.append("only so many workers may restart: part of the plan")
+            outcome.notes.append("max_workers_restarted allows part of the plan only")
             return True
     if np.array_equal(mended.node, outcome.node):
         return False

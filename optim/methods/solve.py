@@ -593,7 +593,7 @@ def _check_written(path: str | Path, method: str) -> None:
         return
     reason = "is for the linear model of one method, and none is named"
     if chosen is not None:
-        reason = f"is for a linear model, and {chosen.name} has none that says the whole problem"
+        reason = f"is for a linear model, and {chosen.name} has none of the whole problem"
     able = [other for other in all_methods() if other.pose is not None]
     if chosen is not None:
         able = [other for other in able if chosen.objective in other.objectives] or able
@@ -613,8 +613,8 @@ def _check_leaving(method: Method, dropped: Iterable[str]) -> None:
     Its bounds and proofs would be of the problem with that limit.
     """
     if "leaving" in dropped and not any(o.drops == "leaving" for o in method.options):
-        reason = f"makes no difference to {method.name}, which brings nothing onto leaving nodes"
-        remedy = "use balance-milp or balance-search, or take the mark off the nodes"
+        reason = f"has no effect: {method.name} moves nothing onto leaving nodes"
+        remedy = "use balance-milp or balance-search, or remove leaving from the nodes"
         raise InvalidInput(Problem("--ignore", "leaving", reason, remedy))
 
 
@@ -623,7 +623,7 @@ def _is_cold(method: Method, starts: str) -> bool:
     if starts not in (OWN, NONE):
         raise InvalidInput(Problem("--starts", starts, "is neither own nor none"))
     if starts == NONE and not method.cold:
-        reason = f"is not for {method.name}, which goes on from what it finds itself"
+        reason = f"is not supported by {method.name}, which uses starts of its own"
         can = ", ".join(other.name for other in all_methods() if other.cold)
         raise InvalidInput(Problem("--starts", starts, reason, f"methods that can: {can}"))
     return starts == NONE
@@ -715,7 +715,7 @@ def resolve_start(
         return None
     if not method.takes_warm_start:
         raise InvalidInput(
-            Problem("--warm-start", str(given), f"is of no use: {method.name} takes no start")
+            Problem("--warm-start", str(given), f"has no effect: {method.name} takes no start")
         )
     if isinstance(given, Plan):
         return _from_plan(instance, given, given.method or "plan")

@@ -1,4 +1,4 @@
-"""A current placement that breaks a limit: *do not worsen, then mend*.
+"""Plans from a current placement that violates limits: least excess first, then the objective.
 
 Where the tasks of today break limits, and no plan within the budgets keeps them all, every row (the
 capacity of a resource on a node, a link, a number of tasks, a set, …) may stay as far over its
@@ -569,7 +569,7 @@ class SecondLevel:
         if first.termination is Termination.INFEASIBLE or not self._is_asked_for(given.node):
             return
         name = f"the warm start ({given.method})"
-        note = f"{name} is better than what {first.method} ended with: taken"
+        note = f"{name} is better than the plan of {first.method} and replaces it"
         found = self._of(given.node, note, first.termination)
         if np.isfinite(found.excess) and (
             self.best is None or self._rank(found) < self._rank(self.best)
@@ -587,8 +587,12 @@ class SecondLevel:
         assert self.first is not None
         assert self.least.node is not None
         name = self.first.method
-        why = f"{name} found no plan" if self.best is None else f"the plan of {name} breaks more"
-        note = f"{why}: that of least excess is taken"
+        why = (
+            f"{name} found no plan"
+            if self.best is None
+            else f"the plan of {name} violates limits by more"
+        )
+        note = f"{why}: the plan of least excess replaces it"
         return self._of(self.least.node, note)
 
     def _of(

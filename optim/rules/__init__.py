@@ -1,4 +1,4 @@
-"""The rules a plan must keep: a module a form, and what is done with all of them.
+"""The rules that a plan must satisfy: a module a form, and functions over all rules.
 
 Every list of limits in the product is made from `RULES`.
 """

@@ -94,7 +94,9 @@ class Lock:
                 handle = inside
                 taken = _try(handle)
             if taken is None:
-                logger.warning("%s: the file system has no locks: start nothing twice", self._path)
+                logger.warning(
+                    "%s: the file system has no locks: do not start a run twice", self._path
+                )
         except BaseException:
             os.close(handle)
             raise

@@ -72,7 +72,7 @@ def test_what_cannot_be_taken_is_told_and_left_out(
     ours = table.get(table.names()[0])
     thing = replace(ours, name=change) if isinstance(change, str) else change
     plug(table.group, {"theirs": thing}, keep=(ours.name,), value=value)
-    told = rf"{table.where}: 'theirs' {words}.*of the package other: mend or remove"
+    told = rf"{table.where}: 'theirs' {words}.*of the package other: correct or remove"
     with pytest.raises(InvalidInput, match=told):
         table.get("theirs")
     with pytest.warns(UserWarning, match=told):

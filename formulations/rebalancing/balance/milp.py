@@ -194,14 +194,16 @@ def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list
     start = request.warm_start.astype(np.int64)
     if problem.is_feasible(start):
         return [start, *home], []
-    return home, ["the warm start breaks a limit and was not used"]
+    return home, ["the warm start violates a limit and was not used"]
 
 
 def _settings(request: Request) -> Settings:
     options = request.options
     if options["weighted"] and not options["w1"] > 2 * options["w2"]:
         reason = f"is not above 2·w2 = {2 * options['w2']:g}: more load distance would pay"
-        raise InvalidInput(Problem("--option w1", options["w1"], reason, "w1 is to be much larger"))
+        raise InvalidInput(
+            Problem("--option w1", options["w1"], reason, "choose w1 far above 2·w2")
+        )
     return Settings.of(
         request,
         progress=request.progress,

@@ -343,13 +343,15 @@ def prepare(
     prepared.problem = problem.with_cap(cap)
     prepared.tighter = cap != own
     if cap is None:
-        prepared.notes.append("no load distance is asked for: only capacities and budget bind")
+        prepared.notes.append(
+            "no max_load_distance is set: only capacities and the budget limit the plan"
+        )
     given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
     for start in given:
         prepared.warm = prepared.problem.is_feasible(start)
         prepared.starts += [start] if prepared.warm else []
         if not prepared.warm:
-            prepared.notes.append("the warm start breaks a limit and was not used")
+            prepared.notes.append("the warm start violates a limit and was not used")
     if searching and (balance.must_move.any() or not prepared.problem.is_feasible(balance.home)):
         _balance_first(prepared, free, given, cap, own, least, request)
     prepared.starts.append(balance.home)
@@ -393,7 +395,7 @@ def _balance_first(
     proof = "cannot be reached" if least > free.within(cap) else "was not reached"
     prepared.notes.append(
         f"max_load_distance {cap * prepared.unit:g} {proof} within the budget: "
-        f"{closest * prepared.unit:.6g} takes its place"
+        f"{closest * prepared.unit:.6g} is used instead"
     )
 
 

@@ -1,4 +1,4 @@
-"""How many slots each group needs: two ends of the least number, and a packing.
+"""Least number of slots of each group: a lower bound, an upper bound and a packing.
 
 Source: D. S. Johnson, "Near-optimal bin packing algorithms", MIT 1973; for several resources the
 size of a task is its greatest share of a slot.

@@ -493,9 +493,7 @@ def test_starts_reach_the_methods_that_can_begin_with_nothing(make_spec: Make) -
         ("imc-milp", "none", None), ("imc-milp", "none", "top-down"),
         ("imc-exact", None, None), ("imc-exact", None, "top-down"), ("top-down", None, None),
     ]  # fmt: skip
-    assert made.notes == (
-        "imc-exact goes on from what it finds itself: starts = none is not for it",
-    )
+    assert made.notes == ("imc-exact uses starts of its own: starts = none is not supported",)
     usual = plan_runs(make_spec(matrix)).runs
     assert usual[0].key != made.runs[0].key
     assert [run.key for run in usual[2:]] == [run.key for run in made.runs[2:]]

@@ -293,7 +293,7 @@ def test_a_start_that_breaks_a_rule_is_told() -> None:
     bad = Plan.from_indices(made, np.zeros(3, dtype=np.int32))
     result = solve(made, "storm-milp", warm_start=bad)
     assert result.termination == "optimal"
-    assert any("breaks a rule" in note for note in result.notes)
+    assert any("violates a rule" in note for note in result.notes)
     assert result.warm_start is not None
     assert result.warm_start.accepted is False
 

@@ -67,7 +67,7 @@ def test_a_start_on_unlike_slots_is_not_relabelled() -> None:
     start = Plan.from_indices(case, np.array([1, 0], dtype=np.int32))
     result = solve(case, "storm-milp", warm_start=start)
     assert result.termination == "optimal"
-    assert not any("breaks a rule" in note for note in result.notes)
+    assert not any("violates a rule" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

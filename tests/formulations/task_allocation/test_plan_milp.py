@@ -195,9 +195,9 @@ def test_other_figures_are_refused_with_the_reason_and_what_takes_them(name: str
     (problem,) = refused.value.problems
     assert problem.path == "--objective"
     assert f"takes no {name} ({WHY_NOT_LINEAR[name]})" in problem.reason
-    assert "it can: imc_gain" in str(problem.remedy)
+    assert "its objectives: imc_gain" in str(problem.remedy)
     takes = get_method("plan-search").optimises(name)
-    assert ("plan-search; it can" in str(problem.remedy)) == takes
+    assert ("plan-search; its objectives" in str(problem.remedy)) == takes
 
 
 def test_a_reason_is_known_for_every_figure_of_placements() -> None:
@@ -214,7 +214,7 @@ def test_a_solver_of_integers_refuses_continuous_figures(figure: str) -> None:
 
 def test_a_figure_that_plans_do_not_have_is_refused() -> None:
     tasks = [{"id": "a", "load": {"cpu": 1.0}}, {"id": "b", "load": {"cpu": 2.0}}]
-    with pytest.raises(InvalidInput, match=r"migrations.* is unknown of plans for placed"):
+    with pytest.raises(InvalidInput, match=r"migrations.* has no value for plans of placed"):
         solve(placed(tasks=tasks, traffic=[]), "plan-milp", objective="migrations")
 
 
@@ -250,7 +250,7 @@ def test_slots_are_kept_by_cutting_off_what_cannot_be_dealt() -> None:
 def test_a_model_that_says_not_all_of_the_slots_is_not_written(tmp_path: Path) -> None:
     nodes = [{"id": "n0", "slots": 2, "slot_capacity": {"cpu": 5}}]
     made = placed(nodes=nodes, tasks=[{"id": "a", "load": {"cpu": 3}}], traffic=[])
-    with pytest.raises(InvalidInput, match=r"--write-model.*would leave out slots.*storm-milp"):
+    with pytest.raises(InvalidInput, match=r"--write-model.*lack the rows of slots.*storm-milp"):
         solve(made, "plan-milp", objective="nodes_used", write_model=tmp_path / "model.mps")
     assert not (tmp_path / "model.mps").exists()
 

@@ -305,7 +305,7 @@ def test_what_background_fills_alone_carries_nothing() -> None:
     document["limits"] = {"max_utilisation": {"cpu": 0.5}}
     found = scale(Instance.from_dict(document), 1.0)
     assert (found.infeasible, found.plan) == (True, None)
-    assert found.notes == ("n0.cpu has a background of 2, where 1.5 may be used",)
+    assert found.notes == ("n0.cpu has a background of 2, above the 1.5 that may be used",)
 
 
 @pytest.mark.parametrize("rate", [0.8, 1.3])

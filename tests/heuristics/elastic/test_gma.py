@@ -282,4 +282,4 @@ def test_what_may_go_nowhere_stays_without_a_node() -> None:
     )
     result = solve(instance, "gma")
     assert not result.feasible
-    assert result.notes[0] == "gma found no plan: that of least excess is taken"
+    assert result.notes[0] == "gma found no plan: the plan of least excess replaces it"

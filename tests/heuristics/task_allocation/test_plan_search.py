@@ -210,13 +210,13 @@ def test_unasked_the_search_takes_what_no_other_method_does() -> None:
 @pytest.mark.parametrize(
     ("objective", "words"),
     [
-        ("migrations", "migrations.* is unknown of plans for bare"),
+        ("migrations", "migrations.* has no value for plans of bare"),
         ("interslot_traffic,load_distance", "takes no interslot_traffic .*weighted sums of these"),
         (
             "rate_after_loss,migrations",
             "needs a load, and nodes.*capacity on every node",
         ),
-        ("price", "is nothing for plan-search"),
+        ("price", "is not supported by plan-search"),
     ],
 )
 def test_figures_that_plans_do_not_have_are_refused(objective: str, words: str) -> None:

@@ -65,4 +65,4 @@ def test_words_about_limits_are_without_numbers_in_other_units() -> None:
     more: dict[str, Any] = {"limits": {"max_migration_cost": 0.01}}
     made = one_dominant_pair(3.0, **more)
     found = solve(made, "storm-milp").notes
-    assert "linearised form: patterns do not know limits.max_migration_cost" in found
+    assert "linearised form: patterns cannot express limits.max_migration_cost" in found

@@ -42,5 +42,5 @@ def test_a_load_that_is_derived_grows_too(group: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("change", ["drop-node n1", "fail-node n1"])
 def test_the_only_node_can_neither_be_dropped_nor_fail(change: str) -> None:
-    with pytest.raises(InvalidInput, match="is the only node"):
+    with pytest.raises(InvalidInput, match=r"is the only node \(add one: --add-node\)"):
         altered(instance(nodes=nodes(1)), read_case(change))

@@ -149,7 +149,7 @@ def test_one_receiver_is_a_plain_pair() -> None:
     [
         ({"pattern": "full", "sender_weights": [1, 1]}, "is of local_first streams"),
         ({"pattern": "local_first", "sender_weights": [1]}, "is 1 numbers for the 2 tasks of a"),
-        ({"pattern": "local_first", "sender_weights": [0, 0]}, "says of no task that it sends"),
+        ({"pattern": "local_first", "sender_weights": [0, 0]}, "is 0 for every sending task"),
         ({"pattern": "local_first", "sender_weights": [1, -1]}, "must be at least 0"),
         ({"pattern": "local"}, "local_first"),
     ],

@@ -54,10 +54,10 @@ def test_an_objective_that_a_method_has_not_is_refused_with_those_that_it_has() 
         solve(loose(), "eoa-milp", objective="load_distance")
     (problem,) = caught.value.problems
     assert (problem.path, problem.value) == ("--objective", "load_distance")
-    assert problem.reason == "is nothing for eoa-milp, which does not minimise load_distance"
+    assert problem.reason == "is not supported by eoa-milp, which does not minimise load_distance"
     assert problem.remedy.startswith("use --method balance-milp or ")
     assert problem.remedy.endswith(
-        "; it can: used_capacity, cpu_deviation, mean_absolute_deviation"
+        "; its objectives: used_capacity, cpu_deviation, mean_absolute_deviation"
     )
     with pytest.raises(InvalidInput, match="'speed' is no figure to optimise"):
         solve(loose(), "eoa-milp", objective="speed")

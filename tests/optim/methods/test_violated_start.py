@@ -490,7 +490,7 @@ def test_notes_of_a_plan_that_is_not_taken_are_not_told() -> None:
         }
     )
     result = solve(instance, "throughput-milp", time_limit=8.0)
-    assert "throughput-milp found no plan: that of least excess is taken" in result.notes
+    assert "throughput-milp found no plan: the plan of least excess replaces it" in result.notes
     assert not any("the plan carries" in note for note in result.notes)
 
 

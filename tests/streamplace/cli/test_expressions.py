@@ -80,6 +80,6 @@ def test_a_figure_that_is_not_linear_is_refused_with_what_takes_it(
     words = ["--objective", "imc_gain-2*cpu_deviation", "--method", "plan-milp"]
     assert main(["solve", str(file), *words]) == 2
     told = capsys.readouterr().err
-    assert "--objective: 'imc_gain-2*cpu_deviation' is nothing for plan-milp" in told
+    assert "--objective: 'imc_gain-2*cpu_deviation' is not supported by plan-milp" in told
     assert "cpu_deviation (it is a root of squares" in told
     assert "use --method imc-brute or plan-search" in told

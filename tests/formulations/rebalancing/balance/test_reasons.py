@@ -66,7 +66,7 @@ def test_what_only_the_solver_finds_names_what_is_broken_and_what_to_drop() -> N
     assert [(r.rule, r.place, r.needed, r.available) for r in result.reasons] == [
         ("capacity", "all nodes.disk (6 tasks, at most 5 on these nodes)", 140.0, 139.0)
     ]
-    assert "--ignore max_migrations says what it takes without" in " ".join(result.notes)
+    assert "--ignore max_migrations shows how much is needed" in " ".join(result.notes)
     without = solve(
         Instance.from_dict(document),
         "balance-milp",
