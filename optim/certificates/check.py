@@ -701,9 +701,10 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     if objective == EXCESS:
         return x.excess(held)
     if objective == "sustainable_rate" and not x.crosses:
-        rates = [max(ZERO, left) / held[n][i] for n, rooms in enumerate(x.rooms)
-                 for i, _, left, rated in rooms if rated and held[n][i]]  # fmt: skip
-        rates += x.thread_rates
+        # 0 of a node in use that its background alone exceeds, whatever its tasks need
+        rates = [*x.thread_rates, *(
+            max(ZERO, left) / (held[n][i] or 1) for n in {*at} for i, cap, left, rated in x.rooms[n]
+            if rated and (held[n][i] or (cap < 0 and i < len(x.crossing))))]  # fmt: skip
         need(rates, "nothing limits the rate of the plan")
         return min(rates)
     if objective == "load_distance" and x.mean is not None:

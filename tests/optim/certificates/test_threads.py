@@ -85,3 +85,17 @@ def test_dropped_it_proves_nothing() -> None:
 def test_the_rate_of_a_plan_counts_it() -> None:
     read = check.Instance(check.parse(job())[0])
     assert check.value_of(read, {"assignment": PLAN}, "sustainable_rate") == Fraction(10, 9)
+
+
+@pytest.mark.parametrize(("node", "value"), [("n", 0), ("m", 4)])
+def test_a_used_node_that_its_background_exceeds_carries_nothing(node: str, value: int) -> None:
+    document = json.loads(job())
+    document["nodes"] = [
+        {"id": "n", "capacity": {"cpu": 1}, "background": {"cpu": 2}},
+        {"id": "m", "capacity": {"cpu": 4}},
+    ]
+    document["operators"] = []
+    document["tasks"] = [{"id": "idle"}, {"id": "busy", "load": {"cpu": 1}}]
+    read = check.Instance(check.parse(json.dumps(document).encode())[0])
+    plan = {"assignment": {"idle": node, "busy": "m"}}
+    assert check.value_of(read, plan, "sustainable_rate") == value
