@@ -94,7 +94,7 @@ def test_a_gap_asked_for_ends_it_early() -> None:
 
 def test_progress_is_told() -> None:
     told: list[Any] = []
-    request = Request(options=METHOD.read_options({}), progress=told.append, time_limit=2.0)
+    request = Request(options=METHOD.read_options({}), progress=told.append, time_limit=0.5)
     METHOD.run(cluster(max_migrations=14), replace(request))
     assert told
     assert all(p.bound is None or p.incumbent is None or p.bound <= p.incumbent for p in told)

@@ -201,7 +201,7 @@ def test_unasked_the_search_takes_what_no_other_method_does() -> None:
     tasks = [{"id": f"t{i}", "load": {"cpu": 1.0 + i % 5}} for i in range(30)]
     document = {"format": "streamplace.instance/1", "name": "more", "nodes": nodes, "tasks": tasks}
     result = solve(
-        Instance.from_dict(document), objective="load_distance,nodes_used", time_limit=1.0
+        Instance.from_dict(document), objective="load_distance,nodes_used", time_limit=0.2
     )
     assert result.method == "plan-search"
     assert result.feasible

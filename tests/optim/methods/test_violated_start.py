@@ -17,6 +17,7 @@ from formulations.conflicts.excess import least_excess
 from optim import Instance, InvalidInput, Plan, Result, solve
 from optim.figures.catalogue import find_objective
 from optim.kernels.least_excess import excess_bound
+from optim.methods import violated_start
 from optim.methods.registry import Settings
 from optim.methods.violated_start import SecondLevel, broken_start, first_level
 from optim.rules import budgets, slot_assignment
@@ -570,15 +571,16 @@ def test_most_of_the_time_is_for_a_plan_that_keeps_every_limit(
 
     monkeypatch.setattr(solving, "_solve", spy)
     instance = generate("joint", seed=1, max_load_distance=5.0)
-    solve(instance, "joint-search", time_limit=2.0)
+    solve(instance, "joint-search", time_limit=0.5)
     assert limits[0] is not None
-    assert limits[0] >= 1.6
+    assert limits[0] >= 0.4
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_placements_beyond_number_are_not_judged() -> None:
-    result = solve(crowded(None, count=700), "balance-search", time_limit=1.0)
-    assert result.mending is not None
+    start = broken_start(crowded(None, count=700), find_objective("load_distance"))
+    assert start is not None
+    assert violated_start._all_placements(start, 1000) is None
 
 
 @pytest.mark.parametrize(
