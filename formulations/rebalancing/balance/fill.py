@@ -30,7 +30,13 @@ from formulations.rebalancing.balance.kernel import (
 from optim.util.compiled import helper, kernel
 
 #: Exchanges in a row that may mend one node, and key groups to look at in a window of loads.
-STEPS, WINDOW = 8, 6
+STEPS, WINDOW = 8, 3
+
+#: Nodes of a large problem that are looked at for a partner of one node.
+SCAN = 1_000
+
+#: What it counts, in goals, that an exchange brings a node within the goal: two at once are best.
+DONE = 0.5
 
 
 @helper
@@ -179,20 +185,52 @@ def give(fixed, begin, state, i, j, goal):
 
 
 @kernel
+def ranges(fixed, begin, state):
+    """Return (2, N) the least and the greatest load of each node's key groups."""
+    found = np.empty((2, len(state.deviation)))
+    for node in range(len(state.deviation)):
+        note_range(fixed, begin, state, found, node)
+    return found
+
+
+@helper
+def note_range(fixed, begin, state, span, node):
+    """Write the least and the greatest load of a node's key groups; inf and -inf of none."""
+    least, most = np.inf, -np.inf
+    at, end = begin[node], begin[node + 1]
+    while at < end and state.place[at] != node:
+        at += 1
+    if at < end:
+        least = fixed.load[at]
+        end -= 1
+        while state.place[end] != node:
+            end -= 1
+        most = fixed.load[end]
+    k = state.first[node]
+    if k >= 0:
+        least = min(least, fixed.load[k])
+    while k >= 0:
+        most = max(most, fixed.load[k])
+        k = state.after[k]
+    span[0, node], span[1, node] = least, most
+
+
+@kernel
 def by_height(state):
     """Return the nodes from the lowest deviation to the highest."""
     return np.argsort(state.deviation, kind="mergesort")
 
 
 @kernel(steps=lambda order: 300 * len(order))
-def mend_some(fixed, begin, state, goal, order, partners, patience, buffer_size, first, work):
+def mend_some(fixed, begin, state, goal, order, span, partners, patience, buffer_size, first, work):
     """Bring nodes above the goal within it, the farthest first, by moves and swaps with others.
 
     `fixed`, `begin`, `state`: the problem, where each node's key groups begin, and the state.
     `goal`: load distance to stay within.
     `order`: nodes from the lowest to the highest at the start of this pass.
-    `partners`: nodes to look at for an exchange, as many again at random, and more where none was
-        found.
+    `span`: (2, N) least and greatest load of each node's key groups; kept up to date.
+    `partners`: nodes to look at for an exchange, the most promising first, and as many at random
+        where none was found.
     `patience`: nodes that may stay above the goal before the rest of the pass is left out.
     `buffer_size`: key groups of a node that are looked at.
     `first`, `work`: where in the order to go on, and after how many nodes above the goal to return.
@@ -200,6 +238,7 @@ def mend_some(fixed, begin, state, goal, order, partners, patience, buffer_size,
     """
     n = len(state.deviation)
     one, two = np.empty(buffer_size, np.int64), np.empty(buffer_size, np.int64)
+    near, promise = np.empty(partners, np.int64), np.empty(partners)
     hot, mended, at = 0, 0, first
     while at < n and hot < work and hot - mended <= patience:
         side = at % 2  # from the highest down and from the lowest up in turn
@@ -210,7 +249,10 @@ def mend_some(fixed, begin, state, goal, order, partners, patience, buffer_size,
             continue
         hot += 1
         for _ in range(STEPS):
-            if not mend_node(fixed, begin, state, i, goal, order, partners, hot, one, two):
+            count = most_promising(fixed, state, i, goal, span, near, promise)
+            if not mend_node(
+                fixed, begin, state, i, goal, span, near, promise, count, hot, one, two
+            ):
                 break
             if breach_of(fixed, i, state.deviation[i]) <= goal:
                 mended += 1
@@ -219,22 +261,79 @@ def mend_some(fixed, begin, state, goal, order, partners, patience, buffer_size,
 
 
 @helper
-def mend_node(fixed, begin, state, i, goal, order, partners, turn, one, two):
+def most_promising(fixed, state, i, goal, span, near, promise):
+    """Write the nodes whose exchange with i may score best, the best first; return how many.
+
+    The promise is the score of `exchange` if some key groups had just the loads that it takes. In
+    large problems some nodes in a row are looked at, so that not all use up the same key groups.
+    """
+    n, count = len(state.deviation), 0
+    now = state.deviation[i]
+    sign = 1.0 if now > 0.0 else -1.0  # as if i were above its share
+    now *= sign
+    least_i, most_i = span[0, i], span[1, i]
+    room_i = np.inf if sign > 0.0 and fixed.leaving[i] else now + goal
+    j = draw(state.random, n) if n > SCAN else 0
+    for _ in range(min(n, SCAN)):
+        j = j + 1 if j + 1 < n else 0
+        off = sign * state.deviation[j]
+        room, breach = room_i, abs(off)
+        if not fixed.leaving[j]:
+            if off >= goal:
+                continue
+            room = min(room, max(goal, breach) - off)  # j within the goal, or no worse than it is
+        elif sign > 0.0:
+            if off >= goal or not fixed.into_leaving:
+                continue
+            room, breach = min(room, goal - off), max(0.0, off)
+        else:
+            breach = max(0.0, -off)
+        if j == i:
+            continue
+        if sign > 0.0:
+            single, largest, widest = least_i, most_i, most_i - span[0, j]
+        else:
+            single, largest, widest = span[0, j], span[1, j], span[1, j] - least_i
+        best, wrong = 1e300, now + max(breach - goal, 0.0)
+        for swap in range(2):
+            shift = min(room, widest if swap else largest)
+            if shift <= 0.0 or (not swap and single > room):
+                continue
+            left_i, left_j = abs(now - shift), abs(off + shift)
+            gain = wrong - max(left_i, goal) - max(left_j - goal, 0.0)
+            if gain > 0.0:
+                if left_i <= goal:
+                    gain += DONE * goal
+                if left_j <= goal < breach:
+                    gain += DONE * goal
+                best = min(best, 0.05 * max(left_i, left_j) - gain / (1.25 + swap))
+        if best >= 1e300 or (count == len(near) and best >= promise[count - 1]):
+            continue
+        count = min(count + 1, len(near))
+        at = count - 1
+        while at > 0 and promise[at - 1] > best:
+            near[at], promise[at] = near[at - 1], promise[at - 1]
+            at -= 1
+        near[at], promise[at] = j, best
+    return count
+
+
+@helper
+def mend_node(fixed, begin, state, i, goal, span, near, promise, count, turn, one, two):
     """Make the best exchange of node i with some partners; return whether there was one."""
-    n = len(order)
+    n, partners = len(state.deviation), len(near)
     over = state.deviation[i] > 0.0
     count_i = line_up(fixed, begin, state, i, one, turn)
     best_score, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
-    # in large problems not all look at the same few partners, whose key groups would run out
-    rank = (turn * 7) % (4 * partners) if n > 20 * partners else turn % 3
-    for attempt in range(3 * partners):
-        if attempt >= 2 * partners and best_j >= 0:
+    for attempt in range(count + partners):
+        if attempt < count:
+            if promise[attempt] >= best_score:
+                break
+            j = near[attempt]
+        elif best_j >= 0:
             break
-        if attempt < partners:
-            at = (rank + attempt) % n
-            j = order[at] if over else order[n - 1 - at]
         else:
-            j = order[draw(state.random, n)]
+            j = draw(state.random, n)
         if j == i or (over and fixed.leaving[j] and not fixed.into_leaving):
             continue
         dev_j = state.deviation[j]
@@ -257,6 +356,8 @@ def mend_node(fixed, begin, state, i, goal, order, partners, turn, one, two):
     transfer(fixed, state, best_k, taker)
     if best_l != NOBODY:
         transfer(fixed, state, best_l, giver)
+    note_range(fixed, begin, state, span, i)
+    note_range(fixed, begin, state, span, best_j)
     return True
 
 
@@ -287,14 +388,19 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
         return limit, best_k, best_l
     # far from the goal a swap is never worth its two migrations: moves alone are tried
     far = least > 2.0 * fixed.load[one[count_a - 1]]
-    low = 0
+    # the least shift that brings both within the goal, where one may
+    full = min(max(dev_a - goal, -goal - dev_b), most)
+    low, end = 0, 0
     for p in range(count_a):
         k = one[p]
         load_k = fixed.load[k]
-        # the first l that leaves the shift within `most`; it only rises with k, as both are sorted
+        # from `low` on the shift is within `most`, before `end` it is enough: both rise with k
         while low < count_b and load_k - fixed.load[two[low]] > most:
             low += 1
-        if not may_be(fixed, k, b):
+        while end < count_b and load_k - fixed.load[two[end]] >= full:
+            end += 1
+        last = max(low, end - 1)
+        if (load_k > most and (far or last >= count_b)) or not may_be(fixed, k, b):
             continue
         change_k = away(fixed, k, b) - away(fixed, k, a)
         for q in range(-1, 0 if far else WINDOW):
@@ -303,14 +409,20 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
                 if shift > most:
                     continue
             else:
-                if low + q >= count_b:
+                # the least shift that is enough first: key groups of extreme loads are few
+                if last - q < low or last >= count_b:
                     break
-                other = two[low + q]
+                other = two[last - q]
                 shift = load_k - fixed.load[other]
-                if shift <= 0.0 or (q > 0 and shift < least):
+                if shift <= 0.0:
                     break
-            after_a = breach_of(fixed, a, dev_a - shift)
-            after_b = breach_of(fixed, b, dev_b + shift)
+            left_a, left_b = dev_a - shift, dev_b + shift
+            after_a = max(0.0, left_a) if fixed.leaving[a] else abs(left_a)
+            after_b = max(0.0, left_b) if fixed.leaving[b] else abs(left_b)
+            gain = max(now_a - goal, 0.0) - max(after_a - goal, 0.0)
+            gain += max(now_b - goal, 0.0) - max(after_b - goal, 0.0)
+            if gain <= 0.0:
+                continue
             change_l = 0
             if other != NOBODY:
                 change_l = away(fixed, other, a) - away(fixed, other, b)
@@ -320,10 +432,12 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
             if uneven and not pays_unlike(price, budget, k, change_k, other, change_l):
                 continue
             effort = effort_of(efforts, k, change_k, other, change_l) if uneven else float(change)
-            gain = max(now_a - goal, 0.0) - max(after_a - goal, 0.0)
-            gain += max(now_b - goal, 0.0) - max(after_b - goal, 0.0)
+            if after_a <= goal < now_a:
+                gain += DONE * goal
+            if after_b <= goal < now_b:
+                gain += DONE * goal
             score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_a, after_b)
-            if score >= limit or gain <= 0.0:
+            if score >= limit:
                 continue
             if other != NOBODY and not may_be(fixed, other, a):
                 continue

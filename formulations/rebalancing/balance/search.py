@@ -356,6 +356,7 @@ class GoalSearch:
         patience = 8 + n // 50
         for _ in range(PASSES):
             order, at, hot, mended = compiled.by_height(state), 0, 0, 0
+            span = compiled.ranges(fixed, begin, state)
             while at < n and hot - mended <= patience and not self._watch.over():
                 met, done, at = compiled.mend_some(
                     fixed,
@@ -363,6 +364,7 @@ class GoalSearch:
                     state,
                     goal,
                     order,
+                    span,
                     partners,
                     patience,
                     GOAL_LOOK_AT,

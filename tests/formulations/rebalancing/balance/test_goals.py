@@ -16,7 +16,7 @@ from formulations.rebalancing.balance.search import (
     start_at_home,
 )
 from formulations.rebalancing.bound import forced_moves_bound
-from formulations.rebalancing.problem import Watch
+from formulations.rebalancing.problem import Watch, plain_problem
 from tests.formulations.rebalancing.balance.cases import varied_problem
 from tests.formulations.rebalancing.make import make_problem
 
@@ -122,3 +122,14 @@ def test_more_key_groups_on_a_node_than_are_looked_at() -> None:
     search = GoalSearch(problem, problem.home, 0, Watch())
     reached = search.attempt(0.05, 12)
     assert reached <= 0.05 * (1 + 1e-9)
+
+
+def test_an_exchange_brings_two_nodes_within_the_goal_with_few_migrations() -> None:
+    """261 of 400 nodes are beyond the goal, and single key groups are too large to move."""
+    rng = np.random.default_rng(1)
+    home = np.repeat(np.arange(400), 50)
+    load = rng.normal(0.5, 0.03, len(home))
+    problem = plain_problem(load, home, 400, max_moves=300)
+    search = GoalSearch(problem, problem.home, 0, Watch())
+    assert search.attempt(0.1, 12) <= 0.1 * (1 + 1e-9)
+    assert problem.moves(search.placement()) <= 300
