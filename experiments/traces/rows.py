@@ -68,6 +68,7 @@ _OPEN = "\uffff\uffff"
 """The fault of a row of CSV that may begin with a quote that nothing closes."""
 
 _REPLACED = "\ufffd"
+_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _SHOWN = 200
 _HEAD = 1000
 """Lines of JSON that contain the columns, if they contain all that are asked for."""
@@ -440,6 +441,8 @@ def _open(session: SparkSession, files: Files, located: Paths, wanted: Sequence[
     reader = reader.options(**files.options)
     if located.root:
         reader = reader.option("basePath", located.root)
+    # a folder such as zip=01 is the text 01, and no number; beside Parquet it has Spark's type
+    session.conf.set(_INFERENCE, files.format == "parquet")
     try:
         if files.format == "parquet":
             frame = reader.parquet(*located.paths)
@@ -689,7 +692,7 @@ def _value(leaf: Leaf, kind: str, files: Files) -> tuple[str, str]:
     """Return SQL of a column as its type, and of where that fails (empty: nowhere)."""
     raw, zone = leaf.sql, quoted(files.zone)
     if files.format != "parquet":
-        text = f"CAST({raw} AS STRING)"  # a folder such as day=1 is a number to Spark
+        text = f"CAST({raw} AS STRING)"
         if files.format == "csv":
             text = f"nullif({text}, '')"
         value = typed(text, kind, files.zone, files.decimal)

@@ -13,6 +13,8 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import distance_of_loads
+from optim.rules import hopeless, rules_of, without_limits
+from optim.rules.base import OF_MOVES
 from streamplace.policies.nodes import (
     Cluster,
     CostModel,
@@ -119,7 +121,7 @@ class Algorithm1(Policy):
         loads = node_loads(recorded, target, self.costs)
         changed = remembered(state, "changed", -_NEVER, whole=True)
         template, capacity = _template(instance, state["template"]), instance.nodes.capacity[:, 0]
-        return self.rule(
+        found = self.rule(
             ScalingView(
                 period=looks, since_change=looks - changed, load=loads, capacity=capacity,
                 leaving=instance.nodes.leaving, may_leave=may_leave(instance),
@@ -127,6 +129,7 @@ class Algorithm1(Policy):
                 template_capacity=float(capacity[template]),
             )
         )  # fmt: skip
+        return replace(found, mark=_spared(instance, found.mark)) if found.mark else found
 
     def _added(self, state: State, count: int, names: tuple[str, ...]) -> tuple[Added, ...]:
         """Return nodes to add; names are never used twice."""
@@ -195,6 +198,29 @@ def _template(instance: Instance, name: Any) -> int:
         return nodes.ids.index(name)
     # 2: stays and has a capacity, 1: stays, 0: leaves
     return int((~nodes.leaving * (1 + (nodes.capacity[:, 0] > 0))).argmax())
+
+
+def _spared(instance: Instance, mark: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the nodes to mark without which a plan may exist: the rule sees one resource alone."""
+    # budgets only delay the moves off a node
+    free, table = without_limits(instance, rules_of(OF_MOVES)), instance.tasks
+
+    def possible(gone: Bools) -> bool:
+        cluster, new_index = Cluster.of(free).without(gone)
+        moved = np.where(table.node >= 0, new_index[table.node], -1)
+        return not hopeless(on_cluster(free, cluster, table.load, moved, free.limits, table.slot))
+
+    # those that leave already count as gone, but where a task may be on these alone
+    flags = instance.nodes.leaving & instance.has_open_node.all()
+    flags[list(mark)] = True
+    if possible(flags):
+        return mark
+    flags[list(mark)] = False
+    spared = []
+    for node in mark:
+        flags[node] = possible(np.where(np.arange(len(flags)) == node, True, flags))
+        spared += [node] if flags[node] else []
+    return tuple(spared)
 
 
 def may_leave(instance: Instance) -> Bools:

@@ -149,6 +149,15 @@ def test_folders_that_begin_with_a_mark_are_columns_as_to_spark(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("spark")
+def test_the_value_of_a_folder_is_its_text(tmp_path: Path) -> None:
+    """Spark takes them all for numbers, and 01 for 1, unless another value is none."""
+    for value in ("01", "1", "1e0"):
+        write(tmp_path / "in" / f"d={value}" / "1.csv", HEADER + LINES[0])
+    found = traced(tmp_path, "in", states=True, format="csv", operator__0__key="d")
+    assert keys(found) == {"01", "1", "1e0"}
+
+
+@pytest.mark.usefixtures("spark")
 @pytest.mark.seeds(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_folders_are_read_whole_or_refused(seed: int, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from optim.errors import InvalidInput
+from optim.format.instance import Instance
 from streamplace.policies.parallelism import (
     NoScaling,
     ScalingChoice,
@@ -16,6 +17,7 @@ from streamplace.policies.parallelism import (
     ScalingView,
     UtilisationThreshold,
 )
+from streamplace.policies.registry import read_policy
 
 
 def view(load: list[float], leaving: tuple[int, ...] = (), **given: Any) -> ScalingView:
@@ -106,6 +108,33 @@ def test_rules_by_name() -> None:
 def test_wrong_rules_are_refused(name: str, parameters: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         ScalingChoice(name, parameters).make()
+
+
+@pytest.mark.parametrize(
+    ("memory", "node", "marked"),
+    [
+        (40.0, {}, 0),  # each node holds two
+        (20.0, {}, 1),  # five of six on a node, all on two
+        (1.0, {}, 2),
+        (1.0, {"max_tasks": 2}, 0),
+        (1.0, {"max_tasks": 3}, 1),
+    ],
+)
+@pytest.mark.parametrize("limits", [{}, {"max_migrations": 1}])
+def test_nodes_are_marked_only_if_the_others_can_hold_all_tasks(
+    memory: float, node: dict[str, Any], marked: int, limits: dict[str, Any]
+) -> None:
+    """The utilisation of the first resource is 10 %: by that alone two of three nodes leave."""
+    made = Instance.from_dict({
+        "format": "streamplace.instance/1", "name": "memory", "resources": ["cpu", "memory"],
+        "nodes": [{"id": f"n{i}", "capacity": {"cpu": 100, "memory": 100}, **node}
+                  for i in range(3)],
+        "tasks": [{"id": f"t{i}", "load": {"cpu": 5, "memory": memory}, "node": f"n{i % 3}"}
+                  for i in range(6)],
+        "limits": limits,
+    })  # fmt: skip
+    found = read_policy("algorithm-1:method=balance-search").decide({}, made, 0.0)
+    assert len(found.mark) == marked
 
 
 def test_nodes_without_capacity_are_no_template() -> None:
