@@ -14,6 +14,7 @@ from tests.fuzz.cases import Question
 from tests.fuzz.generate import generate
 from tests.fuzz.product import Setting, known_fields
 from tests.fuzz.reading import Document
+from tests.fuzz.tally import for_eoa
 from tests.test_methods_by_rules import made
 
 METHODS = ("storm-milp", "eoa-milp")
@@ -25,19 +26,6 @@ SEEDS = range(40, 50)
 def test_the_rules_are_honoured(method: str) -> None:
     for rule in HONOURED:
         check_suitable(get_method(method), made(rule))
-
-
-def for_eoa(document: Document) -> Document:
-    """Give every node a capacity and no slots, which `eoa-milp` does not know."""
-    first = document["resources"][0]
-    for node in document["nodes"]:
-        node.setdefault("capacity", {}).setdefault(first, 60.0)
-        node.pop("slots", None)
-        node.pop("slot_capacity", None)
-    for topology in document.get("topologies", []):
-        topology.pop("workers", None)
-    document.get("limits", {}).pop("max_tasks_per_slot", None)
-    return document
 
 
 def mixed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Document:
