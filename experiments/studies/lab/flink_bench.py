@@ -169,8 +169,22 @@ class Running:
             new = ask()
             if new and all(elapsed(old.get(i, {}), new[i]) > 0 for i in new):
                 return new
-            old = {**new, **old}
+            old = earlier(old, new)
         raise LabError(f"job {self._job}: no fresh counters of {vertex['name']}")
+
+
+def earlier(old: Sample, new: Sample) -> Sample:
+    """Return the older sample of each subtask, the newer where it has begun anew: a rescale does.
+
+    The store may still have the run before it, whose clock a new run would take long to reach.
+    """
+
+    def clock(values: dict[str, float]) -> float:
+        return sum(values.get(name, math.inf) for name in CLOCK)
+
+    return {
+        i: old.get(i, now) if clock(old.get(i, {})) <= clock(now) else now for i, now in new.items()
+    }
 
 
 def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str, float]:

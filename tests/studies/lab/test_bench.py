@@ -10,11 +10,19 @@ import pandas as pd
 import pytest
 
 from experiments.studies.lab import flink_bench, machines, storm_bench
-from experiments.studies.lab.flink_bench import RUNS, as_planned, bench_table, foresee, joined
+from experiments.studies.lab.flink_bench import (
+    RUNS,
+    as_planned,
+    bench_table,
+    earlier,
+    foresee,
+    joined,
+)
 from experiments.studies.lab.machines import Bench, Row
 from experiments.studies.lab.runner import LabError
 from optim import Instance
 from streamplace.clusters.flink.exporter import Group, Sheet
+from streamplace.clusters.flink.fetch import CLOCK
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "flink.md"
 
@@ -115,3 +123,14 @@ def test_a_table_of_topologies_has_means_and_their_order() -> None:
     table = storm_bench.bench_table(runs)
     assert "| chain | even | 2 | 1 | 1.000 | 1.000 | 1 | 5.0 | 1 | 10 |" in table
     assert table.endswith("- chain, by latency: exact IMC, even.\n")
+
+
+def test_a_clock_that_began_anew_is_the_earlier_one() -> None:
+    """Of the first subtask the store still had the run before a rescale."""
+    at = [
+        {0: dict.fromkeys(CLOCK, seconds), 1: dict.fromkeys(CLOCK, 9.0)}
+        for seconds in (90.0, 2.0, 5.0)
+    ]
+    assert earlier(at[0], at[1]) == at[1]
+    assert earlier(at[1], at[2]) == at[1]
+    assert earlier({}, at[2]) == at[2]
