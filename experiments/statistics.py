@@ -105,11 +105,7 @@ def bootstrap_interval(values: ArrayLike) -> Estimate:
 
 @functools.lru_cache(2)
 def _resamples(size: int) -> list[NDArray[np.int16]]:
-    """Return which of so many values each resample draws, a row each; 20 MB at most.
-
-    The same ones whatever the values: a report has an interval a method over the same cases, and
-    drawing takes longer than all else.
-    """
+    """Return which of so many values each resample draws (20 MB at most), the same for all."""
     rng = np.random.default_rng(0)
     step = max(1, _CHUNK // size)
     return [

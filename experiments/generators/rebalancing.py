@@ -165,9 +165,7 @@ def _one_to_one(percent: float) -> Option:
     return Option("one_to_one", "float", percent, text, minimum=0, maximum=100)
 
 
-_DISTANCE = Option(
-    "max_load_distance", "float", None, "limit, points; none: no limit", minimum=0
-)  # fmt: skip
+_DISTANCE = Option("max_load_distance", "float", None, "limit, points; none: no limit", minimum=0)
 
 CLUSTER = Kind(
     name="cluster",

@@ -83,9 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         costs.add_argument(name, metavar="F", type=amount, default=0.0, help=text)
     declare(
-        parser, "--scaling RULE", "none (default), utilisation, or module:factory",
-        default="none"
-    )  # fmt: skip
+        parser, "--scaling RULE", "none (default), utilisation, or module:factory", default="none"
+    )
     add_option(parser, "a parameter of the rule, such as upper=0.8", "--scaling-option")
     guard = parser.add_argument_group("what is carried out, as `watch` has it; default all")
     declare(guard, "--gain SHARE", "least improvement", growth)

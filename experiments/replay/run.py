@@ -141,8 +141,10 @@ def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy
     for text in options.policies:
         policy = read_policy(text, options.seed, options.time_limit, scaling=rule, costs=costs)
         policies[text] = policy if options.guard is None else Guarded(policy, **options.guard)
+    period = setting.periods[0]
+    first = _measured(setting, 0, Cluster.of(period), Deployment.whole(period.tasks.node))
     for policy in policies.values():
-        check_policy(setting, policy)
+        policy.check(first)
     return policies
 
 
@@ -537,16 +539,6 @@ def first_state(setting: Setting, policy: Policy) -> State:
     return State(cluster, policy.meets(instance, recorded), start_load)
 
 
-def check_policy(setting: Setting, policy: Policy) -> None:
-    """Refuse a policy that cannot plan the first period.
-
-    Raises `InvalidInput`: see the policy's `check`.
-    """
-    period = setting.periods[0]
-    deployment = Deployment.whole(period.tasks.node)
-    policy.check(_measured(setting, 0, Cluster.of(period), deployment))
-
-
 def step(
     setting: Setting, policy: Policy, number: int, state: State
 ) -> tuple[dict[str, Any], State]:
@@ -564,7 +556,7 @@ def step(
         remedy = "take a policy that keeps them"
         reason = f"sets parallelism ({changed}), and a recording has the loads of its own tasks"
         raise InvalidInput(Problem("--policy", None, reason, remedy))
-    cluster, new_index = _without(state.cluster, decision.release)
+    cluster, new_index = state.cluster.without(np.isin(state.cluster.ids, decision.release))
     before = state.deployment.moved_to(new_index)
     # what the plan of the last period meets in this one: nodes released now are gone
     met, _ = _met(setting, policy, number, cluster, before)
@@ -599,10 +591,6 @@ def step(
             "note": planned.note,
         }  # fmt: skip
     return row, State(grown, after, state.start_load, decision.state)
-
-
-def _without(cluster: Cluster, names: Sequence[str]) -> tuple[Cluster, Any]:
-    return cluster.without(np.isin(cluster.ids, names))
 
 
 def _scaled(cluster: Cluster, decision: Decision) -> Cluster:

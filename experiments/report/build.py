@@ -113,9 +113,7 @@ def _size(findings: Findings) -> str:
 
 
 def _state(findings: Findings, metric: MetricFindings) -> str:
-    """Say on how many cases the optimum is known, by which solver or proof, and what is left
-    open.
-    """
+    """Say on how many cases the optimum is known, by whom, and what is left open."""
     name = WORDS[metric.name].heading.lower()
     cases, none = len(findings.labels.cases), len(findings.infeasible)
     rows = [row for problem, row in metric.status.items() if problem not in findings.infeasible]
@@ -154,12 +152,9 @@ def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
 
 
 def _reached(findings: Findings, metric: MetricFindings) -> str:
-    """Say what methods without proofs reach on average, and in what time.
-
-    The first metric is what the report opens with: there all are named that do not prove. Of
-    the others only methods are named that optimise it.
-    """
+    """Say what methods without proofs reach on average, and in what time."""
     words = WORDS[metric.name]
+    # the first metric opens the report: there all are named, elsewhere those that optimise it
     opening = metric is findings.metrics[0]
     named = [
         name

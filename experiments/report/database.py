@@ -601,11 +601,7 @@ GROUP BY objective_name, contestant, problem
 
 
 def _cells(condition: str, mean: Callable[[str], str], texts: Callable[[str], str]) -> str:
-    """Return SQL per metric, contestant and case: means over the seeds, gaps, bounds, time.
-
-    `mean`, `texts`: give the SQL of the mean of an expression, and of the list of its values as a
-        text.
-    """
+    """Return SQL per metric, contestant and case; `mean`, `texts` (values as a text) give SQL."""
     return f"""
 SELECT metric, contestant, problem, count(*) AS runs,
   bool_or(NOT none_exists AND verdict <> 'not applicable') AS suited,

@@ -441,9 +441,7 @@ def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style
     labels = ("time (s)", "gap to the best bound (%)")
     key = f"anytime-{slug(objective)}"
     shown = [x for x in moments if math.log10(x).is_integer()]
-    columns = (
-        METHOD, *(Column(f"after_{x:g}_s", with_unit(x, "duration"), "gap") for x in shown)
-    )  # fmt: skip
+    columns = (METHOD, *(Column(f"after_{x:g}_s", with_unit(x, "duration"), "gap") for x in shown))
     table = tuple(row(name, *(gaps[name][x] for x in shown)) for name in order)
     return Figure(
         key,
@@ -742,11 +740,9 @@ def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Tabl
 def _pair_figure(
     findings: Findings, metric: MetricFindings, pairs: Sequence[Pair], table: Table
 ) -> Figure:
-    """Return what the best ranked method is ahead of each other by; its p are those of the table.
-
-    The best was chosen by the same runs: an adjustment for its pairs alone would be too lenient.
-    """
+    """Return what the best ranked method is ahead of each other by."""
     words = WORDS[metric.name]
+    # its p are those of all pairs: adjusted for its own alone they would be too lenient
     best = pairs[0].first
     mine = [pair for pair in pairs if pair.first == best]
     factor, unit = (100.0, "percentage points") if words.kind == "share" else (1.0, "points")

@@ -253,14 +253,11 @@ def _metric(
     names: Sequence[str],
     buckets: bool,
 ) -> MetricFindings | None:
-    """Pick what is known of one metric; None when there is nothing to compare.
-
-    Any plan with traffic has a collocation worth comparing; what is no part of a whole, as the load
-    distance, is shown where a run has proved a bound on it.
-    """
+    """Pick what is known of one metric; None when there is nothing to compare."""
     name = figure.name
     rows = {question: by_metric.get(name, []) for question, by_metric in found.items()}
     status = _by(rows["status"], "problem")
+    # what is no part of a whole, as the load distance, is shown where a bound on it is proved
     needed = "total_traffic" if figure.shown_as else "best_bound"
     if not any(
         row[needed] is not None and row["best_known"] is not None for row in status.values()

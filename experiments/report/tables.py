@@ -251,11 +251,7 @@ def _long_table(
     count: int,
     **more: Any,
 ) -> Table:
-    """Return a table of which only the first rows are made of cells.
-
-    `values`: gives the values of the first so many rows, by column.
-    `count`: number of all rows.
-    """
+    """Return a table of `count` rows, given by column; the first ones are made of cells."""
     first = (column.tolist() if isinstance(column, np.ndarray) else column
              for column in values(MOST_ROWS))  # fmt: skip
     known = ([None if value != value else value for value in column] for column in first)
@@ -274,11 +270,7 @@ def _long_table(
 def _matrix(
     findings: Findings, metric: MetricFindings, kind: Kind, cell: str, *words: str
 ) -> Table:
-    """Return a table of cases × contestants with one figure of each cell.
-
-    `cell`: column of `Cells`.
-    `words`: end of the key, title, caption.
-    """
+    """Return a table of cases × contestants; `words`: end of the key, title, caption."""
     cases = [c for c in findings.labels.cases if c.problem not in findings.infeasible]
     places = metric.cells.places(metric.order, [case.problem for case in cases])
 
@@ -292,20 +284,13 @@ def _matrix(
     return _long_table(key, title, columns, caption, values, len(cases), lead=lead)
 
 
-def gap_table(findings: Findings, metric: MetricFindings) -> Table:
-    """Return the distance to the optimum, by case and contestant."""
-    caption = "Blank where no run ended at an optimum, or the method has no feasible plan."
-    title = "Gap to the optimum by case"
-    return _matrix(findings, metric, "gap", "gap_optimum", "gaps-by-case", title, caption)
-
-
-def time_table(findings: Findings, metric: MetricFindings) -> Table:
-    """Return the times, by case and contestant."""
-    caption = (
-        "Building and solving; mean over the seeds. Blank where the run ended without an answer."
-    )
-    title = "Time by case"
-    return _matrix(findings, metric, "duration", "seconds", "times-by-case", title, caption)
+_MATRICES: tuple[tuple[Kind, str, str, str, str], ...] = (
+    ("gap", "gap_optimum", "gaps-by-case", "Gap to the optimum by case",
+     "Blank where no run ended at an optimum, or the method has no feasible plan."),
+    ("duration", "seconds", "times-by-case", "Time by case",
+     "Building and solving; mean over the seeds. Blank where the run ended without an answer."),
+)  # fmt: skip
+"""Of the tables by case and contestant: kind and column of a cell, key, title and caption."""
 
 
 def case_table(findings: Findings, metric: MetricFindings) -> Table:
@@ -472,13 +457,13 @@ def metric_section(findings: Findings, metric: MetricFindings) -> Section:
     """Return the tables of one metric: by method, by case, and every pair of them."""
     words, cases = WORDS[metric.name], case_table(findings, metric)
     few = len(cases.rows) <= MOST_OPEN_ROWS
-    folded = (gap_table, time_table, pair_table)
+    folded = [*(_matrix(findings, metric, *parts) for parts in _MATRICES)]
     return Section(
         key=words.slug,
         title=words.title,
         text=words.text,
         tables=(method_table(findings, metric), *([cases] if few else [])),
-        folded=(*([] if few else [cases]), *(make(findings, metric) for make in folded)),
+        folded=(*([] if few else [cases]), *folded, pair_table(findings, metric)),
     )
 
 

@@ -344,13 +344,7 @@ def settings(
 def _start_context(
     master: str, app_name: str, sql: bool, task_cpus: int, quick: bool, config: Any
 ) -> SparkContext:
-    """Start a context of our own, with a session where SQL is wanted.
-
-    What the JVM says goes to a file that vanishes with it, and is shown only if it fails to start.
-
-    Raises `InvalidInput`: the master is malformed, or no Java runtime was found.
-    Raises `SparkFailed`: Spark did not start.
-    """
+    """Start a context of our own, with a session where SQL is wanted."""
     check_master(master, task_cpus)
     check_reachable(master)
     chosen = settings(master, app_name, task_cpus=task_cpus, quick=quick, config=config)
@@ -362,7 +356,7 @@ def _start_context(
     with (
         temporary_files_in(folders),
         _environment(_variables(master, str(java.home))),
-        tempfile.TemporaryFile() as log,
+        tempfile.TemporaryFile() as log,  # what the JVM says, shown only if it fails to start
     ):
         return _start(chosen, log, sql)
 
@@ -422,11 +416,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _recording(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Note the process of the JVM, which `launch_gateway` reports only when it has succeeded.
-
-    Interrupted before, it would leave the JVM behind for good: that ignores Ctrl-C, and does not
-    find where to report its port.
-    """
+    """Note the process of the JVM: `launch_gateway`, interrupted, would leave it behind."""
     from pyspark import java_gateway
 
     module: Any = java_gateway

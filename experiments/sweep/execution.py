@@ -400,17 +400,9 @@ def failure_text(row: Mapping[str, Any], varied: Sequence[str]) -> str:
 def _carried(
     chunks: Sequence[Sequence[Run]], known: Mapping[str, bytes], slots: int
 ) -> frozenset[str]:
-    """Return the instances that go with their chunks.
-
-    A broadcast goes to every worker, once: that serves what nearly all of them need, and what is
-    large. Others travel with the runs that need them, and to nobody else.
-    """
+    """Return the instances that go with their chunks: small ones that few workers need."""
     needed = Counter(sha256 for c in chunks for sha256 in {run.instance.sha256 for run in c})
-    return frozenset(
-        sha256
-        for sha256, times in needed.items()
-        if times <= slots and len(known[sha256]) <= _LARGE
-    )
+    return frozenset(s for s, times in needed.items() if times <= slots and len(known[s]) <= _LARGE)
 
 
 class _Job:

@@ -140,9 +140,7 @@ def _located(problem: Problem, where: str) -> Problem:
 
 
 def _generated(entry: Generate, notes: list[str]) -> Iterator[tuple[Instance, str, dict[str, str]]]:
-    """Make the instances of an entry; seeds that make an instance again are left out, with a
-    note.
-    """
+    """Make the instances of an entry; seeds that make one again are left out, with a note."""
     from experiments.generators import generate
 
     for values in itertools.product(*entry.parameters.values()):
@@ -163,10 +161,7 @@ def _generated(entry: Generate, notes: list[str]) -> Iterator[tuple[Instance, st
 
 
 def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepared]:
-    """Give each a name of its own: what it calls itself, and where two do so, where it is from.
-
-    Instances with the same content are one.
-    """
+    """Give each its own name, where two have one with where it is from; equal ones are one."""
     unique = {instance.sha256: (instance, hint, factors) for instance, hint, factors in loaded}
     names = [instance.name for instance, _, _ in unique.values()]
     prepared = []

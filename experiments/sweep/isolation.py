@@ -266,9 +266,8 @@ def _ending(code: int | None) -> str:
 
 
 def _telling_part(text: str) -> str:
-    """Return the end of its standard error; of Python's own, which name the place first, the
-    beginning.
-    """
+    """Return the end of its standard error, of Python's own words, which begin with the place,
+    the beginning."""
     words, fatal, place = text.partition(_FATAL)
     return (words[-_TOLD_CHARACTERS:] + (fatal + place)[:_TOLD_CHARACTERS]).strip()
 
@@ -431,15 +430,12 @@ def limit_data(limit: int | None) -> None:
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    soft = hard if limit is None else _data_size() + limit + _DATA_SLACK
+    # of /proc/self/statm the sixth: pages of data and stack that are mapped
+    mapped = int(Path("/proc/self/statm").read_text().split()[5]) * _PAGE
+    soft = hard if limit is None else mapped + limit + _DATA_SLACK
     if hard != resource.RLIM_INFINITY:
         soft = min(soft, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def _data_size() -> int:
-    """Return the bytes of data and stack mapped by this process."""
-    return int(Path("/proc/self/statm").read_text().split()[5]) * _PAGE
 
 
 def children_of(pid: int) -> list[int]:

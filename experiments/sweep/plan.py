@@ -531,10 +531,7 @@ class _Planner:
             yield combination
 
     def _narrow(self, combination: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Leave out what the method has no use for, and give it its own solvers, if it has any.
-
-        Else an exclude or include would hit one of several combinations that mean the same run.
-        """
+        """Leave out what the method has no use for, and give it its own solvers, if it has any."""
         entry: MethodEntry | None = combination.get("method")
         if entry is None:
             yield combination
@@ -544,6 +541,7 @@ class _Planner:
         solvers = entry.solvers if card.uses("solver") else ()
         if solvers and "solver" in combination:
             dropped.add("solver")
+        # combinations that mean the same run are one, or an exclude would hit one of several
         if any(combination[key] != self.spec.factors[key][0] for key in dropped):
             return  # the first value stands for all of them
         kept = {key: value for key, value in combination.items() if key not in dropped}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Required, TypeVar, get_type_hints
@@ -68,11 +68,6 @@ _IMPLIED = ("load_share", "scale_capacity")
 MIN_MEMORY = 64 << 20
 
 
-def _or_none(value: str) -> str | None:
-    """Take ``none`` for none at all, since TOML has no null."""
-    return None if value == "none" else value
-
-
 def _limit(value: str) -> str:
     if value not in RULE_NAMES:
         raise Fault("is no limit", f"limits: {', '.join(RULE_NAMES)}")
@@ -91,7 +86,8 @@ def _enough(value: int) -> int:
     return value
 
 
-Name = Annotated[Text, AfterValidator(_or_none)]
+# TOML has no null
+Name = Annotated[Text, AfterValidator(lambda value: None if value == "none" else value)]
 Seed = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
 Threads = Annotated[Whole, Field(ge=1, le=1024)]
 Gap = Annotated[
@@ -161,17 +157,14 @@ class MethodEntry:
         return wanted == self
 
 
-def _with_kind(value: Any, handler: Callable[[Any], tuple[Any, ...]]) -> tuple[Any, bool]:
-    return handler(value), is_many(value)
-
-
 _OWN = {key: kind for key, kind in TYPES.items() if key not in ("seed", "threads")}
 _OWN["solver"] = OneOrMany[Name]
+_WITH_KIND = WrapValidator(lambda value, handler: (handler(value), is_many(value)))
 _TABLE = table_type(
     "MethodTable",
     method=Required[Text],
     label=Text,
-    options=dict[str, Annotated[OneOrMany[Scalar], WrapValidator(_with_kind)]],
+    options=dict[str, Annotated[OneOrMany[Scalar], _WITH_KIND]],
     **_OWN,
 )
 
@@ -596,11 +589,7 @@ def _changed(document: Mapping[str, Any], case: str) -> dict[str, Any]:
 
 
 def _capacity_factor(document: Mapping[str, Any], resource: str, share: float) -> float:
-    """Return what capacities must be multiplied by, for load to take `share` of them.
-
-    Load is that of all tasks and the background of the nodes that stay, capacity that of the
-    nodes that stay.
-    """
+    """Return what capacities of staying nodes must be multiplied by, for load to take `share`."""
     from optim.format.instance import Instance
 
     _check_resource(document, resource)

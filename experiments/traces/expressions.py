@@ -116,12 +116,8 @@ def _make_timestamp(source_zone: str, *given: str) -> str:
     return f"to_utc_timestamp({local}, {source_zone})"
 
 
-def _to_time(micros: str) -> str:
-    return dated(f"timestamp_micros({micros})")
-
-
 def _epoch(each: str) -> str:
-    return _to_time(f"TRY_CAST(CAST({{0}} AS DOUBLE) * {each} AS BIGINT)")
+    return dated(f"timestamp_micros(TRY_CAST(CAST({{0}} AS DOUBLE) * {each} AS BIGINT))")
 
 
 _ROUNDED = "IF(TRY_CAST({{0}} AS BIGINT) IS NULL, NULL, CAST({}({{0}}) AS BIGINT))"
@@ -175,7 +171,9 @@ def _functions() -> dict[str, Function]:
         "make_timestamp": Function((("whole",),) * 6, "time", "", least=3),
         "timestamp_seconds": _one(_NUMERIC, "time", _epoch("1000000")),
         "timestamp_millis": _one(_NUMERIC, "time", _epoch("1000")),
-        "timestamp_micros": _one(_NUMERIC, "time", _to_time("TRY_CAST({0} AS BIGINT)")),
+        "timestamp_micros": _one(
+            _NUMERIC, "time", dated("timestamp_micros(TRY_CAST({0} AS BIGINT))")
+        ),
         "unix_micros": _one(("time",), "whole", "unix_micros({0})"),
         "text": _one(_PLAIN, "text", ""),
         "number": _one(_PLAIN, "number", ""),
@@ -243,9 +241,7 @@ CASTS = {
 
 _ALLOWED_CASTS = "STRING, BIGINT, INT, DOUBLE, BOOLEAN or TIMESTAMP"
 
-_OPERATORS = {
-    "Add": ("+", "try_add"), "Sub": ("-", "try_subtract"), "Mul": ("*", "try_multiply"),
-}  # fmt: skip
+_OPERATORS = {"Add": ("+", "try_add"), "Sub": ("-", "try_subtract"), "Mul": ("*", "try_multiply")}
 _COMPARED = {
     "EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>",
 }  # fmt: skip
@@ -653,14 +649,12 @@ def _unified(values: Sequence[Typed], by: str) -> tuple[list[str], str]:
 
 def quoted(text: str) -> str:
     """Return a text as a literal of Spark SQL; nothing in it is left to be taken for SQL."""
-    return "'" + "".join(c if c.isalnum() and c.isascii() else _escape(c) for c in text) + "'"
 
+    def escape(found: re.Match[str]) -> str:
+        number = ord(found[0])
+        return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
-def _escape(character: str) -> str:
-    if character in " -_/:.,%":
-        return character
-    number = ord(character)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+    return "'" + re.sub(r"[^A-Za-z0-9 \-_/:.,%]", escape, text) + "'"
 
 
 def as_text(value: Typed) -> str:

@@ -271,9 +271,7 @@ _ENCRYPTED = 0x1
 
 #: What `zipfile` and its decompressors raise on content; a version, a compression or a flag that
 #: they do not know is a kind of RuntimeError.
-_DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, UnicodeError
-)  # fmt: skip
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, UnicodeError)
 
 
 def unpack(

@@ -433,12 +433,11 @@ def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    chosen = None
+    chosen = pc.scalar(True)
     if first is not None:
-        chosen = pc.field("period") >= first
+        chosen &= pc.field("period") >= first
     if last is not None:
-        below = pc.field("period") <= last
-        chosen = below if chosen is None else chosen & below
+        chosen &= pc.field("period") <= last
     try:
         parts = sorted(path.glob("*.parquet"))
         found = ds.dataset([str(p) for p in parts], format="parquet").to_table(filter=chosen)

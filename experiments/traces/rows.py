@@ -43,7 +43,7 @@ from experiments.traces.files import (
     spark_trouble,
 )
 from experiments.traces.job import UTF_8, Events, Expression, Files, Join
-from optim.errors import InvalidInput, Problem, meant
+from optim.errors import InvalidInput, Problem, meant, raise_any
 
 BAD = "bad"
 """Column that says what is wrong with a row: `MARK`, the fault, the text and the file."""
@@ -405,10 +405,7 @@ def _torn(files: Files) -> str:
 
 
 def _place_of(text: str, files: Files, file: str, *, whole: bool = True) -> str:
-    """Return a file, and the number of the first line like a text if it is local.
-
-    `whole`: whether the text is a line, or the beginning of one, and not a value in it.
-    """
+    """Return a file, with the number of the first line of a text that is a line (`whole`)."""
     if whole and not files.wide:
         for path in local_files([f"file://{file}"] if file.startswith("/") else []):
             for number, line in enumerate(_lines(path, files), 1):
@@ -502,13 +499,11 @@ def _headers(
 def _column_names(first: Sequence[str | None], files: Files) -> list[str]:
     """Return the names of a header; one that is empty is called by its place."""
     counts = Counter(name.lower() for name in first if name is not None)
-    problems = [
+    raise_any([
         Problem(f"{files.where}.path", name, "stands more than once in the header", "rename it")
         for name in first
         if name is not None and counts[name.lower()] > 1
-    ]
-    if problems:
-        raise InvalidInput(problems)
+    ])  # fmt: skip
     return [f"_c{i}" if name is None else name for i, name in enumerate(first)]
 
 
@@ -659,18 +654,12 @@ def _leaves(schema: StructType, before: str = "") -> Iterator[str]:
 
 
 def _check_declared(files: Files, leaves: Mapping[str, Leaf], known: Sequence[str]) -> None:
-    problems = [
-        Problem(
-            f"{files.where}.columns.{name}",
-            None,
-            "is no column of the file",
-            _header_hint(files, known) or meant(name, known, "there are"),
-        )
+    raise_any([
+        Problem(f"{files.where}.columns.{name}", None, "is no column of the file",
+                _header_hint(files, known) or meant(name, known, "there are"))
         for name in files.columns
         if name not in leaves
-    ]
-    if problems:
-        raise InvalidInput(problems)
+    ])  # fmt: skip
 
 
 def _kind(files: Files, name: str, spark: str) -> str:
@@ -783,10 +772,8 @@ def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, i
 def _check_alike(join: Join, kinds: Iterable[tuple[str, str]]) -> None:
     """Refuse keys of different types: as texts, which they are compared as, they never match."""
     remedy = "declare both columns alike, or use number(…), text(…) or time(…)"
-    problems = [
+    raise_any([
         Problem(a.where, f"{a.text} = {b.text}", f"compares {one} with {other}", remedy)
         for (a, b), (one, other) in zip(join.on, kinds, strict=True)
         if one != other
-    ]
-    if problems:
-        raise InvalidInput(problems)
+    ])  # fmt: skip

@@ -204,11 +204,8 @@ def _query(columns: Sequence[str], sets: Sequence[tuple[str, ...]]) -> str:
 
 
 def _partial(query: str, schema: Any, memory: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return what asks DuckDB a query about the ``events`` of a task; its answer is Parquet.
-
-    It is sent to the workers as it stands here: they need DuckDB and Arrow, and nothing of ours.
-    Spark moves the answer as a few binary values, and not as rows.
-    """
+    """Return what asks DuckDB a query about the ``events`` of a task; its answer is Parquet."""
+    # sent to the workers as it stands: they need DuckDB and Arrow, and nothing of ours
     name = _PART
 
     def summed(batches: Iterator[Any]) -> Iterator[Any]:
@@ -472,10 +469,7 @@ class Tables:
         return _over_time(parts, _PAIR, "amount", "rate", where="micros > 0") if parts else None
 
     def _keys(self) -> str | None:
-        """One row where a key is seen first, or with a larger state than ever; in millionths.
-
-        All of `states` follows from these.
-        """
+        """One row where a key is seen first, or with a larger state than ever; in millionths."""
         parts = [
             f"SELECT {self._period}, {_text(kind.names[0])} AS operator, {kind.groups[0]} AS "
             f'"group", {kind.key}::VARCHAR AS key, coalesce({kind.state.most}, 0) AS millionths '
@@ -490,16 +484,14 @@ class Tables:
         return (
             f"SELECT period, {key}, millionths::BIGINT AS millionths FROM "
             f"(SELECT *, max(millionths) OVER ({_earlier()}) AS known FROM "
-            f"(SELECT period, {key}, max(millionths) AS millionths FROM ({_union(parts)}) "
+            f"(SELECT period, {key}, max(millionths) AS millionths "
+            f"FROM ({' UNION ALL '.join(parts)}) "
             f"GROUP BY ALL)) WHERE known IS NULL OR millionths > known ORDER BY period, {key}"
         )
 
     def _states(self) -> str | None:
-        """One row where the state of a key group grows: from that period on it has this size.
-
-        State is that of all keys seen so far; a key counts with the largest state it had so far,
-        so that no period knows of a later one.
-        """
+        """One row where the state of a key group grows: from that period on it has this size."""
+        # a key counts with the largest state it had so far: no period knows of a later one
         keys = self._keys()
         if keys is None:
             return None
@@ -626,10 +618,6 @@ def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _union(parts: Iterable[str]) -> str:
-    return " UNION ALL ".join(parts)
-
-
 def _earlier() -> str:
     """Return the rows of a key in earlier periods."""
     keys = ", ".join(_KEY)
@@ -649,7 +637,7 @@ def _over_time(
     amount = f"(millionths::DOUBLE / {MICRO})"
     shown = f"{'events, ' if more else ''}{amount} AS {total}, {amount} / seconds AS {per_second}"
     micros = f"coalesce(sum(micros), 0)::{_WIDE} AS micros"
-    summed = f"SELECT {by}, {more}{micros} FROM ({_union(parts)}) GROUP BY {by}"
+    summed = f"SELECT {by}, {more}{micros} FROM ({' UNION ALL '.join(parts)}) GROUP BY {by}"
     return (
         f"SELECT {by}, {shown}, millionths FROM (SELECT *, micros::{_STORED} AS millionths FROM "
         f"({summed}) WHERE {where}) JOIN periods USING (period) ORDER BY {by}"

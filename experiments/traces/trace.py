@@ -67,7 +67,7 @@ from experiments.traces.instances import (
 )
 from experiments.traces.job import Events, Files, Job
 from experiments.traces.sums import Tables, sum_up
-from optim.errors import InvalidInput, Problem, meant
+from optim.errors import InvalidInput, Problem, meant, raise_any
 from optim.format.instance import Instance
 from optim.util.files import file_name
 from streamplace.present.tables import Steps
@@ -98,11 +98,6 @@ class Feed:
             name: tuple({e.path: e for e in (*before.get(name, ()), *new)}.values())
             for name, new in self.files.items()
         }
-
-    @property
-    def bytes(self) -> int:
-        """Size of the new files."""
-        return sum(entry.bytes for new in self.files.values() for entry in new)
 
     def open_from(self, job: Job) -> int | None:
         """Return the first bucket that takes events; ``None`` where periods are never closed."""
@@ -136,26 +131,17 @@ class Feed:
         """Refuse files that were changed, or went, while they were read."""
         problems = []
         for name, entries in self.files.items():
-            now = self._now(session, name, entries)
-            for entry in entries:
-                if now.get(entry.path) != entry:
-                    told = "was changed" if entry.path in now else "went away"
-                    reason = f"{told} while it was read"
-                    remedy = "trace again when nothing writes to it"
-                    problems.append(Problem(entry.path, None, reason, remedy))
-        if problems:
-            raise InvalidInput(problems)
-
-    def _now(
-        self, session: SparkSession, name: str, entries: Sequence[FileEntry]
-    ) -> dict[str, FileEntry]:
-        """Return the files of a recording, or of a table, as they are now."""
-        local = [path for entry in entries if (path := Path(entry.path)).is_absolute()]
-        if local or not entries:
-            found = [entry_of(path) for path in local if path.exists()]
-        else:
-            found = listed(session, self.paths[name].paths)
-        return {entry.path: entry for entry in found}
+            local = [path for entry in entries if (path := Path(entry.path)).is_absolute()]
+            if local or not entries:
+                found = [entry_of(path) for path in local if path.exists()]
+            else:
+                found = listed(session, self.paths[name].paths)
+            now = {entry.path: entry for entry in found}
+            for path in (entry.path for entry in entries if now.get(entry.path) != entry):
+                reason = f"{'was changed' if path in now else 'went away'} while it was read"
+                remedy = "trace again when nothing writes to it"
+                problems.append(Problem(path, None, reason, remedy))
+        raise_any(problems)
 
 
 def check_appendable(job: Job, older: TraceFolder) -> None:
@@ -165,13 +151,8 @@ def check_appendable(job: Job, older: TraceFolder) -> None:
         reason = "was made by an older version, which did not note the files that it read"
         raise InvalidInput(Problem(str(older.path), None, reason, again))
     mine, theirs = _summing_part(job.document), _summing_part(older.manifest.job)
-    problems = [
-        Problem(name, None, f"is not as it was for the trace in {older.path}", again)
-        for name in _OWN
-        if mine[name] != theirs[name]
-    ]
-    if problems:
-        raise InvalidInput(problems, job.source)
+    told = f"is not as it was for the trace in {older.path}"
+    raise_any([Problem(n, None, told, again) for n in _OWN if mine[n] != theirs[n]], job.source)
 
 
 def _summing_part(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,7 +254,8 @@ def run_trace(
                 return feed.older
             tell("starting Spark")
             settings = {**TRACE_SETTINGS, **(config or {})}
-            quick = _all_local(found) and feed.bytes < FEW_BYTES
+            size = sum(entry.bytes for new in feed.files.values() for entry in new)
+            quick = _all_local(found) and size < FEW_BYTES
             with spark_session(master, "streamplace trace", quick=quick, config=settings) as spark:
                 session = spark.newSession()
                 folder.place = None if uri is None else place_for_spark(session, uri)
@@ -291,12 +273,9 @@ def ready(job: Job, master: str, paths: Mapping[str, str] | None) -> tuple[Job, 
     """
     check_master(master)
     given = dict(paths or {})
-    unknown = [name for name in given if name not in [e.name for e in job.events]]
-    if unknown:
-        known = [events.name for events in job.events]
-        raise InvalidInput(
-            [Problem("--events", n, "is no recording", meant(n, known)) for n in unknown]
-        )
+    known = [events.name for events in job.events]
+    unknown = (name for name in given if name not in known)
+    raise_any([Problem("--events", n, "is no recording", meant(n, known)) for n in unknown])
     return job.with_paths(given), given
 
 
@@ -342,8 +321,7 @@ def find_all(job: Job, given: Mapping[str, str], *, may_come: bool = False) -> P
                 found[name] = find(files, job.base, given.get(name), may_come=awaited)
             except InvalidInput as error:
                 problems += error.problems
-    if problems:
-        raise InvalidInput(problems, job.source)
+    raise_any(problems, job.source)
     return found
 
 
@@ -423,7 +401,11 @@ def add(
         tables.set_periods(periods, first, (before["first"] or 0) - first)
         for name in () if older is None else older.manifest.rows:
             tables.extend(name, folder.table_path(name))
-        written = _write(tables, folder, tell)
+        written = []
+        for name in TABLES:
+            tell(f"summing up {name}")
+            if tables.write(name, folder.scratch / f"{name}.parquet"):
+                written.append(name)
         feed.check_unchanged(session)
         return folder.finish(manifest, time.perf_counter() - started, written)
     except (PySparkException, Py4JJavaError, TablesLost) as error:
@@ -442,16 +424,6 @@ def add(
             for table in sums.rows.kept:
                 table.unpersist()
         tables.close()
-
-
-def _write(tables: Tables, folder: TraceFolder, tell: Callable[[str], None]) -> list[str]:
-    """Write the tables, and return their names."""
-    written = []
-    for name in TABLES:
-        tell(f"summing up {name}")
-        if tables.write(name, folder.scratch / f"{name}.parquet"):
-            written.append(name)
-    return written
 
 
 def _periods(job: Job, spans: Sequence[Mapping[str, Any]]) -> tuple[list[Period], int]:
@@ -561,17 +533,15 @@ def follow(
 def _check_endless(job: Job, planning: Planning) -> None:
     """Refuse what only a whole recording shows."""
     problems = []
-    remedy = "trace the whole recording, or take another"
+    reason = "is that of the whole recording, which has no end here"
     if job.cluster is None:
         problems.append(Problem("cluster", None, "is missing", "add [cluster]"))
     elif job.cluster.utilisation is not None:
-        reason = "is that of the whole recording, which has no end here"
         problems.append(Problem("cluster.utilisation", None, reason, "set cluster.load_scale"))
     if planning.placement == "worst":
-        reason = "is that of the whole recording, which has no end here"
+        remedy = "trace the whole recording, or take another"
         problems.append(Problem("placement", planning.placement, reason, remedy))
-    if problems:
-        raise InvalidInput(problems, job.source)
+    raise_any(problems, job.source)
 
 
 @dataclass

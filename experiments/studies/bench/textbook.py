@@ -134,18 +134,11 @@ def _asked(made: AllocationModel, solver: str, left: float) -> LinearSolution:
 
 
 def _said(trace: Any, last: float | None, value: float | None, built: float) -> list[Point]:
-    """Put the solver's incumbents into the objective's unit, by the last one, whose value is known.
-
-    Where the model's objective is a multiple of the figure that is exact; else there is only the
-    end.
-    """
-    if not last or value is None or value == 0 or last * value < 0:
-        unit = None if not last or not value else -value / -last
-    else:
-        unit = value / last
-    if unit is None:
+    """Put the solver's incumbents into the objective's unit, by the last one's known value."""
+    # exact where the model's objective is a multiple of the figure
+    if not last or not value:
         return []
-    return [Point(built + s, unit * v) for s, v, _ in trace if v is not None]
+    return [Point(built + s, value / last * v) for s, v, _ in trace if v is not None]
 
 
 def _bisected(

@@ -334,8 +334,7 @@ class FlinkBench:
         return client.submit(graph)
 
     def _only(self, mode: str) -> FlinkCluster:
-        """Let one cluster work and the others stand still: an idle task manager uses a tenth of
-        what a machine here has."""
+        """Let one cluster work and the others stand still: idle ones take a tenth of a machine."""
         for lab in self._labs.values():
             lab.pause()
         self._labs[mode].resume()

@@ -68,10 +68,7 @@ def draw_panel(tables: Tables, panel: Panel, axes: Axes) -> None:
 
 
 def _lines(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
-    """One line a column of `y`, all others by default, over `x`.
-
-    With an `end` those whose names have it, without it.
-    """
+    """One line a column of `y` over `x`, by default all others, or those with an `end`."""
     if end := layer.get("end"):
         named = {name: name.removesuffix(end) for name in map(str, data) if name.endswith(end)}
         data = data[[layer["x"], *named]].rename(columns=named)

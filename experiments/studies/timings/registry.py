@@ -180,9 +180,7 @@ def instance_of(kind: str, seed: int, given: dict[str, Any]) -> Instance | None:
     return _made(kind, seed, tuple(given.items()))
 
 
-FIGURES = (
-    "imc_gain", "internode_traffic", "collocation_factor", "load_distance", "migrations",
-)  # fmt: skip
+FIGURES = ("imc_gain", "internode_traffic", "collocation_factor", "load_distance", "migrations")
 ASKED = ("objective", "time_limit", "gap", "max_load_distance")
 
 
