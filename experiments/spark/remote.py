@@ -18,11 +18,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.spark.session import cause_of, java_line, spark_session
+from experiments.spark.session import cause_of, jars, java_line, spark_session
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 from optim.util.store import Lock
@@ -65,12 +64,9 @@ def connector_remedy(told: str, uri: str) -> str | None:
 
 def hadoop_version() -> str:
     """Return the version of the Hadoop that pyspark brings: its connectors must be of the same."""
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
     prefix = "hadoop-client-api-"
-    jars = sorted((Path(found.origin).parent / "jars").glob(f"{prefix}*.jar"))
-    return jars[0].stem.removeprefix(prefix) if jars else "VERSION"
+    found = sorted(jars().glob(f"{prefix}*.jar"))
+    return found[0].stem.removeprefix(prefix) if found else "VERSION"
 
 
 logger = logging.getLogger(__name__)

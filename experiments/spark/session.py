@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import functools
 import hashlib
-import importlib
 import io
 import logging
 import os
@@ -26,7 +25,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -78,19 +77,12 @@ def zip_content() -> bytes:
 def _members() -> dict[str, bytes]:
     members = _metadata_members()
     for package in PACKAGES:
-        root = _package_folder(package)
+        root = Path(str(resources.files(package)))
         for path in root.rglob("*"):
             inside = path.relative_to(root)
             if path.is_file() and "__pycache__" not in inside.parts:
                 members[str(PurePosixPath(package, *inside.parts))] = path.read_bytes()
     return members
-
-
-def _package_folder(package: str) -> Path:
-    file = importlib.import_module(package).__file__
-    if file is None:
-        raise ModuleNotFoundError(f"{package} is not an ordinary package", name=package)
-    return Path(file).parent
 
 
 def _metadata_members() -> dict[str, bytes]:
@@ -161,7 +153,7 @@ def class_archive(java: Java) -> Path:
 
 def jars() -> Path:
     """Return the folder of the installed Spark's classes."""
-    return _package_folder("pyspark") / "jars"
+    return Path(str(resources.files("pyspark"))) / "jars"
 
 
 def with_class_archive(settings: Mapping[str, str], java: Java) -> dict[str, str]:

@@ -301,7 +301,5 @@ def _capacities(partitions: Sequence[Partition], full: int) -> dict[str, float]:
     return {r: 2.0 * max(loads.values()) for r, loads in held.items()}
 
 
-if (
-    __name__ == "__main__"
-):  # python -m experiments.studies.bench.cases, where an example has changed
+if __name__ == "__main__":  # where an example has changed
     EXAMPLES.write_text(packed(Path(__file__).parents[3] / "examples"), "utf-8")

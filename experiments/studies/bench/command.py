@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim import Instance
 from optim.errors import ExitCode, InvalidInput, Problem
-from streamplace.present.arguments import add_json, seconds
+from streamplace.present.arguments import add_json, declare, seconds
 
 if TYPE_CHECKING:
     from experiments.studies.bench.answers import Asker
@@ -39,53 +39,40 @@ exit codes: 0 every plan is feasible; 2 invalid input; 4 a plan is missing, or b
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--my-method", metavar="MODULE:FUNCTION", help="a function of yours")
-    whose.add_argument("--my-command", metavar="COMMAND", help="a command of yours")
-    whose.add_argument(
-        "--method", metavar="NAME",
-        help="a registered method, `default` (what solve chooses) or `portfolio`",
-    )  # fmt: skip
-    whose.add_argument(
-        "--peers", metavar="NAME", nargs="*",
-        help="packages from PyPI beside `solve`: value, bound, CPU seconds; without NAME all of "
-        "them, on 26 cases unless cases are selected",
-    )  # fmt: skip
-    parser.add_argument(
-        "--rows", metavar="FILE", type=Path,
-        help="store the rows of --peers in this file; rows that it has are not run again",
-    )  # fmt: skip
-    parser.add_argument("--label", metavar="NAME", help="name in tables, instead of its own")
-    parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name contains TEXT")
-    parser.add_argument(
-        "--family", metavar="NAME", action="append", help="cases of this family; may be given again"
+    declare(whose, "--my-method MODULE:FUNCTION", "a function of yours")
+    declare(whose, "--my-command COMMAND", "a command of yours")
+    declare(
+        whose, "--method NAME", "a registered method, `default` (what solve chooses) or `portfolio`"
     )
-    parser.add_argument(
-        "--large", action="store_true", help="cases of more than 2,000 tasks as well"
-    )
-    parser.add_argument(
-        "--data", metavar="FOLDER", type=Path,
-        help="folder of external files; without it cases that need them are left out",
+    declare(
+        whose, "--peers NAME", "packages from PyPI beside `solve`: value, bound, CPU seconds; "
+        "without NAME all of them, on 26 cases unless cases are selected", nargs="*",
     )  # fmt: skip
-    parser.add_argument(
-        "--all", action="store_true", help="every case, also those that need external files"
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="list the cases, or rows of --peers; run nothing"
-    )
-    parser.add_argument(
-        "--instances", metavar="FOLDER", type=Path,
-        help="write the instances there, as CASE.json, and run nothing",
+    declare(
+        parser, "--rows FILE", "store the rows of --peers in this file; rows that it has are not "
+        "run again", Path,
     )  # fmt: skip
-    parser.add_argument(
-        "--seconds", metavar="S", type=seconds, default=60.0, help="limit on each instance (60)"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="FOLDER|FILE.json",
-        help="add the runs to a folder that `streamplace report` reads, or write one JSON document",
+    declare(parser, "--label NAME", "name in tables, instead of its own")
+    declare(parser, "--only TEXT", "cases whose name contains TEXT", default="")
+    declare(parser, "--family NAME", "cases of this family; may be given again", action="append")
+    declare(parser, "--large", "cases of more than 2,000 tasks as well")
+    declare(
+        parser, "--data FOLDER", "folder of external files; without it cases that need them are "
+        "left out", Path,
     )  # fmt: skip
-    parser.add_argument(
-        "--plans", metavar="FOLDER", type=Path,
-        help="write the best plan of each case there, as CASE.json",
+    declare(parser, "--all", "every case, also those that need external files")
+    declare(parser, "--list", "list the cases, or rows of --peers; run nothing")
+    declare(
+        parser, "--instances FOLDER", "write the instances there, as CASE.json, and run nothing",
+        Path,
+    )  # fmt: skip
+    declare(parser, "--seconds S", "limit on each instance (60)", seconds, 60.0)
+    declare(
+        parser, "-o, --output FOLDER|FILE.json", "add the runs to a folder that `streamplace "
+        "report` reads, or write one JSON document",
+    )  # fmt: skip
+    declare(
+        parser, "--plans FOLDER", "write the best plan of each case there, as CASE.json", Path
     )  # fmt: skip
     add_json(parser)
 

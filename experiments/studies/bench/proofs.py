@@ -27,6 +27,7 @@ from optim.errors import StreamplaceError
 from optim.methods.registry import get_method
 from optim.referee import Result
 from optim.util.files import write_atomic
+from streamplace.present.arguments import declare
 
 CERTIFICATES = Path(__file__).with_name("certificates")
 """Where the certificates are, packed, by the names of their cases."""
@@ -240,21 +241,14 @@ def write(cases: dict[str, Case], table: Path = TABLE) -> None:
 def main(words: list[str] | None = None) -> None:
     """Work through the table and store the rows as they come."""
     parser = argparse.ArgumentParser(prog="python -m experiments.studies.bench.proofs")
-    parser.add_argument("--only", metavar="TEXT", default="", help="cases with TEXT in their name")
-    parser.add_argument("--data", metavar="FOLDER", type=Path, help="with the files of others")
-    parser.add_argument("--seconds", metavar="S", type=float, default=SECONDS, help="a method (60)")
-    parser.add_argument(
-        "--proof",
-        metavar="S",
-        type=float,
-        default=SECONDS,
-        help="of the processor for a proof (60); 0: searches alone",
-    )
-    parser.add_argument(
-        "--most-tasks", metavar="N", type=int, default=10**6, help="at most so large"
-    )
-    parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
-    parser.add_argument("--new", action="store_true", help="only what has no value yet")
+    declare(parser, "--only TEXT", "cases with TEXT in their name", default="")
+    declare(parser, "--data FOLDER", "with the files of others", Path)
+    declare(parser, "--seconds S", "a method (60)", float, SECONDS)
+    proof = "of the processor for a proof (60); 0: searches alone"
+    declare(parser, "--proof S", proof, float, SECONDS)
+    declare(parser, "--most-tasks N", "at most so large", int, 10**6)
+    declare(parser, "--again", "also what has a value or is closed")
+    declare(parser, "--new", "only what has no value yet")
     args = parser.parse_args(words)
     for entry in read(TABLE):
         if args.only not in entry.name or (entry.foreign and args.data is None):

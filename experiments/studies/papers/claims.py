@@ -219,11 +219,6 @@ def claims_of(paper: str) -> tuple[Claim, ...]:
     return read_claims(PAPERS / paper / "claims.toml")
 
 
-def shown_tables(paper: str) -> dict[str, str]:
-    """Return the stored tables that the page shows whole, with their titles."""
-    return read_section(PAPERS / paper / "claims.toml", "shown")
-
-
 def judge(claim: Claim, root: Path = PAPERS) -> Judgement:
     """Return what the stored tables say of a claim; one without judge or table is not shown.
 

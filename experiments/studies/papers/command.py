@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import ExitCode, InvalidInput, Problem
 from optim.util.store import Records
-from streamplace.present.arguments import add_json
+from streamplace.present.arguments import add_json, declare
 
 if TYPE_CHECKING:
     from experiments.studies.papers.claims import Judgement
@@ -40,54 +40,34 @@ command. docs/papers has the results."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "name",
-        metavar="NAME",
+    declare(
+        parser, "NAME", "a figure, or a paper for all of its figures; leave it out to list them",
         nargs="?",
-        help="a figure, or a paper for all of its figures; leave it out to list them",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="DIR",
-        type=Path,
-        default=Path(DEFAULT_OUTPUT),
-        help=f"folder of all figures, each in a folder of its own; default {DEFAULT_OUTPUT}",
-    )
-    parser.add_argument(
-        "--reduced",
-        action="store_true",
-        help="a smaller run in a folder of its own, labelled so everywhere",
-    )
-    parser.add_argument(
-        "--master", metavar="M", help="Spark master of the sweeps; default local[*]"
-    )
+    )  # fmt: skip
+    declare(
+        parser, "-o, --output DIR", "folder of all figures, each in a folder of its own; default "
+        f"{DEFAULT_OUTPUT}", Path, Path(DEFAULT_OUTPUT),
+    )  # fmt: skip
+    declare(parser, "--reduced", "a smaller run in a folder of its own, labelled so everywhere")
+    declare(parser, "--master M", "Spark master of the sweeps; default local[*]")
     add_json(parser)
     group = parser.add_argument_group("claims")
     which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "--claims",
-        action="store_true",
-        help="assess the claims of the papers, or of the paper NAME, from the stored tables",
-    )
-    which.add_argument(
-        "--tables",
-        action="store_true",
-        help="make the tables behind the claims again: NAME is PAPER, PAPER/TABLE or all; "
-        "--reduced makes smaller ones in DIR; an interrupted run continues",
-    )
+    declare(
+        which, "--claims", "assess the claims of the papers, or of the paper NAME, from the stored "
+        "tables",
+    )  # fmt: skip
+    declare(
+        which, "--tables", "make the tables behind the claims again: NAME is PAPER, PAPER/TABLE or "
+        "all; --reduced makes smaller ones in DIR; an interrupted run continues",
+    )  # fmt: skip
     then = group.add_mutually_exclusive_group()
-    then.add_argument(
-        "--check", action="store_true", help="exit 1 if a committed verdict does not hold"
-    )
-    then.add_argument("--write", action="store_true", help="write the verdicts to be committed")
-    group.add_argument(
-        "--from",
-        dest="tables_from",
-        metavar="DIR",
-        help="assess from the tables in DIR, as `--tables --reduced -o DIR` leaves them; "
-        "from the stored ones where DIR has none",
-    )
+    declare(then, "--check", "exit 1 if a committed verdict does not hold")
+    declare(then, "--write", "write the verdicts to be committed")
+    declare(
+        group, "--from DIR", "assess from the tables in DIR, as `--tables --reduced -o DIR` leaves "
+        "them; from the stored ones where DIR has none", dest="tables_from",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     Raises `InvalidInput`: tables are to be made and claims to be judged at once, or ``--from`` is
     no folder. Raises `StreamplaceError`: as `experiments.studies.papers.figure.run_figure`.
     """
+    from experiments.spark.session import spark_session
     from experiments.studies.papers import all_figures, find_figures
     from experiments.studies.papers.figure import run_figure
 
@@ -115,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
     quiet = bool(getattr(args, "quiet", False))
     made = []
     try:
-        with _session(args.master):
+        # sweeps use the session that is active
+        master = args.master
+        with spark_session(master, "streamplace paper") if master else contextlib.nullcontext():
             for figure in find_figures(args.name):
                 if not quiet:
                     sys.stderr.write(f"{figure.name}: {figure.title}\n")
@@ -133,15 +116,6 @@ def run(args: argparse.Namespace) -> int:
         content = [_content(done) for done in made]
         sys.stdout.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
     return int(ExitCode.OK)
-
-
-def _session(master: str | None) -> contextlib.AbstractContextManager[Any]:
-    """Open a session that the sweeps find active, where one is asked for."""
-    if master is None:
-        return contextlib.nullcontext()
-    from experiments.spark.session import spark_session
-
-    return spark_session(master, "streamplace paper")
 
 
 def _list(figures: Sequence[Figure], as_json: bool) -> None:

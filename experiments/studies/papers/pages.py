@@ -27,7 +27,6 @@ from experiments.studies.papers.claims import (
     count,
     judgements,
     read_section,
-    shown_tables,
 )
 from experiments.studies.papers.figure import Figure, draw, folder_of, linked, page
 from experiments.studies.papers.tables import (
@@ -182,7 +181,7 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
         lines = [_line(one.claim) for one in found if one.finding.verdict == verdict]
         if lines:
             parts += [f"{verdict.capitalize()}:", "\n".join(lines)]
-    for name, title in shown_tables(paper).items():
+    for name, title in read_section(PAPERS / paper / "claims.toml", "shown").items():
         if has_table(paper, name, root):
             table = load_table(paper, name, root)
             parts += [f"### {title}", linked(table, stored_table(paper, name))]

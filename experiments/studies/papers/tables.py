@@ -16,7 +16,6 @@ table where they are not all; ``left_out`` and ``left_out_why`` are as in `About
 from __future__ import annotations
 
 import copy
-import importlib
 import json
 import platform
 import shutil
@@ -33,6 +32,7 @@ from experiments.studies.papers.query import Tables
 from optim import Instance, Result
 from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.methods.registry import PACKAGES, package_version
+from optim.plugins import loaded
 from optim.util.files import write_atomic
 from optim.util.process import usable_cores
 from optim.util.store import fingerprint, remembered
@@ -220,10 +220,8 @@ def runs_of(paper: str, entry: Row, folder: Path) -> pd.DataFrame:
 
 def function_of(paper: str, place: str) -> Callable[..., Any]:
     """Return the function ``module:name`` of a paper."""
-    module, _, name = place.partition(":")
-    own = importlib.import_module(f"experiments.studies.papers.{paper}.{module}")
-    function: Callable[..., Any] = getattr(own, name)
-    return function
+    found: Callable[..., Any] = loaded(f"experiments.studies.papers.{paper}.{place}", "run")
+    return found
 
 
 def _rows(run: Callable[..., Any], key: Row, folder: Path | None) -> list[Row]:

@@ -16,7 +16,6 @@ Defaults are the work that docs/benchmarks.md shows.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import platform
@@ -39,6 +38,7 @@ from experiments.studies.papers.tables import keys
 from optim import Instance, solve
 from optim.errors import InvalidInput, Problem, meant
 from optim.methods.registry import package_version
+from optim.plugins import loaded
 from optim.referee import Result
 from optim.util.process import processor_seconds
 from streamplace.present.table import markdown
@@ -109,8 +109,7 @@ def _document(name: str) -> dict[str, Any]:
 
 def function_of(place: str) -> Callable[..., Any]:
     """Return the function ``module:name`` of this folder."""
-    module, _, name = place.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    found: Callable[..., Any] = loaded(f"{__package__}.{place}", "run")
     return found
 
 
