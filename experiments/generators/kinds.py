@@ -19,26 +19,16 @@ from streamplace.clusters.exchange.declarations import add_network
 
 @dataclass(frozen=True)
 class Kind:
-    """A class of instances.
-
-    Attributes
-    ----------
-    name, summary, source
-        Its name; one line; paper and section where it is from one.
-    parameters
-        Typed, with defaults and bounds.
-    build
-        Makes an instance from a random generator, a name, and the typed parameters.
-    random
-        Whether anything is drawn at random. Where nothing is, every seed would give the same
-        instance under another name; then a seed other than 0 is refused.
-    """
+    """A class of instances."""
 
     name: str
-    summary: str
-    parameters: tuple[Option, ...]
+    summary: str  # In one line.
+    parameters: tuple[Option, ...]  # Typed, with defaults and bounds.
+    #: Makes an instance from a random generator, a name, and the typed parameters.
     build: Callable[[np.random.Generator, str, Mapping[str, Any]], Instance]
-    source: str = ""
+    source: str = ""  # Paper and section, where it is from one.
+    #: Whether anything is drawn at random. Where nothing is, a seed other than 0 is refused: it
+    #: would give the same instance under another name.
     random: bool = True
 
     @property
@@ -49,10 +39,7 @@ class Kind:
     def make(self, seed: int, given: Mapping[str, Any]) -> Instance:
         """Read the parameters and build the instance.
 
-        Raises
-        ------
-        InvalidInput
-            Unknown parameters or values that do not do, all at once.
+        Raises `InvalidInput`: unknown parameters or values that do not do, all at once.
         """
         problems: list[Problem] = []
         typed: dict[str, Any] = {}

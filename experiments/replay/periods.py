@@ -54,13 +54,7 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def load_periods(paths: Iterable[str | Path]) -> list[Instance]:
-    """Read and check the periods.
-
-    Raises
-    ------
-    InvalidInput
-        A file cannot be taken, or the periods do not belong together.
-    """
+    """Read the periods. Raises `InvalidInput`: a file is wrong, or they do not belong together."""
     files = find_files(paths)
     periods = [Instance.load(file) for file in files]
     check_periods(periods, [str(file) for file in files])
@@ -72,22 +66,12 @@ def load_trace(
 ) -> list[Instance]:
     """Return the periods of a trace, empty ones too.
 
-    Parameters
-    ----------
-    path
-        Folder that ``streamplace trace`` made.
-    placement
-        Where key groups are at first, as `experiments.traces.instances.place` takes it; as the job
-        description says if not given. Nothing moves later: policies decide that.
-    seed
-        Of a placement by a method.
-    most
-        Only the first so many periods.
-
-    Raises
-    ------
-    InvalidInput
-        The trace cannot be read, says nothing of nodes, or the placement cannot be made.
+    `placement`: where key groups are at first, as `experiments.traces.instances.place` takes it; as
+        the job description says if not given. Nothing moves later: policies decide that.
+    `seed`: of a placement by a method.
+    `most`: only the first so many periods.
+    Raises `InvalidInput`: the trace cannot be read, says nothing of nodes, or the placement cannot
+        be made.
     """
     from experiments.traces.folder import TraceFolder
     from experiments.traces.instances import InstanceMaker, instances
@@ -156,13 +140,7 @@ _QUIETEST = 4.0
 
 
 def day_periods(seed: int, **parameters: Any) -> list[Instance]:
-    """Return the periods of a day, by its `PARAMETERS`.
-
-    Raises
-    ------
-    InvalidInput
-        Unknown parameters, or values that do not do.
-    """
+    """Return the periods of a day, by `PARAMETERS`. Raises `InvalidInput`: they do not do."""
     made: list[Instance] = []
 
     def keep(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:

@@ -87,27 +87,12 @@ def run_replay(
 ) -> Replayed:
     """Replay every policy over the periods; interrupted, the same call goes on.
 
-    Parameters
-    ----------
-    periods
-        In order.
-    output
-        Folder for rows, table and picture: new, empty, or that of the same replay. Further policies
-        may be added to it.
-    options
-        What to run and how.
-    quiet
-        Show no progress.
-    names
-        What the periods are called in errors; their own names if not given.
-
-    Raises
-    ------
-    InvalidInput
-        The periods do not belong together, a policy or rule cannot be used, or the folder is
-        another replay's; nothing was started.
-    KeyboardInterrupt
-        Interrupted; finished periods are stored.
+    `output`: folder for rows, table and picture: new, empty, or that of the same replay. Further
+        policies may be added to it.
+    `names`: what the periods are called in errors; their own names if not given.
+    Raises `InvalidInput`: the periods do not belong together, a policy or rule cannot be used, or
+        the folder is another replay's; nothing was started.
+    Raises `KeyboardInterrupt`: interrupted; finished periods are stored.
     """
     options = options or ReplayOptions()
     check_periods(periods, names or [period.name for period in periods])

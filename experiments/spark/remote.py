@@ -101,17 +101,9 @@ def output_at(output: str | Path, master: str = "local[1]", **session: Any) -> I
     Of a URI it is a working copy, which holds what is there already, and is put in its place when
     the block ends well. Within the block a session is active.
 
-    Parameters
-    ----------
-    output
-        Path or URI.
-    master, session
-        As `experiments.spark.session.spark_session` takes them.
-
-    Raises
-    ------
-    InvalidInput
-        The file system cannot be reached or written; what was there is still there.
+    `master`, `session`: as `experiments.spark.session.spark_session` takes them.
+    Raises `InvalidInput`: the file system cannot be reached or written; what was there is still
+        there.
     """
     if not is_remote(output):
         yield local_path(output)
@@ -151,10 +143,7 @@ def place_at(uri: str, master: str = "local[1]") -> Iterator[Place]:
 def input_at(text: str | Path, master: str = "local[1]") -> Iterator[Path]:
     """Give the local path of an input; what lies at a URI is fetched for the block.
 
-    Raises
-    ------
-    InvalidInput
-        There is nothing, or it cannot be read.
+    Raises `InvalidInput`: there is nothing, or it cannot be read.
     """
     if not is_remote(text):
         yield local_path(text)
@@ -172,12 +161,7 @@ def files_at(text: str | Path, master: str = "local[1]") -> Iterator[Path]:
     """Give the local path of an output; all that lies beside it at the end is put at its URI.
 
     The output itself comes last, so that what it names is there before it. Unlike those of
-    `output_at`, these are made anew each time.
-
-    Raises
-    ------
-    InvalidInput
-        It cannot be written.
+    `output_at`, these are made anew each time. Raises `InvalidInput`: it cannot be written.
     """
     if not is_remote(text):
         yield local_path(text)

@@ -363,9 +363,8 @@ def expand(
     matches: Matches = equal,
     narrow: Narrow = lambda combination: (combination,),
 ) -> list[Combination]:
-    """Return all combinations, in the order of the factors and of their values.
+    """Return all combinations, in the order of the factors, the last one fastest.
 
-    `factors`: values of each factor; the last one varies fastest.
     `exclude`: a combination goes when it matches *all* keys of an entry.
     `include`: an entry's pairs are added to every combination of the product none of whose original
         values it would overwrite (values added by an earlier entry may be). An entry that can be
@@ -374,10 +373,7 @@ def expand(
     `narrow`: what becomes of a combination of the product before anything else: combinations that
         may lack factors or hold other values, or none. An entry that names a factor which a
         combination lacks does not match it.
-
-    References
-    ----------
-    GitHub Docs, "Running variations of jobs in a workflow".
+    Source: GitHub Docs, "Running variations of jobs in a workflow".
     """
 
     def excluded(combination: Combination) -> bool:

@@ -606,13 +606,7 @@ class Job:
 
 
 def load_job(path: str | Path) -> Job:
-    """Read a job description.
-
-    Raises
-    ------
-    InvalidInput
-        It cannot be read, is not TOML, or is wrong.
-    """
+    """Read a job description. Raises `InvalidInput`: it cannot be read, or is wrong."""
     path = Path(path)
     return Job.from_dict(read_toml(path, MAX_JOB_BYTES), path.parent, str(path))
 

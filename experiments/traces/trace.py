@@ -210,36 +210,16 @@ def run_trace(
 ) -> TraceFolder:
     """Trace recordings of a job.
 
-    Parameters
-    ----------
-    job
-        Its description.
-    output
-        Folder: new, empty, or of a trace, which is replaced when the new one is whole.
-    master
-        Of Spark.
-    paths
-        Recordings in place of those the description names.
-    scratch
-        Where archives are unpacked; executors must see it. The folder of the trace, until it is
-        done, if not given.
-    config
-        Spark settings.
-    quiet
-        Report no progress.
-    append
-        Add the files that the trace in the folder has not read, if there is one: the result is that
-        of a trace over everything.
-    uri
-        Of what `output` is the working copy, as `experiments.spark.remote.output_at` gives it.
-
-    Raises
-    ------
-    InvalidInput
-        A file, a column, an expression or a value cannot be taken; or what was read before is not
-        as it was.
-    SparkFailed
-        Spark gave up.
+    `output`: folder: new, empty, or of a trace, which is replaced when the new one is whole.
+    `paths`: recordings in place of those the description names.
+    `scratch`: where archives are unpacked; executors must see it. The folder of the trace, until it
+        is done, if not given.
+    `append`: add the files that the trace in the folder has not read, if there is one: the result
+        is that of a trace over everything.
+    `uri`: of what `output` is the working copy, as `experiments.spark.remote.output_at` gives it.
+    Raises `InvalidInput`: a file, a column, an expression or a value cannot be taken; or what was
+        read before is not as it was.
+    Raises `SparkFailed`: Spark gave up.
     """
     job, given = ready(job, master, paths)
     tell = Steps(quiet=quiet, keep=True)
@@ -485,26 +465,13 @@ def follow(
     A period is over when every recording has shown an event `lateness` after its end; events of
     it that come later are counted as late and dropped.
 
-    Parameters
-    ----------
-    every
-        Seconds between two looks for new files.
-    once
-        Take what is there and end, instead of going on until interrupted.
-    planning
-        As the description says, if not given.
-    uri
-        Of what `output` is the working copy, as `experiments.spark.remote.output_at` gives it: it
-        is put there after each batch, and the checkpoint lies beside the copy.
-
-    Raises
-    ------
-    InvalidInput
-        As `experiments.traces.trace.run_trace`; or the description needs the whole recording.
-    SparkFailed
-        Spark gave up; the same call goes on where it was.
-    KeyboardInterrupt
-        Interrupted, between two batches.
+    `every`: seconds between two looks for new files.
+    `once`: take what is there and end, instead of going on until interrupted.
+    `planning`: as the description says, if not given.
+    `uri`: as of `run_trace`; the copy is put there after each batch, the checkpoint lies beside it.
+    Raises `InvalidInput`: as `run_trace`; or the description needs the whole recording.
+    Raises `SparkFailed`: Spark gave up; the same call goes on where it was.
+    Raises `KeyboardInterrupt`: interrupted, between two batches.
     """
     job, given = ready(job, master, paths)
     planning = planning or Planning("" if job.cluster is None else job.cluster.placement)

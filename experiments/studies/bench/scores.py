@@ -71,8 +71,6 @@ def primal_gap(value: float | None, best: float, sense: str) -> float:
     Source: Berthold, "Measuring the impact of primal heuristics", Operations Research Letters
     41(6), 2013, section 2.
 
-    Examples
-    --------
     >>> primal_gap(8.0, 10.0, "max"), primal_gap(12.0, 10.0, "max"), primal_gap(None, 10.0, "max")
     (0.2, 0.0, 1.0)
     """
@@ -89,17 +87,10 @@ def primal_integral(points: Iterable[Point], best: float, sense: str, limit: flo
     """Return the primal gap's mean over the time from 0 to the limit: 0 best, 1 worst.
 
     At each moment the best plan so far counts, and 1 before there is one. What comes after the
-    limit does not count. Berthold's integral is this times the limit.
+    limit does not count. Berthold's integral is this times the limit (s, above 0).
 
-    Parameters
-    ----------
-    points
-        Feasible plans in any order; those worse than one before change nothing.
-    limit
-        Seconds, above 0.
+    `points`: feasible plans in any order; those worse than one before change nothing.
 
-    Examples
-    --------
     >>> primal_integral([Point(1.0, 5.0), Point(3.0, 10.0)], 10.0, "max", 4.0)
     0.5
     """
