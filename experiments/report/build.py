@@ -48,6 +48,7 @@ from streamplace.explain.explanation import (
     remedy_line,
     worth_text,
 )
+from streamplace.present.numbers import listed as some
 from streamplace.present.numbers import plural
 from streamplace.present.plots import to_pdf
 from streamplace.present.table import (
@@ -95,9 +96,8 @@ def _undrained(findings: Findings) -> str:
     told = [f"{name} ({count})" for name, count in left.items() if count]
     if not told:
         return ""
-    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
     plans = plural(sum(left.values()), "plan")
-    return f"Not drained: {plans} with tasks on leaving nodes, of {', '.join(told[:_NAMED])}{more}."
+    return f"Not drained: {plans} with tasks on leaving nodes, of {some(told, _NAMED)}."
 
 
 def _size(findings: Findings) -> str:

@@ -17,6 +17,7 @@ from experiments.sweep.store import ResultFolder, connect, footer, latest_query,
 from optim.errors import InvalidInput, Problem, first_line
 from optim.figures.catalogue import FIGURES, OBJECTIVES
 from optim.figures.figure import PERCENT_GAP, RELATIVE_GAP, SHARE_NOISE, Figure
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -138,8 +139,7 @@ def _check_file(path: Path) -> int:
         raise _refused(path, reason, _REMEDY) from None
     missing = [name for name in COLUMNS if name not in names and name not in NEWER_COLUMNS]
     if missing:
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        reason = f"lacks columns of a sweep's rows: {', '.join(missing[:_SHOWN])}{more}"
+        reason = f"lacks columns of a sweep's rows: {listed(missing, _SHOWN)}"
         raise _refused(path, reason, _REMEDY)
     return int(told["num_rows"])
 

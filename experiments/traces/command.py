@@ -226,7 +226,7 @@ def _print(
         }
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    from streamplace.present.numbers import number, percent
+    from streamplace.present.numbers import listed, number, percent
     from streamplace.present.streams import answer_console, plain_table
 
     first, last = manifest.periods[0], manifest.periods[-1]
@@ -253,12 +253,8 @@ def _print(
         more = f" … {shown(written[-1])}" if len(written) > 1 else ""
         sys.stdout.write(f"instances: {shown(written[0])}{more}\n")
     if unplanned:
-        some = ", ".join(map(str, list(unplanned)[:_SHOWN]))
-        rest = f" and {len(unplanned) - _SHOWN:,} more" if len(unplanned) > _SHOWN else ""
-        why = next(iter(unplanned.values()))
-        sys.stdout.write(
-            f"no plan of {args.carry} for {some}{rest}: nothing moved there; first: {why}\n"
-        )
+        some, why = listed([*map(str, unplanned)], _SHOWN), next(iter(unplanned.values()))
+        sys.stdout.write(f"no plan of {args.carry} for {some}: nothing moved there; first: {why}\n")
 
 
 def _told(name: str, counts: Mapping[str, Any]) -> str:

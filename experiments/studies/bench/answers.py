@@ -61,20 +61,14 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@contextlib.contextmanager
-def _stdout_aside() -> Iterator[None]:
-    """Send what a method prints to standard error: standard output is for the results."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
 def guarded(work: Callable[[Instance, str, Asked, float], None]) -> Asker:
     """Ask by a function that adds answers, given when it began; what it raises is the problem."""
 
     def ask(instance: Instance, objective: str) -> Asked:
         found, began = Asked(), time.perf_counter()
         try:
-            with _stdout_aside():
+            # standard output is for the results
+            with contextlib.redirect_stdout(sys.stderr):
                 work(instance, objective, found, began)
         except Exception as error:  # a method of others may fail in any way
             found.problem = words(error)

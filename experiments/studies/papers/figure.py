@@ -31,7 +31,7 @@ import platform
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -219,7 +219,10 @@ def run_figure(
         raise InvalidInput(
             Problem("--output", str(folder), reason, "choose another folder")
         ) from None
-    with _silence() if quiet else contextlib.nullcontext():
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stderr(nowhere if quiet else sys.stderr),  # of sweeps and replays
+    ):
         rows = figure.rows(rows_folder, reduced)
     table = figure.table(rows)
     measured = tuple(figure.measured(table))
@@ -263,17 +266,6 @@ def _made(figure: Figure, rows: pd.DataFrame | Frames, reduced: bool) -> str:
         f"`{command}`: {count:,} rows, streamplace {package_version('streamplace')}, "
         f"Python {platform.python_version()}, {cores} cores."
     )
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Keep progress, which sweeps and replays write to standard error, off it."""
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        before, sys.stderr = sys.stderr, nowhere
-        try:
-            yield
-        finally:
-            sys.stderr = before
 
 
 # --- texts -----------------------------------------------------------------------------------
