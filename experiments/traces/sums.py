@@ -11,6 +11,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -103,8 +107,6 @@ class Sums:
 
     def unpacked(self, path: Path) -> list[Path]:
         """Return the sums of all tasks as files, from what Spark has written."""
-        import pyarrow.parquet as pq
-
         files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
         parts = (batch for file in files for batch in file.iter_batches(batch_size=1))
         found: list[Path] = []
@@ -380,8 +382,6 @@ class Tables:
     """
 
     def __init__(self, job: Job, scratch: Path) -> None:
-        import duckdb
-
         self.job = job
         self.recordings: list[Sums] = []
         self._older: list[str] = []
@@ -406,23 +406,17 @@ class Tables:
 
     def set_periods(self, periods: Sequence[Period], first: int, shift: int) -> None:
         """Set all periods, the bucket of the first, and what those of the older trace lie later."""
-        import pyarrow as pa
-
         self._first, self._shift = first, shift
         numbers = pa.array([period.number for period in periods], pa.int32())
         lengths = pa.array([period.seconds for period in periods], pa.float64())
         self._con.register("periods", pa.table({"period": numbers, "seconds": lengths}))
 
     def _open(self, name: str, files: Iterable[Path]) -> None:
-        import pyarrow.dataset as ds
-
         # not by DuckDB, which takes signs in names for a pattern
         self._con.register(name, ds.dataset([str(file) for file in files], format="parquet"))
 
     def _ask(self, what: str, query: str) -> list[dict[str, Any]]:
         """Return the rows of an answer."""
-        import duckdb
-
         try:
             found = self._con.execute(query)
             names = [column[0] for column in found.description or ()]
