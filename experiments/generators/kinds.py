@@ -124,16 +124,11 @@ def task_table(ids: tuple[str, ...], load: Floats, **columns: Any) -> TaskTable:
     count = len(ids)
     none, empty = np.full(count, -1, dtype=np.int32), np.zeros(0, dtype=np.int32)
     plain: dict[str, Any] = {
-        "operator": none,
-        "member": np.zeros(count, dtype=np.int32),
-        "state": np.full(count, np.nan),
-        "given_cost": np.full(count, np.nan),
-        "node": none,
-        "slot": none,
-        "restricted": empty,
-        "allowed_indptr": np.zeros(1, dtype=np.int32),
+        "operator": none, "member": np.zeros(count, dtype=np.int32),
+        "state": np.full(count, np.nan), "given_cost": np.full(count, np.nan), "node": none,
+        "slot": none, "restricted": empty, "allowed_indptr": np.zeros(1, dtype=np.int32),
         "allowed_indices": empty,
-    }
+    }  # fmt: skip
     return TaskTable(ids=ids, load=load, **(plain | columns))
 
 

@@ -22,11 +22,6 @@ from experiments.modelling.trials import (
 )
 
 __all__ = [
-    "SlotTask",
-    "Trial",
-    "TrialResult",
-    "as_document",
-    "callable_trial",
-    "model_task",
+    "SlotTask", "Trial", "TrialResult", "as_document", "callable_trial", "model_task",
     "queueing_trial",
-]
+]  # fmt: skip

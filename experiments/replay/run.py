@@ -238,12 +238,9 @@ class Teller:
 
 
 PANELS = (
-    ("load_distance_next", "load distance met"),
-    ("collocation_factor", "collocation factor"),
-    ("load_index", "load index"),
-    ("migrations", "migrations"),
-    ("nodes", "nodes"),
-)
+    ("load_distance_next", "load distance met"), ("collocation_factor", "collocation factor"),
+    ("load_index", "load index"), ("migrations", "migrations"), ("nodes", "nodes"),
+)  # fmt: skip
 
 
 def draw(rows: Mapping[str, Sequence[dict[str, Any]]], title: str) -> str:

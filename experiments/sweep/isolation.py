@@ -638,12 +638,9 @@ def _run_chunk(
         except Stopped:
             break
         known = {
-            **run["columns"],
-            "sweep": setting.sweep,
-            "host": socket.gethostname(),
-            "versions": setting.versions,
-            "started_at": started,
-        }
+            **run["columns"], "sweep": setting.sweep, "host": socket.gethostname(),
+            "versions": setting.versions, "started_at": started,
+        }  # fmt: skip
         rows.append(make_row(known, answer, time.perf_counter() - began))
         if time.monotonic() - flushed >= FLUSH_SECONDS:
             flush()

@@ -117,14 +117,10 @@ def run_key(
     cap, which a failed run may be given more of.
     """
     content = {
-        "format": _KEY_FORMAT,
-        "instance": instance.sha256,
-        "base": instance.base_sha256,
-        "variations": dict(variations),
-        "method": method,
-        "options": dict(options),
+        "format": _KEY_FORMAT, "instance": instance.sha256, "base": instance.base_sha256,
+        "variations": dict(variations), "method": method, "options": dict(options),
         "settings": decisive(settings),
-    }
+    }  # fmt: skip
     if runner != DEFAULT_RUNNER:
         content["runner"] = runner
     # canonical: the same question is the same text, in whatever order it was asked

@@ -310,14 +310,10 @@ def conf_of(folder: Path, period: int = 5, **more: Any) -> dict[str, Any]:
         "csv.log.dir": str(folder.resolve() / REPORTS),
     }
     return {
-        "topology.workers": 4,
-        "topology.acker.executors": 2,
-        "topology.stats.sample.rate": 1.0,
-        "topology.disable.loadaware.messaging": True,
-        "topology.max.spout.pending": 500,
-        "topology.metrics.reporters": [reporter],
-        **more,
-    }
+        "topology.workers": 4, "topology.acker.executors": 2, "topology.stats.sample.rate": 1.0,
+        "topology.disable.loadaware.messaging": True, "topology.max.spout.pending": 500,
+        "topology.metrics.reporters": [reporter], **more,
+    }  # fmt: skip
 
 
 WORDS = [

@@ -74,15 +74,10 @@ SHAPES = (
 )
 """The chain of Storm's scheduler's paper, one that multiplies tuples, and one that computes."""
 POLICIES = {
-    "even": "storm-even",
-    "offline": "storm-offline",
-    "online": "storm-online",
-    "topDown": "top-down",
-    "taskLevel": "task-level",
-    "exact IMC": "imc-exact",
-    "EOA": "eoa-milp",
+    "even": "storm-even", "offline": "storm-offline", "online": "storm-online",
+    "topDown": "top-down", "taskLevel": "task-level", "exact IMC": "imc-exact", "EOA": "eoa-milp",
     "throughput plan": "throughput-search",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

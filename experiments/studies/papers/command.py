@@ -143,13 +143,9 @@ def _tell(made: Made) -> None:
 def _content(made: Made) -> dict[str, Any]:
     records = json.loads(made.table.to_json(orient="records"))  # unknown becomes null
     return {
-        **made.figure.to_dict(),
-        "reduced": made.reduced,
-        "folder": str(made.folder),
-        "seconds": made.seconds,
-        "measured": list(made.measured),
-        "table": records,
-    }
+        **made.figure.to_dict(), "reduced": made.reduced, "folder": str(made.folder),
+        "seconds": made.seconds, "measured": list(made.measured), "table": records,
+    }  # fmt: skip
 
 
 def run_claims(args: argparse.Namespace) -> int:

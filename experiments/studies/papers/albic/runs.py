@@ -641,17 +641,11 @@ PROOF = "balance_gap=5"
 """ALBIC stops proving within 5 points in Real Jobs 3 and 4, where a proof takes long."""
 
 KEPT = {
-    "collocation_factor": "collocated",
-    "collocation_factor_next": "collocated next",
-    "load_distance": "distance",
-    "load_distance_next": "distance next",
-    "load_index": "load index",
-    "mean_load": "mean load",
-    "migrations": "migrations",
-    "migration_cost": "cost",
-    "objective": "planned",
-    "bound": "bound",
-}
+    "collocation_factor": "collocated", "collocation_factor_next": "collocated next",
+    "load_distance": "distance", "load_distance_next": "distance next", "load_index": "load index",
+    "mean_load": "mean load", "migrations": "migrations", "migration_cost": "cost",
+    "objective": "planned", "bound": "bound",
+}  # fmt: skip
 
 
 def job(job: int, policy: str, days: int, reduced: bool, placement: str | None = None) -> list[Row]:

@@ -109,17 +109,12 @@ def slots(dag: str, rate: float, pair: str) -> Row:
     instance, plan, row = _planned(dag, rate, pair)
     found = Predicted(instance, plan)
     return row | {
-        "slots": row["allocated"] + row["extra"],
-        "threads": sum((plan.threads or {}).values()),
-        "tasks": instance.num_operators,
-        "mixed slots": found.mixed,
-        "busiest slot, CPU %": found.fullest(rate),
-        "busiest slot, booked %": found.booked,
-        "predicted": found.capacity,
-        "predicted, shuffled": found.shuffled,
-        "table by slot": _told(found, "table"),
-        "blob by slot": _told(found, "blob"),
-    }
+        "slots": row["allocated"] + row["extra"], "threads": sum((plan.threads or {}).values()),
+        "tasks": instance.num_operators, "mixed slots": found.mixed,
+        "busiest slot, CPU %": found.fullest(rate), "busiest slot, booked %": found.booked,
+        "predicted": found.capacity, "predicted, shuffled": found.shuffled,
+        "table by slot": _told(found, "table"), "blob by slot": _told(found, "blob"),
+    }  # fmt: skip
 
 
 def _planned(dag: str, rate: float, pair: str, **options: Any) -> tuple[Instance, Plan, Row]:
@@ -206,18 +201,11 @@ def bookings(dag: str, rate: float, ends: bool) -> Iterator[Row]:
         made = allocate(instance, name)
         cpu, memory = made.totals
         yield {
-            "DAG": dag,
-            "rate": rate,
-            "allocation": name,
-            "source and sink": ends,
-            "threads": int(made.threads.sum()),
-            "CPU %": cpu,
-            "memory %": memory,
-            "slots": made.slots,
-            "blob threads": int(made.threads[blob]),
-            "blob CPU %": made.cpu[blob],
-            "blob memory %": made.memory[blob],
-        }
+            "DAG": dag, "rate": rate, "allocation": name, "source and sink": ends,
+            "threads": int(made.threads.sum()), "CPU %": cpu, "memory %": memory,
+            "slots": made.slots, "blob threads": int(made.threads[blob]),
+            "blob CPU %": made.cpu[blob], "blob memory %": made.memory[blob],
+        }  # fmt: skip
 
 
 def acquired() -> Iterator[Row]:
@@ -336,14 +324,11 @@ def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list
     return [
         row
         | {
-            "VM": v + 1,
-            "predicted CPU %": cpu[v] / 4,
-            "actual CPU %": ran.cpu[v] / 4,
-            "predicted memory %": memory[v] / 4,
-            "actual memory %": ran.memory[v] / 4,
+            "VM": v + 1, "predicted CPU %": cpu[v] / 4, "actual CPU %": ran.cpu[v] / 4,
+            "predicted memory %": memory[v] / 4, "actual memory %": ran.memory[v] / 4,
         }
         for v in range(len(plan.nodes))
-    ]
+    ]  # fmt: skip
 
 
 TASKS = {

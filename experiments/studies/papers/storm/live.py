@@ -79,12 +79,9 @@ def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
     counts = received(ledger)
     cluster.end(name)
     return {
-        "acked": ackers > 0,
-        "reschedulings": restarts,
-        "tuples_in": SPOUTS * COUNT,
-        "tuples_out": len(counts),
-        "out_again": sum(counts.values()) - len(counts),
-    }
+        "acked": ackers > 0, "reschedulings": restarts, "tuples_in": SPOUTS * COUNT,
+        "tuples_out": len(counts), "out_again": sum(counts.values()) - len(counts),
+    }  # fmt: skip
 
 
 def received(ledger: Path) -> Counter[int]:
@@ -125,13 +122,10 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
         schedule = time.process_time() - start
     cluster.end(name)
     return {
-        "monitored": often,
-        "seconds": round(elapsed, 1),
-        "nimbus_cores": round(used["nimbus"], 4),
-        "worker_cores": round(used["workers"], 4),
-        "import_cores": round(own / elapsed, 4),
+        "monitored": often, "seconds": round(elapsed, 1), "nimbus_cores": round(used["nimbus"], 4),
+        "worker_cores": round(used["workers"], 4), "import_cores": round(own / elapsed, 4),
         "schedule_s": round(schedule, 4),
-    }
+    }  # fmt: skip
 
 
 def _cpu(cluster: StormCluster) -> dict[str, float]:
