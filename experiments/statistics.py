@@ -19,14 +19,9 @@ RESAMPLES = 9_999
 MOST_RESAMPLED = 1_000
 """Means of more values are normally distributed: their interval is Student's."""
 
-_EXACT, _EXACT_WITHOUT_TIES = 13, 50
-"""Most differences whose signed ranks have an exact p."""
-
-_DECIMALS = 9
-"""Of the largest difference, to which differences are ranked: closer ones are ties."""
-
-_CHUNK = 50_000
-"""Values drawn at once; they stay in the processor's cache."""
+_EXACT, _EXACT_WITHOUT_TIES = 13, 50  # Most differences whose signed ranks have an exact p.
+_DECIMALS = 9  # Of the largest difference, to which differences are ranked: closer ones are ties.
+_CHUNK = 50_000  # Values drawn at once; they stay in the processor's cache.
 
 
 class Estimate(NamedTuple):

@@ -25,8 +25,7 @@ from optim.plugins import Option
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-OVERLOADED = 100.0
-"""Load of an overloaded node, in points (Figure 5)."""
+OVERLOADED = 100.0  # Load of an overloaded node, in points (Figure 5).
 
 
 def build_cluster(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -208,11 +207,8 @@ JOINT = Kind(
 )  # fmt: skip
 
 
-LEAST_LOAD = 0.05
-"""No key group falls below this, in points."""
-
-SPREAD_OF_RATES = 0.5
-"""Standard deviation of the logarithm of one-to-one rates in clusters."""
+LEAST_LOAD = 0.05  # No key group falls below this, in points.
+SPREAD_OF_RATES = 0.5  # Standard deviation of the logarithm of one-to-one rates in clusters.
 
 _DECIMALS = 4
 

@@ -317,8 +317,7 @@ def _resident_bytes() -> int:
 
 # -- algorithm 1 -----------------------------------------------------------------------------------
 
-LATENCY_SLOPE = 0.001
-"""Growth of latency, seconds a second, up to which a trial is stable."""
+LATENCY_SLOPE = 0.001  # Growth of latency, seconds a second, up to which a trial is stable.
 
 
 @dataclass(frozen=True)
@@ -360,8 +359,7 @@ class TrialResult:
 Trial = Callable[[int, float], TrialResult]
 """Runs a task with (threads, tuples/s) on one slot for a while."""
 
-Step = float | Callable[[float], float]
-"""A fixed step, or from a value to the next one."""
+Step = float | Callable[[float], float]  # A fixed step, or from a value to the next one.
 
 
 def model_task(

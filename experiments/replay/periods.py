@@ -135,8 +135,7 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
 # -- a synthetic day -------------------------------------------------------------------------------
 
 _CAPACITY = 100.0
-_QUIETEST = 4.0
-"""Hour of least load."""
+_QUIETEST = 4.0  # Hour of least load.
 
 
 def day_periods(seed: int, **parameters: Any) -> list[Instance]:

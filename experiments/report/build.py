@@ -75,8 +75,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _NAMED = 4
-_LONGEST = 160
-"""Characters of an error."""
+_LONGEST = 160  # Characters of an error.
 
 
 def summarise(findings: Findings) -> tuple[str, ...]:
@@ -262,12 +261,9 @@ def facts(findings: Findings) -> tuple[tuple[str, str], ...]:
 
 # -- per case: what holds the best plan, or why there is none --------------------------------------
 
-MOST_CASES = 60
-"""Cases that are explained."""
-SECONDS, ALL_SECONDS = 10.0, 60.0
-"""For the conflicts of a case, and of all together."""
-_MOST_WORK = 20_000_000
-"""Tasks × moves up to which the worth of moves is reported."""
+MOST_CASES = 60  # Cases that are explained.
+SECONDS, ALL_SECONDS = 10.0, 60.0  # For the conflicts of a case, and of all together.
+_MOST_WORK = 20_000_000  # Tasks × moves up to which the worth of moves is reported.
 
 _TEXT = (
     "Of each case the best plan by the objective that most runs have: the bottleneck, which "
@@ -424,8 +420,7 @@ def _clashes(key: str, instance: Instance, rules: tuple[Clash, ...]) -> Table:
 # -- what is written of a report: the page, Markdown, a folder of CSV files, the terminal ----------
 
 _DARKEST = 0.5
-_WHOLE = 24
-"""Characters of a text that is not broken into lines."""
+_WHOLE = 24  # Characters of a text that is not broken into lines.
 
 
 def to_html(report: Report) -> str:

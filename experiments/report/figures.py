@@ -52,8 +52,7 @@ Line = Sequence[tuple[float, float | None]]
 
 T = TypeVar("T")
 
-_SAME = 1e-6
-"""Ratios this close to the best count as the best."""
+_SAME = 1e-6  # Ratios this close to the best count as the best.
 
 
 @dataclass(frozen=True)
@@ -114,10 +113,8 @@ def _area(profile: Profile) -> float:
 
 _WIDTH = 10.0
 _MOST_POINTS = 400
-_NEAR = 1.3
-"""Ratios up to this are shown on a plain axis."""
-_WIDE = 5.0
-"""Axes that span more than this factor are logarithmic."""
+_NEAR = 1.3  # Ratios up to this are shown on a plain axis.
+_WIDE = 5.0  # Axes that span more than this factor are logarithmic.
 
 
 def _by_row(
@@ -255,8 +252,7 @@ def _thinned(points: Sequence[T]) -> Sequence[T]:
 
 # -- figures, each with the table of its numbers ---------------------------------------------------
 
-MOST_LINES = 12
-"""More lines than these cannot be distinguished; the table holds them all."""
+MOST_LINES = 12  # More lines than these cannot be distinguished; the table holds them all.
 
 NUMBERS = "The numbers"
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-QUICK_SECONDS = 0.1
-"""Below this median time of a run, times are shifted by 10 ms instead of 1 s."""
+QUICK_SECONDS = 0.1  # Below this median time of a run, times are shifted by 10 ms instead of 1 s.
 
 _MOST_SIZES = 12
 _MOMENTS_PER_DECADE = 8

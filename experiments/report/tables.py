@@ -147,8 +147,7 @@ VERDICTS = {
     "error": "error", "crash": "crash", "timeout": "time-out", "memory": "out of memory",
 }  # fmt: skip
 
-SHORT_VERDICTS = VERDICTS | {"not applicable": "n/a"}
-"""The same for narrow columns."""
+SHORT_VERDICTS = VERDICTS | {"not applicable": "n/a"}  # The same for narrow columns.
 
 
 def shift_text(shift: float) -> str:
@@ -157,8 +156,7 @@ def shift_text(shift: float) -> str:
     return f"the geometric mean shifted by {amount}"
 
 
-OTHER = "†"
-"""Marks a method that optimises something else than what it is measured by."""
+OTHER = "†"  # Marks a method that optimises something else than what it is measured by.
 
 
 @dataclass(frozen=True)
@@ -206,8 +204,7 @@ def _words(figure: Measure) -> MetricWords:
 
 WORDS = {figure.name: _words(figure) for figure in COMPARED}
 
-METHOD = Column("method", "Method", "name")
-"""The column that names a contestant."""
+METHOD = Column("method", "Method", "name")  # The column that names a contestant.
 
 
 def mark(findings: Findings, metric: MetricFindings, contestant: str) -> str:
@@ -447,8 +444,7 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
 
 # -- by method -------------------------------------------------------------------------------------
 
-MOST_OPEN_ROWS = 60
-"""A table of more rows than these is folded."""
+MOST_OPEN_ROWS = 60  # A table of more rows than these is folded.
 
 VIRTUAL_BEST = "virtual best"
 

@@ -226,8 +226,7 @@ TASK_FAILURES = 4
 _LOCAL = re.compile(r"local(?:\[(?P<cores>\*|\d+)(?:,\s*(?P<failures>\d+))?\])?")
 _MASTER = re.compile(r"(spark://\S+|k8s://\S+|yarn|local-cluster\[\d+,\d+,\d+\])")
 _ADDRESSES = re.compile(r"(?:spark|k8s)://(?:(?P<scheme>https?)://)?(?P<addresses>[^/\s]+)/?")
-REACH_SECONDS = 3.0
-"""That an address of a master has to take a connection."""
+REACH_SECONDS = 3.0  # That an address of a master has to take a connection.
 
 _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)[:,]")
 _LOG_TAIL_BYTES = 4000

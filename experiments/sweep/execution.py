@@ -56,8 +56,7 @@ _APP_NAME = "streamplace sweep"
 _PRELOAD = {"spark.executorEnv.STREAMPLACE_PRELOAD": "pyspark.worker experiments.sweep.isolation"}
 """What each worker would import for itself otherwise: half a second of each; see `spark_daemon`."""
 
-_BAR = 20
-"""Characters of the bar of progress."""
+_BAR = 20  # Characters of the bar of progress.
 
 
 @dataclass(frozen=True)
@@ -247,11 +246,9 @@ _COLLECTED_CHUNK_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
 _PROBES_PER_SLOT = 2
-_MOST_NAMED = 50
-"""Failed runs that are named one by one."""
+_MOST_NAMED = 50  # Failed runs that are named one by one.
 _REASON_CHARACTERS = 200
-_LARGE = 256 * 1024
-"""Bytes of a compressed instance above which it is no part of a task."""
+_LARGE = 256 * 1024  # Bytes of a compressed instance above which it is no part of a task.
 
 
 class Spreader:

@@ -526,8 +526,7 @@ def wait_for_exit(pid: int, lifeline: int) -> int | None:
 
 # -- the inside of a Spark task --------------------------------------------------------------------
 
-FLUSH_SECONDS = 2.0
-"""Finished rows wait at most about this long before they are stored."""
+FLUSH_SECONDS = 2.0  # Finished rows wait at most about this long before they are stored.
 
 _TIMES_KEPT = 6
 

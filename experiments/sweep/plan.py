@@ -34,8 +34,7 @@ DEFAULT_RUNNER = "experiments.sweep.row:run"
 
 _KEY_FORMAT = "streamplace.run/1"
 _TIMEOUT = 600.0
-NOT_IN_KEY = ("run_timeout", "memory_limit")
-"""Settings that do not decide what a run finds."""
+NOT_IN_KEY = ("run_timeout", "memory_limit")  # Settings that do not decide what a run finds.
 _LATER = {"objective": None, "starts": "own", "start_broken": "mend", "certificate": False}
 """Settings that older keys lack, and what they were then."""
 LABELLED = ("objective", "warm_start", "starts", "repair", "ignore", "start_broken")

@@ -53,8 +53,7 @@ from optim.plugins import REFERENCE
 from optim.rules import NUMBER_RULES, RULE_NAMES
 
 MAX_SPEC_BYTES = 4 << 20
-OPTION_PREFIX = "option."
-"""What the names of factors that are options of methods start with."""
+OPTION_PREFIX = "option."  # What the names of factors that are options of methods start with.
 
 T = TypeVar("T")
 

@@ -223,8 +223,7 @@ def check_file(path: Path) -> None:
 
 # -- reading ------------------------------------------------------------------------------------
 
-MEMORY = "800MB"
-"""What a database may hold; beyond it uses a temporary folder."""
+MEMORY = "800MB"  # What a database may hold; beyond it uses a temporary folder.
 
 
 def connect() -> DuckDBPyConnection:
@@ -402,8 +401,7 @@ def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str
 
 INSTANCES = "instances.parquet"
 
-MOST_BYTES = 64 << 20
-"""Compressed, in all; what comes after is dropped."""
+MOST_BYTES = 64 << 20  # Compressed, in all; what comes after is dropped.
 
 
 def keep_instances(folder: Path, prepared: Iterable[Prepared]) -> None:

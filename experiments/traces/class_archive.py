@@ -22,8 +22,7 @@ from streamplace.java import find_java
 
 logger = logging.getLogger(__name__)
 
-_END_SECONDS = 300.0
-"""That the JVM gets to write the archive when it ends: 10 s on an idle core."""
+_END_SECONDS = 300.0  # That the JVM gets to write the archive when it ends: 10 s on an idle core.
 
 EVENTS = "time,user\n2024-01-01T00:00:01,a\n2024-01-01T00:00:02,b\n2024-01-01T00:01:03,a\n"
 JOB = {

@@ -15,8 +15,7 @@ from streamplace.present.arguments import add_json, assignment, declare, seconds
 if TYPE_CHECKING:
     from experiments.traces.folder import TraceFolder
 
-_SHOWN = 10
-"""Periods without plan that are named."""
+_SHOWN = 10  # Periods without plan that are named.
 
 EXAMPLES = """\
 examples:

@@ -20,14 +20,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from optim.errors import Problem, first_line, meant
 
-TYPES = ("text", "whole", "number", "time")
-"""What `columns` may declare."""
+TYPES = ("text", "whole", "number", "time")  # What `columns` may declare.
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 60
 MAX_PARTS = 400
-MAX_SQL = 200_000
-"""Characters of SQL: some functions name an argument more than once."""
+MAX_SQL = 200_000  # Characters of SQL: some functions name an argument more than once.
 
 _NUMERIC = ("whole", "number")
 _PLAIN = ("text", "whole", "number", "boolean")
@@ -387,8 +385,7 @@ def compiled(tree: Any, scope: Scope) -> Typed:
     return _Compiler(scope).value(tree)
 
 
-_UNKNOWN = "unknown"
-"""The type of everything where no columns are known yet."""
+_UNKNOWN = "unknown"  # The type of everything where no columns are known yet.
 
 
 class _Compiler:

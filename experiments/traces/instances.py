@@ -159,8 +159,7 @@ def _worst(maker: InstanceMaker, stays: Any) -> Integers:
 
 # -- a period as an instance -----------------------------------------------------------------------
 
-_ENDLESS = 6
-"""Digits of a period of a trace that grows, of which there are at most a million."""
+_ENDLESS = 6  # Digits of a period of a trace that grows, of which there are at most a million.
 
 
 class InstanceMaker:
@@ -390,8 +389,7 @@ _UNITS = {*_SECONDS, *_DAYS, *_MONTHS}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ABSURD = 1e15
 """More than any unit is counted in; with hundreds of digits a length is not even a number."""
-_MONDAY = 4
-"""Days from 1970-01-01, a Thursday, to the first Monday."""
+_MONDAY = 4  # Days from 1970-01-01, a Thursday, to the first Monday.
 _NO_ZONES = ("/", ".", "right/", "posix", "localtime", "Factory", "ROC")
 """Beginnings of paths, and of names that Python knows where the system does, but Java does not."""
 

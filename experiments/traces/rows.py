@@ -45,17 +45,10 @@ from experiments.traces.files import (
 from experiments.traces.job import UTF_8, Events, Expression, Files, Join
 from optim.errors import InvalidInput, Problem, meant, raise_any
 
-BAD = "bad"
-"""Column that says what is wrong with a row: `MARK`, the fault, the text and the file."""
-
-FILE = "file"
-"""Column with the file of a row, as Spark reports it; empty where it does not."""
-
-MARK = "\x1f"
-"""Before each part of a fault; no name of a file begins so."""
-
-_WRONG = "\x1fwrong"
-"""Column in which Spark puts the text of a row that is not as it should be."""
+BAD = "bad"  # Column that says what is wrong with a row: `MARK`, the fault, the text and the file.
+FILE = "file"  # Column with the file of a row, as Spark reports it; empty where it does not.
+MARK = "\x1f"  # Before each part of a fault; no name of a file begins so.
+_WRONG = "\x1fwrong"  # Column in which Spark puts the text of a row that is not as it should be.
 
 _MALFORMED = ""
 """The fault of such a row. The others are named by their column; in the order of these texts the
@@ -64,14 +57,12 @@ first is reported."""
 _SUSPECT = "\uffff"
 """The fault of a row of CSV that may hold bytes that are no UTF-8, or half a record."""
 
-_OPEN = "\uffff\uffff"
-"""The fault of a row of CSV that may begin with a quote that nothing closes."""
+_OPEN = "\uffff\uffff"  # The fault of a row of CSV that may begin with a quote that nothing closes.
 
 _REPLACED = "\ufffd"
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _SHOWN = 200
-_HEAD = 1000
-"""Lines of JSON that contain the columns, if they contain all that are asked for."""
+_HEAD = 1000  # Lines of JSON that contain the columns, if they contain all that are asked for.
 
 _MOST_FILES = 5
 
@@ -113,8 +104,7 @@ class Rows:
             raise InvalidInput(fault.problem(expression.where, expression.text)) from None
 
 
-_GZIP = "\x1f"
-"""The first character of a packed file."""
+_GZIP = "\x1f"  # The first character of a packed file.
 
 _DATA = re.compile(r"[-+]?\d+([-.:/T ]\d+)*Z?")
 """A number or a moment: what is found in rows, and hardly as the name of a column."""

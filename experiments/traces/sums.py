@@ -35,14 +35,12 @@ NULL_KEY = "\x00null"
 """The key that null stands for where ``null_key = "group"``; no text of a file begins so."""
 
 FATES = ("counted", "no_time", "outside", "late_dropped", "late_moved", "late_kept")
-COUNTED = (0, 4, 5)
-"""Of these, the ones of events that count."""
+COUNTED = (0, 4, 5)  # Of these, the ones of events that count.
 
 _MEMORY = 2048
 """Megabytes of the sums beside all tasks at once; what does not fit goes to Spark's folder."""
 
-_PART = "part"
-"""Column in which Spark moves sums, as files of Parquet."""
+_PART = "part"  # Column in which Spark moves sums, as files of Parquet.
 
 _SUMMED = {"known": "count", "total": "sum", "least": "min", "most": "max"}
 """Of the amounts of events; a sum of 64 bits has 128."""
@@ -365,8 +363,7 @@ def micros(column: Column) -> Column:
 
 # -- the tables of a trace, put together by DuckDB from the sums that Spark's tasks wrote ----------
 
-_TABLE_MEMORY = "1GB"
-"""Of DuckDB; what does not fit goes to the folder of the unfinished trace."""
+_TABLE_MEMORY = "1GB"  # Of DuckDB; what does not fit goes to the folder of the unfinished trace.
 
 _WIDE = "DECIMAL(38,0)"
 _STORED = "DECIMAL(30,0)"

@@ -30,8 +30,7 @@ from optim.referee import Termination
 
 Asker = Callable[[Instance, str], "Asked"]
 
-MOST_BYTES = 256 << 20
-"""What a command may write."""
+MOST_BYTES = 256 << 20  # What a command may write.
 CHOSEN = ("default", "portfolio")
 """What ``--method`` takes besides the registered ones: as `solve` chooses, or several."""
 

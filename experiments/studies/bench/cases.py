@@ -48,8 +48,7 @@ from streamplace.clusters.kafka.importer import UNITS
 from streamplace.clusters.kafka.model import document_of
 
 TABLE: Path = Path(__file__).with_name("cases.json")
-DEFAULT_TASKS = 2_000
-"""Up to how many tasks a case is run unasked."""
+DEFAULT_TASKS = 2_000  # Up to how many tasks a case is run unasked.
 EXAMPLES = Path(__file__).with_name("examples.json")
 """The examples that are needed, by file name: an installed package has no folder `examples`."""
 ADDRESSES = {
@@ -57,10 +56,8 @@ ADDRESSES = {
     "zerotune": "the query graphs published with ZeroTune, ICDE 2024",
 }
 RESOURCES = ("disk", "nw_in", "nw_out", "cpu")
-SIZES = ((6, 3), (9, 3), (12, 4), (18, 6), (24, 4))
-"""Brokers and racks."""
-EACH = (15, 40)
-"""Partitions a broker."""
+SIZES = ((6, 3), (9, 3), (12, 4), (18, 6), (24, 4))  # Brokers and racks.
+EACH = (15, 40)  # Partitions a broker.
 
 
 @dataclass(frozen=True)

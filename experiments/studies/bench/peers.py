@@ -37,11 +37,9 @@ from streamplace.present.table import markdown
 
 Row = dict[str, Any]
 
-STORED = Path(__file__).with_name("peers.jsonl")
-"""The rows of docs/open-benchmark.md."""
+STORED = Path(__file__).with_name("peers.jsonl")  # The rows of docs/open-benchmark.md.
 TIMEFOLD = "STREAMPLACE_TIMEFOLD"
-REPAIR = 2.0
-"""Seconds that are left for a repair at least."""
+REPAIR = 2.0  # Seconds that are left for a repair at least.
 TRAFFIC = ("imc_gain", "internode_traffic")
 SOLVERS = ("highs", "cbc", "cp-sat", "scip")
 PUBLISHED = {

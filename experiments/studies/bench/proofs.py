@@ -33,8 +33,7 @@ CERTIFICATES = Path(__file__).with_name("certificates")
 """Where the certificates are, packed, by the names of their cases."""
 PLANS = Path(__file__).with_name("plans")
 """Where the plans of the best known values are, packed, by the names of their cases."""
-MOST_KEPT = 20_000
-"""Plans of more tasks are not stored."""
+MOST_KEPT = 20_000  # Plans of more tasks are not stored.
 METHODS: dict[str, tuple[str, ...]] = {
     "imc_gain": ("imc-exact", "imc-search", "partition"),
     "internode_traffic": ("storm-milp", "imc-exact", "imc-search"),
@@ -46,8 +45,7 @@ METHODS: dict[str, tuple[str, ...]] = {
 }
 """What is tried, by objective; the family ``joint`` has methods of its own."""
 SECONDS = 60.0
-SAME = 1e-9
-"""Relative: how much better a value must be for it to count as better."""
+SAME = 1e-9  # Relative: how much better a value must be for it to count as better.
 MOST_BYTES, MOST_SEARCHED = 2_000_000, 20_000
 """Files above are not certified; of more tasks, exact methods are not tried."""
 EXACT = frozenset(

@@ -383,8 +383,7 @@ KNOWN = (
     "case", "tasks × nodes", "objective", "best known", "by", "claimed bound", "by",
     "certified bound", "gap",
 )  # fmt: skip
-_LEFT = ("case", "objective", "by")
-"""Columns of words."""
+_LEFT = ("case", "objective", "by")  # Columns of words.
 
 
 def cells(case: Case) -> tuple[str, ...]:

@@ -30,8 +30,7 @@ OBJECTIVES = (
     "used_capacity",
 )  # fmt: skip
 """What there is a model of here."""
-_CONTINUOUS = ("load_distance",)
-"""Those whose model has continuous variables."""
+_CONTINUOUS = ("load_distance",)  # Those whose model has continuous variables.
 _FIRST, _CLOSE = 1.0, 1e-6
 
 

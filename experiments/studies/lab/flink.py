@@ -173,8 +173,7 @@ class FlinkCluster(Cluster):
 
 SOURCE = Path(__file__).with_name("Orders.java")
 MAIN = SOURCE.stem
-_RELEASE = 8
-"""Java the compiler writes; a newer runtime takes it."""
+_RELEASE = 8  # Java the compiler writes; a newer runtime takes it.
 
 
 def build_jar(client: FlinkClient, folder: Path) -> Path:
@@ -200,8 +199,7 @@ ARGUMENTS = ("2", "4", "4", "2", "1", "600", "400")
 MANAGERS = ("tm1", "tm2", "tm3", "tm4")
 CORES = {"cores": "configured"}
 """Option of imports: task managers share one machine, configured as if each had its own."""
-WARM = 10.0
-"""Seconds from all running to the import: rates of the very start say little."""
+WARM = 10.0  # Seconds from all running to the import: rates of the very start say little.
 
 
 def submitted(cluster: FlinkCluster, arguments: Sequence[str] = ARGUMENTS) -> tuple[str, str]:

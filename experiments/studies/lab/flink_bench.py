@@ -35,14 +35,10 @@ from streamplace.clusters.flink.submit import FlinkClient, flink_jars, groups_of
 from streamplace.present.table import markdown
 
 MACHINES = ("tm1", "tm2", "tm3", "tm4")
-SLOTS = 4
-"""Of each task manager."""
-CORES = 0.2
-"""Of each machine, held by a control group."""
-STANDING = 0.02
-"""Cores that a task manager's process takes while its job stands still."""
-MEGABITS = 40.0
-"""Of each machine's link, each way, Mbit/s."""
+SLOTS = 4  # Of each task manager.
+CORES = 0.2  # Of each machine, held by a control group.
+STANDING = 0.02  # Cores that a task manager's process takes while its job stands still.
+MEGABITS = 40.0  # Of each machine's link, each way, Mbit/s.
 
 
 class Shape(NamedTuple):
@@ -81,26 +77,21 @@ POLICIES = (
     Policy("throughput plan", "NONE", "plan"),
 )
 MODES = tuple(dict.fromkeys(policy.mode for policy in POLICIES))
-_LONG = 180.0
-"""Most seconds for subtasks to run."""
-_COMPILED = 5.0
-"""Seconds with all cores that the code of a new job gets to be compiled."""
+_LONG = 180.0  # Most seconds for subtasks to run.
+_COMPILED = 5.0  # Seconds with all cores that the code of a new job gets to be compiled.
 _SEASONED = 20.0
 """As much again before loads are read: the first jobs of a new process pay for what later ones find
 compiled, Flink's own network code above all."""
 _HEARTBEAT = {"heartbeat.interval": 10_000, "heartbeat.timeout": 3_600_000}
 """Flink's own interval; clusters that are paused between their turns are not given up."""
-_WARM = 2.0
-"""Seconds of a run with its machine's share of a core before it is measured."""
+_WARM = 2.0  # Seconds of a run with its machine's share of a core before it is measured.
 _STORE = {"metrics.fetcher.update-interval": 4_000}
 """Longer than an import takes to ask everything, so that all it hears is of one moment."""
 _PLANNED = next(policy.mode for policy in POLICIES if policy.groups == "plan")
-_PROFILED = 10.0
-"""Seconds between the readings of an import."""
+_PROFILED = 10.0  # Seconds between the readings of an import.
 _RECORDS = "numRecordsOut"
 _PAUSE = 0.5
-_TRIES = 60
-"""Times to ask until the store of metrics has been filled anew."""
+_TRIES = 60  # Times to ask until the store of metrics has been filled anew.
 
 
 @dataclass(frozen=True)

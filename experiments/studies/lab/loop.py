@@ -29,22 +29,17 @@ from experiments.studies.lab.storm import StormCluster
 from optim import Instance, InvalidInput, Plan
 from optim.util.files import write_atomic
 
-BUDGET = 6
-"""Moves of a change."""
+BUDGET = 6  # Moves of a change.
 POLICY = "rate-trigger:time_limit=5"
 GUARD = ("--every", "15", "--cool-down", "60", "--confirm", "2")
-_WARM = 30.0
-"""Seconds until code is compiled: a cold job uses more than its load."""
-
-STORM_CORES, FLINK_CORES = 0.8, 0.6
-"""Of each node, as configured."""
+_WARM = 30.0  # Seconds until code is compiled: a cold job uses more than its load.
+STORM_CORES, FLINK_CORES = 0.8, 0.6  # Of each node, as configured.
 STEADY = [
     {"id": "lines", "executors": 2},
     {"id": "split", "executors": 5, "from": "lines", "rounds": 8_000},
     {"id": "count", "executors": 5, "from": "split", "rounds": 8_000, "out": 0},
 ]
-EXECUTORS = 14
-"""Of the topology, two ackers included."""
+EXECUTORS = 14  # Of the topology, two ackers included.
 _ARGUMENTS = ("2", "4", "3", "4", "1", "600")
 _ROUNDS = "100000"
 

@@ -30,10 +30,8 @@ Runs = Iterable[tuple[str, Callable[[], "Row"]]]
 """What is run, in words, and what runs it."""
 
 
-_PREFIX = "10.211.77"
-"""A private bridge; nothing leaves the machine."""
-GATEWAY = f"{_PREFIX}.254"
-"""Address of this machine on the bridge: where job managers listen."""
+_PREFIX = "10.211.77"  # A private bridge; nothing leaves the machine.
+GATEWAY = f"{_PREFIX}.254"  # Address of this machine on the bridge: where job managers listen.
 _BRIDGE = "splab"
 _PERIOD = 10_000
 """Microseconds in which a group gets its share: short, so that it is like a slow core."""

@@ -29,15 +29,12 @@ from optim.errors import ExitCode, InvalidInput
 from streamplace.cli.main import main as streamplace
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0
-"""Seconds for an answer: the machine may be busy with other things."""
-LONG = 300.0
-"""Most seconds for tasks to run, and for daemons to be there."""
+PATIENCE = 60.0  # Seconds for an answer: the machine may be busy with other things.
+LONG = 300.0  # Most seconds for tasks to run, and for daemons to be there.
 _PORTS = range(20_000, 30_000)
 """Below those that Linux gives to whoever asks for any: 32,768 to 60,999."""
 _PATIENT = ("--timeout", f"{PATIENCE:g}")
-EXPORTED = {"flink": "sheet", "storm": "placement"}
-"""What a system's export is called."""
+EXPORTED = {"flink": "sheet", "storm": "placement"}  # What a system's export is called.
 
 
 class LabError(RuntimeError):
@@ -301,8 +298,7 @@ class Walk:
         return found
 
 
-Argument = tuple[str, dict[str, Any]]
-"""Flag, and what `argparse` is to know of it."""
+Argument = tuple[str, dict[str, Any]]  # Flag, and what `argparse` is to know of it.
 
 
 def run_lab(

@@ -21,14 +21,11 @@ from experiments.studies.lab.loop import Phases
 from experiments.studies.lab.machines import GATEWAY, Machines, reason_against
 from experiments.studies.lab.runner import Steps, Walk, command, run_lab, send, wait_until
 
-CORES = 0.3
-"""Of each machine, held by a control group."""
+CORES = 0.3  # Of each machine, held by a control group.
 MEGABITS = 100.0
-ORDERS = 300.0
-"""Orders/s at first."""
+ORDERS = 300.0  # Orders/s at first.
 FACTOR = 2
-SLOTS = 2
-"""Subtasks of each vertex at first: all vertices share slots, and a task manager has one."""
+SLOTS = 2  # Subtasks of each vertex at first: all vertices share slots, and a task manager has one.
 ADAPTIVE: dict[str, Any] = {
     "jobmanager.scheduler": "adaptive",
     "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": "1 s",

@@ -41,8 +41,7 @@ from streamplace.clusters.storm.submit import load_placement, submit
 from streamplace.clusters.storm.verify import StormVerdict
 
 SUPERVISORS = ("sv1", "sv2", "sv3", "sv4")
-SLOTS = 4
-"""Of each supervisor."""
+SLOTS = 4  # Of each supervisor.
 SOURCE = Path(__file__).with_name("StormLab.java")
 _ZOOKEEPER = "org.apache.storm.shade.org.apache.zookeeper.server.ZooKeeperServerMain"
 _NIMBUS = "org.apache.storm.daemon.nimbus.Nimbus"
@@ -54,8 +53,7 @@ _LOGGING = """<Configuration><Appenders>{}
 <Root level="info"><AppenderRef ref="A"/></Root></Loggers></Configuration>
 """
 _WORKER_LOG = "${sys:workers.artifacts}/worker-${sys:worker.port}.log"
-REPORTS = "reports"
-"""Folder in which workers write their metrics, made anew with the cluster."""
+REPORTS = "reports"  # Folder in which workers write their metrics, made anew with the cluster.
 
 
 def address(name: str) -> str:
@@ -291,14 +289,11 @@ def _wait_for_port(host: str, port: int) -> None:
 
 _SETTLED = 10.0
 """Seconds from all running to the import: at first spouts send what later stages have not seen."""
-_COUNTED = 15
-"""Seconds between the two readings of an import: in 5 s a plan takes advantage of chance."""
-_REPORTED = 40.0
-"""Most seconds until all workers have reported twice."""
+_COUNTED = 15  # Seconds between the readings of an import: in 5 s a plan takes advantage of chance.
+_REPORTED = 40.0  # Most seconds until all workers have reported twice.
 _LOOK, _MORE = 5.0, 10.0
 """Seconds from one look at their reports to the next, and of reports after the first two."""
-BUDGET = 6
-"""Moves of the plan after the failure."""
+BUDGET = 6  # Moves of the plan after the failure.
 
 
 def conf_of(folder: Path, period: int = 5, **more: Any) -> dict[str, Any]:
@@ -321,8 +316,7 @@ WORDS = [
     {"id": "split", "executors": 4, "from": "lines", "out": 3},
     {"id": "count", "executors": 6, "from": "split", "grouping": "fields", "out": 0},
 ]
-EXECUTORS = 14
-"""Of the topology, two ackers included."""
+EXECUTORS = 14  # Of the topology, two ackers included.
 
 
 def all_run(url: str, name: str, number: int) -> bool:

@@ -32,15 +32,11 @@ from streamplace.clusters.storm.nimbus import ALL_TIME, Nimbus, crossing, read_w
 from streamplace.clusters.storm.submit import load_placement, submit
 from streamplace.present.table import markdown
 
-CORES = 0.3
-"""Of each machine, held by a control group."""
-MEGABITS = 20.0
-"""Of each machine's link, each way, Mbit/s."""
-PACED = 60.0
-"""Tuples/s of an executor of a spout, of a paced run."""
+CORES = 0.3  # Of each machine, held by a control group.
+MEGABITS = 20.0  # Of each machine's link, each way, Mbit/s.
+PACED = 60.0  # Tuples/s of an executor of a spout, of a paced run.
 PENDING = 100
-PERIOD = 3
-"""Seconds between reports of a worker."""
+PERIOD = 3  # Seconds between reports of a worker.
 _SETTLED = 10.0
 _COMPILED = 8.0
 

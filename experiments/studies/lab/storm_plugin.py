@@ -21,10 +21,8 @@ from experiments.studies.lab.runner import maven_jars
 FOLDER = Path(streamplace.clusters.storm.__file__).parent / "plugin"
 JAR = FOLDER / "streamplace-storm.jar"
 STORM = "2.8.3"
-OLDER = "2.1.1"
-"""The last release whose schedulers are prepared without a registry of metrics."""
-JDK = "17"
-"""The JDK that the jar in the package is built with; others may write other bytes."""
+OLDER = "2.1.1"  # The last release whose schedulers are prepared without a registry of metrics.
+JDK = "17"  # The JDK that the jar in the package is built with; others may write other bytes.
 
 MANIFEST = f"Manifest-Version: 1.0\r\nBuild-Jdk-Spec: {JDK}\r\n\r\n"
 _BEGIN = (1980, 1, 1, 0, 0, 0)

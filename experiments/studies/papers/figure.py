@@ -58,8 +58,7 @@ if TYPE_CHECKING:
 
 REDUCED = "reduced run, smaller than the paper's"
 
-Frames = dict[str, "pd.DataFrame"]
-"""Rows of several tables, by name."""
+Frames = dict[str, "pd.DataFrame"]  # Rows of several tables, by name.
 
 Rows = Callable[[Path, bool], "pd.DataFrame | Frames"]
 """Makes the rows of a figure, perhaps a smaller one; goes on with what its folder has already."""

@@ -44,11 +44,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-PAPERS = Path(__file__).parent
-"""Folder of the papers' folders."""
-
-MADE = Path("build/papers")
-"""Where finished parts of a table are stored: ``PAPER/tables/NAME``."""
+PAPERS = Path(__file__).parent  # Folder of the papers' folders.
+MADE = Path("build/papers")  # Where finished parts of a table are stored: ``PAPER/tables/NAME``.
 
 
 @dataclass(frozen=True, kw_only=True)

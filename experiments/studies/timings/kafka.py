@@ -40,11 +40,8 @@ THRESHOLD = {"disk": 0.8, "nw_in": 0.8, "nw_out": 0.8, "cpu": 0.7}
 """Shares of a capacity that may be used (`*.capacity.threshold`)."""
 BALANCE = 0.1 * 0.9
 """How far from the mean a broker may be: `*.balance.threshold` 1.10, less the margin of 0.9."""
-PASSES = 5
-"""Passes over the brokers for one goal."""
-
-PUBLISHED = (COUNT, "disk", "nw_in", "nw_out", "cpu", LEADERS)
-"""Soft goals in their order."""
+PASSES = 5  # Passes over the brokers for one goal.
+PUBLISHED = (COUNT, "disk", "nw_in", "nw_out", "cpu", LEADERS)  # Soft goals in their order.
 GOALS = {"the published order": PUBLISHED, "disk alone": ("disk",)}
 
 

@@ -65,8 +65,7 @@ class Timing:
     rows: Callable[..., Rows]
     aim: str
     quick: dict[str, Any]
-    parameters: dict[str, Any]
-    """With their defaults."""
+    parameters: dict[str, Any]  # With their defaults.
 
     def measure(self, given: dict[str, Any]) -> dict[str, Any]:
         """Do the work, and return the table as a document."""
@@ -79,8 +78,7 @@ class Timing:
         }  # fmt: skip
 
 
-TIMINGS: dict[str, Timing] = {}
-"""By name, once they are read."""
+TIMINGS: dict[str, Timing] = {}  # By name, once they are read.
 
 
 def read() -> dict[str, Timing]:

@@ -72,8 +72,7 @@ def sweeps(share: float = 1.0) -> Rows:
 
 
 EVENTS = 3_000_000
-_PART = 500_000
-"""Events a file."""
+_PART = 500_000  # Events a file.
 
 
 def job_of(name: str, **events: Any) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from experiments.studies.papers.storm.live import MACHINE
 from experiments.studies.papers.tables import store_table
 from streamplace.clusters.flink.submit import flink_jars
 
-RUNS = 4
-"""Of each technique; the first of each is not counted, as code is compiled in it."""
+RUNS = 4  # Of each technique; the first of each is not counted, as code is compiled in it.
 SLOTS = (2, 3)
 _BETWEEN = 8.0
 _PERIOD = 0.05

@@ -79,8 +79,7 @@ FIRST = "scale-in first"
 GAP = 6.0
 """Percent of the mean load within which the balancing after a scale-in need not go on proving."""
 
-GOOD = 10.0
-"""Load distance that is called good: ALBIC's own maxLD."""
+GOOD = 10.0  # Load distance that is called good: ALBIC's own maxLD.
 
 
 def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
@@ -274,8 +273,7 @@ def run_rounds(
     return rows
 
 
-PERIODS = 13
-"""The first is where the load distance starts, and is left out of the figures."""
+PERIODS = 13  # The first is where the load distance starts, and is left out of the figures.
 
 
 def budget_periods(seed: int, budget: int) -> list[Row]:
@@ -292,8 +290,7 @@ def _followed(seed: int, budget: int, count: int = PERIODS, **given: Any) -> lis
     return follow(made, "balance-search")
 
 
-LAST = 4
-"""Rounds of a standstill: figures are means over them."""
+LAST = 4  # Rounds of a standstill: figures are means over them.
 
 TARGETS = (10.0, 3.0, 1.0)
 """Load distances asked of both: the paper's maxLD is lost. The first is ALBIC's default."""
@@ -394,8 +391,7 @@ def _told(rows: list[Row]) -> Row:
     }
 
 
-HOTTEST = 0.9
-"""Utilisation of a node above which `adds_for_the_hottest` adds one."""
+HOTTEST = 0.9  # Utilisation of a node above which `adds_for_the_hottest` adds one.
 
 
 DAY = {"nodes": 5, "key_groups": 8, "operators": 4, "periods": 8, "max_migrations": 5}
@@ -589,8 +585,7 @@ def joint_model(nodes: int, key_groups: int, seconds: float) -> Row:
     }
 
 
-MEMORY = 70.0
-"""Points of memory of a node, of which key groups take 60 on average."""
+MEMORY = 70.0  # Points of memory of a node, of which key groups take 60 on average.
 
 PATTERNS = ("one to one", "partial merge", "partial, skewed", "partial, even", "full, even")
 

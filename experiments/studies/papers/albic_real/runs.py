@@ -95,8 +95,7 @@ EXPONENT = 0.8
 PERIOD_SECONDS = 300
 EDITS_A_PERIOD = 10_000
 PERIODS, PERIODS_REDUCED = 48, 12
-_START = 1_199_145_600
-"""2008-01-01 00:00 UTC."""
+_START = 1_199_145_600  # 2008-01-01 00:00 UTC.
 
 
 def write_edits(folder: Path, reduced: bool) -> dict[str, str]:

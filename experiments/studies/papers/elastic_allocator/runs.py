@@ -33,8 +33,7 @@ from optim.referee import Result, evaluate_indices
 
 Row = dict[str, Any]
 
-PAPER_UNTIL = 1200
-"""Workloads of the paper's figures end here, tuples/s."""
+PAPER_UNTIL = 1200  # Workloads of the paper's figures end here, tuples/s.
 
 UPLINK = 16e6
 """Bytes/s: with Even the busiest uplink is used to 59 to 95 % over the workloads of the paper."""

@@ -30,8 +30,7 @@ Row = dict[str, Any]
 
 MICRO = ("linear", "diamond", "star")
 LSA_RSM, MBA_SAM = "LSA+RSM", "MBA+SAM"
-SLOTS, STEP = 20, 10
-"""Of five D3 machines, and tuples/s by which Figures 9 to 12 raise the rate."""
+SLOTS, STEP = 20, 10  # Of five D3 machines, and tuples/s by which Figures 9 to 12 raise the rate.
 
 
 @cache
@@ -279,8 +278,7 @@ def mixed(seed: int, pair: str) -> Row:
     }
 
 
-FEWER = 5
-"""Tuples/s by which Figures 7 and 8 lower the rate until a run is stable."""
+FEWER = 5  # Tuples/s by which Figures 7 and 8 lower the rate until a run is stable.
 
 MACHINES: dict[str, dict[str, Any]] = {
     "interpolated": {},

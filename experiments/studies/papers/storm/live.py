@@ -26,13 +26,10 @@ from experiments.studies.lab.storm_plugin import STORM
 from experiments.studies.papers.tables import store_table
 from optim import Instance, Plan, solve
 
-COUNT, RATE, SPOUTS = 4_000, 50, 2
-"""Tuples of an executor of the spout, and its tuples/s."""
+COUNT, RATE, SPOUTS = 4_000, 50, 2  # Tuples of an executor of the spout, and its tuples/s.
 RESCHEDULINGS = 2
-SECONDS = 40.0
-"""Of a measurement of processor time."""
-EVERY = 10.0
-"""Seconds between imports of a monitored topology."""
+SECONDS = 40.0  # Of a measurement of processor time.
+EVERY = 10.0  # Seconds between imports of a monitored topology.
 EXECUTORS = SPOUTS + 3 + 3
 MACHINE = f"{platform.machine()}, {os.cpu_count()} shared cores"
 _TICK = os.sysconf("SC_CLK_TCK")

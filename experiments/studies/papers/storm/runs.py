@@ -221,8 +221,7 @@ def sizes(replication: int, seed: int) -> Row:
 HOPS = (1.0, 2.0, 4.0, 8.0, 16.0)
 NEAR = 0.25
 TUPLES, WARM_UP = 2_000, 400
-RANDOM = 2
-"""Placements at random beside those of the schedulers."""
+RANDOM = 2  # Placements at random beside those of the schedulers.
 
 
 def latency(seed: int) -> Iterator[dict[str, Any]]:

@@ -257,8 +257,7 @@ def dense(what: str, groups: int) -> dict[str, float]:
 
 Row = dict[str, Any]
 
-cached = lru_cache(128)(generate)
-"""Runs of a table follow each other on one instance."""
+cached = lru_cache(128)(generate)  # Runs of a table follow each other on one instance.
 
 
 def examples(algorithm: str, priority: str, order: str, seeds: int) -> Iterator[Row]:
