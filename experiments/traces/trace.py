@@ -131,9 +131,9 @@ class Feed:
         """Refuse files that were changed, or went, while they were read."""
         problems = []
         for name, entries in self.files.items():
-            local = [path for entry in entries if (path := Path(entry.path)).is_absolute()]
+            local = [file for entry in entries if (file := Path(entry.path)).is_absolute()]
             if local or not entries:
-                found = [entry_of(path) for path in local if path.exists()]
+                found = [entry_of(file) for file in local if file.exists()]
             else:
                 found = listed(session, self.paths[name].paths)
             now = {entry.path: entry for entry in found}
