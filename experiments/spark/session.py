@@ -77,12 +77,16 @@ def zip_content() -> bytes:
 def _members() -> dict[str, bytes]:
     members = _metadata_members()
     for package in PACKAGES:
-        root = Path(str(resources.files(package)))
+        root = _package_folder(package)
         for path in root.rglob("*"):
             inside = path.relative_to(root)
             if path.is_file() and "__pycache__" not in inside.parts:
                 members[str(PurePosixPath(package, *inside.parts))] = path.read_bytes()
     return members
+
+
+def _package_folder(package: str) -> Path:
+    return Path(str(resources.files(package)))
 
 
 def _metadata_members() -> dict[str, bytes]:
@@ -153,7 +157,7 @@ def class_archive(java: Java) -> Path:
 
 def jars() -> Path:
     """Return the folder of the installed Spark's classes."""
-    return Path(str(resources.files("pyspark"))) / "jars"
+    return _package_folder("pyspark") / "jars"
 
 
 def with_class_archive(settings: Mapping[str, str], java: Java) -> dict[str, str]:

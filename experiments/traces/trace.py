@@ -381,11 +381,7 @@ def add(
         tables.set_periods(periods, first, (before["first"] or 0) - first)
         for name in () if older is None else older.manifest.rows:
             tables.extend(name, folder.table_path(name))
-        written = []
-        for name in TABLES:
-            tell(f"summing up {name}")
-            if tables.write(name, folder.scratch / f"{name}.parquet"):
-                written.append(name)
+        written = _write(tables, folder, tell)
         feed.check_unchanged(session)
         return folder.finish(manifest, time.perf_counter() - started, written)
     except (PySparkException, Py4JJavaError, TablesLost) as error:
@@ -404,6 +400,16 @@ def add(
             for table in sums.rows.kept:
                 table.unpersist()
         tables.close()
+
+
+def _write(tables: Tables, folder: TraceFolder, tell: Callable[[str], None]) -> list[str]:
+    """Write the tables, and return their names."""
+    written = []
+    for name in TABLES:
+        tell(f"summing up {name}")
+        if tables.write(name, folder.scratch / f"{name}.parquet"):
+            written.append(name)
+    return written
 
 
 def _periods(job: Job, spans: Sequence[Mapping[str, Any]]) -> tuple[list[Period], int]:

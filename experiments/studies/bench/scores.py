@@ -122,6 +122,11 @@ def median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean; ``None`` of nothing."""
+    return statistics.fmean(values) if values else None
+
+
 @dataclass(frozen=True)
 class Run:
     """A case, what was answered to it, and what that is worth."""
@@ -313,7 +318,6 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _sum(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     bounded = [row for row in rows if row["bound_certified"]]
     known = [row for row in rows if row["best"] is not None]
-    integrals = [row["primal_integral"] for row in known]
     return {
         "family": name, "cases": len(rows),
         "feasible": sum(row["feasible"] for row in rows),
@@ -321,7 +325,7 @@ def _sum(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "at_bound": sum(bool(row["at_bound"]) for row in bounded),
         "median_gap_percent": median([_or_infinite(row, "gap") for row in bounded]),
         "median_gap_to_best_percent": median([_or_infinite(row, "gap_to_best") for row in known]),
-        "mean_primal_integral": statistics.fmean(integrals) if integrals else None,
+        "mean_primal_integral": mean([row["primal_integral"] for row in known]),
         "own_certificates": sum(row["own_certificate"] for row in rows),
         "seconds": sum(row["seconds"] for row in rows),
     }  # fmt: skip
