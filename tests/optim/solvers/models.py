@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +21,7 @@ if TYPE_CHECKING:
 
     from optim.solvers.linear_model import LinearArrays
 
-RUNNING = """
+_RUNNING = """
 import sys
 sys.path.insert(0, {root!r})
 from optim.solvers import process, solve_linear
@@ -27,7 +33,27 @@ def show(progress):
 s = solve_linear(hard(), {solver!r}, time_limit=120, progress=show)
 print("END", s.termination, s.objective, s.bound, flush=True)
 """
-"""What a child process runs that is to be stopped half way: says so at the first incumbent."""
+
+
+@contextlib.contextmanager
+def solving(solver: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that solves the hard model, and wait for its first incumbent.
+
+    It has a group of its own, and `folder` for what it writes; afterwards it is gone.
+    """
+    script = _RUNNING.format(root=str(Path(__file__).resolve().parents[3]), solver=solver)
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, process_group=0,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )  # fmt: skip
+    assert child.stdout is not None
+    with child.stdout:
+        try:
+            assert child.stdout.readline() == "incumbent\n"
+            yield child
+        finally:
+            child.kill()
+            child.wait()
 
 
 def knapsacks(num_items: int, num_rows: int, seed: int = 0, offset: float = 100.0) -> LinearModel:

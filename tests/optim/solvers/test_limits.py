@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import textwrap
 import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import psutil
 import pytest
 
 from optim.solvers import SOLVERS, process, solve_linear
 from optim.solvers.linear_model import TOLERANCE
-from tests.optim.solvers.models import RUNNING, balance, hard, knapsacks
+from tests.optim.solvers.models import balance, hard, knapsacks, solving
 
 if TYPE_CHECKING:
     from optim.solvers import LinearSolution
     from optim.util.progress import Progress
 
 SLACK = 60.0  # seconds that a slow machine may take: a run away would take hours
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @cache
@@ -179,47 +175,9 @@ def test_interrupt_in_a_callback_returns_the_incumbent(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_ctrl_c_returns_the_incumbent(solver: str) -> None:
-    script = textwrap.dedent(RUNNING).format(root=str(REPOSITORY), solver=solver)
-    child = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, process_group=0
-    )
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "incumbent\n"
-        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the whole group
-        rest = child.stdout.read()
-        assert child.wait(600) == 0
-    finally:
-        child.kill()
-        child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
-    end = rest.strip().splitlines()[-1].split()
-    assert end[:2] == ["END", "interrupted"]
-    assert 100.0 < float(end[2]) < float(end[3])
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
 def test_solver_dies_with_its_parent(solver: str, tmp_path: Path) -> None:
-    psutil = pytest.importorskip("psutil")
-    script = textwrap.dedent(RUNNING).format(root=str(REPOSITORY), solver=solver)
-    # a killed parent leaves its scratch folder behind
-    child = subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "incumbent\n"
+    with solving(solver, tmp_path) as child:  # killed, it leaves its scratch folder behind
         below = psutil.Process(child.pid).children(recursive=True)
         assert below
-    finally:
-        child.kill()
-        child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
     _, alive = psutil.wait_procs(below, timeout=300)
     assert not alive

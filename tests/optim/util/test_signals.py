@@ -7,47 +7,37 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from optim.solvers import SOLVERS, process, solve_linear
 from optim.solvers.inprocess import Overdue, interruptible, solve_small_milp
 from optim.solvers.process import scratch_folder
 from optim.util.process import Held, sigterm_as_interrupt
-from tests.optim.solvers.models import RUNNING, hard, knapsacks
+from tests.optim.solvers.models import hard, knapsacks, solving
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 BOTH = (signal.SIGINT, signal.SIGTERM)
 
 
+@pytest.mark.parametrize("number", BOTH)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_sigterm_returns_the_incumbent_and_leaves_nothing(solver: str, tmp_path: Path) -> None:
-    psutil = pytest.importorskip("psutil")
-    script = textwrap.dedent(RUNNING).format(root=str(REPOSITORY), solver=solver)
-    child = subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "incumbent\n"
+def test_a_signal_returns_the_incumbent_and_leaves_nothing(
+    solver: str, number: int, tmp_path: Path
+) -> None:
+    with solving(solver, tmp_path) as child:
         below = psutil.Process(child.pid).children(recursive=True)
-        child.terminate()
+        if number == signal.SIGINT:
+            os.killpg(child.pid, number)  # as a terminal does: to the whole group
+        else:
+            child.send_signal(number)
         rest = child.stdout.read()
         assert child.wait(600) == 0
-    finally:
-        child.kill()
-        child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
     end = rest.strip().splitlines()[-1].split()
     assert end[:2] == ["END", "interrupted"]
     assert 100.0 < float(end[2]) < float(end[3])
