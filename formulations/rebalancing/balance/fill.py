@@ -228,7 +228,7 @@ def mend_some(fixed, begin, state, goal, order, span, partners, patience, buffer
     `fixed`, `begin`, `state`: the problem, where each node's key groups begin, and the state.
     `goal`: load distance to stay within.
     `order`: nodes from the lowest to the highest at the start of this pass.
-    `span`: (2, N) least and greatest load of each node's key groups; kept up to date.
+    `span`: (2, N) least and greatest load of each node's key groups; updated with each change.
     `partners`: nodes to look at for an exchange, the most promising first, and as many at random
         where none was found.
     `patience`: nodes that may stay above the goal before the rest of the pass is left out.
